@@ -1,0 +1,1 @@
+//! Inbound keys, tenants and scopes.

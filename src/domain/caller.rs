@@ -1,0 +1,36 @@
+//! Who asks: the tenant, the key's name and what it may do.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::TenantPk;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    Read,
+    Run,
+    Approve,
+    Admin,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 4] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin];
+}
+
+/// The authenticated origin of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub tenant: TenantPk,
+    /// The tenant's public name.
+    pub tenant_name: String,
+    /// What audits and `decidedBy` show: the key's name, or `local` on an open loopback server.
+    pub name: String,
+    pub scopes: Vec<Scope>,
+}
+
+impl Caller {
+    /// `admin` includes every other scope.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
+    }
+}

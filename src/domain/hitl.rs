@@ -1,0 +1,172 @@
+//! People: what they are asked, and what they answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspensionKind {
+    Approval,
+    Input,
+    InDoubt,
+    ClientTool,
+    Budget,
+    PeerInput,
+    PeerAuth,
+    PlanReview,
+    Pause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RiskLevel {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InputType {
+    Boolean,
+    Text,
+    Select,
+    Multiselect,
+    Number,
+    Date,
+    Datetime,
+    File,
+    Confirm,
+    Custom,
+}
+
+/// How an answer must look; a client can draw a form from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedbackSchema {
+    pub input_type: InputType,
+    pub prompt: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<SelectOption>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_modify_args: bool,
+    /// JSON Schema of `value`, for `custom`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_schema: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SelectOption {
+    pub value: Value,
+    pub label: String,
+}
+
+/// What happens when nobody answers in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExpiryPolicy {
+    Deny,
+    Fail,
+    Remind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SuspensionStatus {
+    Pending,
+    Resolved,
+    Expired,
+    Cancelled,
+}
+
+/// A question to a person: what the inbox lists and what `AGENT_SUSPENDED` told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Suspension {
+    pub suspension_id: SuspensionId,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub kind: SuspensionKind,
+    pub status: SuspensionStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// The exact arguments; may be a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_input: Option<Value>,
+    pub message: String,
+    pub feedback_schema: FeedbackSchema,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry_policy: Option<ExpiryPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
+}
+
+/// How a suspension ended: who, when, what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resolution {
+    pub decision: Decision,
+    pub decided_by: String,
+    pub decided_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Approved,
+    Modified,
+    Rejected,
+    Answered,
+    Retry,
+    Done,
+    Skip,
+    Abort,
+    Resumed,
+    Expired,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InDoubtAction {
+    Retry,
+    Done,
+    Skip,
+    Abort,
+}
+
+/// The body of `POST /threads/{id}/resume`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Answer {
+    #[schema(value_type = String)]
+    pub suspension_id: SuspensionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub value: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub modified_args: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub action: Option<InDoubtAction>,
+}

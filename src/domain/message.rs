@@ -1,0 +1,31 @@
+//! The conversation as people see it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::ids::{MessageId, RunId, ThreadId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum MessageRole {
+    User,
+    Ai,
+    System,
+    Tool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationMessage {
+    pub message_id: MessageId,
+    pub thread_id: ThreadId,
+    pub role: MessageRole,
+    pub content: String,
+    pub timestamp: Millis,
+    /// The run it belongs to; contexts leave out messages of queued runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}

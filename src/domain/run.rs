@@ -1,0 +1,241 @@
+//! A run: one query, its settings, its outcome.
+
+use serde::{Deserialize, Serialize};
+
+use super::Millis;
+use super::fault::Code;
+use super::ids::{MessageId, RunId, ThreadId};
+use super::message::ConversationMessage;
+use super::model::{Phase, Usage};
+use super::settings::RunSettings;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    #[default]
+    Queued,
+    Running,
+    Suspended,
+    Waiting,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl RunStatus {
+    pub fn is_terminal(self) -> bool {
+        match self {
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
+            RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => false,
+        }
+    }
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Queued => "queued",
+            RunStatus::Running => "running",
+            RunStatus::Suspended => "suspended",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Completed => "completed",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What stands in `metadata.status` of a final response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResultStatus {
+    Success,
+    Partial,
+    Error,
+}
+
+/// What a caller asked for, resolved: the body of `process` plus who and with which settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ask {
+    pub query: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub trace_id: String,
+    #[serde(default)]
+    pub on_busy: OnBusy,
+    pub settings: RunSettings,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBusy {
+    #[default]
+    Enqueue,
+    Steer,
+    Interrupt,
+    Reject,
+}
+
+/// A run as it is stored (row kind `run`); `RunResource` is what clients see of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    pub message_id: MessageId,
+    pub query: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub trace_id: String,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    pub settings: RunSettings,
+    #[serde(default)]
+    pub counters: Counters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// Summed over the run, item by item and call by call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Counters {
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    pub usage: Usage,
+    pub total_generation_ms: i64,
+}
+
+/// How a run ended, except for a cancelled one, which has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    pub status: ResultStatus,
+    /// The answer, or the sentence that says what failed. `content` may be long: it is the one stored in `messages`.
+    pub message_id: MessageId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunError {
+    pub code: Code,
+    pub message: String,
+    pub phase: Phase,
+}
+
+/// The contract's `AgentFinalResponse`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentFinalResponse {
+    pub response: ConversationMessage,
+    pub metadata: ExecutionMetadata,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionMetadata {
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub trace_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    pub status: ResultStatus,
+    pub total_duration_ms: i64,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm_cost: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    pub llm_metadata: LlmTotals,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LlmTotals {
+    #[serde(flatten)]
+    pub usage: Usage,
+    pub total_generation_time_ms: i64,
+}
+
+/// `GET /runs/{runId}` and the `run` event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunResource {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    pub query: String,
+    pub trace_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    pub model: String,
+    pub provider: String,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<AgentFinalResponse>,
+}
+
+impl Run {
+    /// What clients see; `response` is the stored message that `outcome` names.
+    pub fn resource(&self, response: Option<ConversationMessage>) -> RunResource {
+        RunResource {
+            run_id: self.run_id.clone(),
+            thread_id: self.thread_id.clone(),
+            status: self.status,
+            query: self.query.clone(),
+            trace_id: self.trace_id.clone(),
+            user_id: self.user_id.clone(),
+            model: self.settings.model.clone(),
+            provider: self.settings.provider.clone(),
+            created_at: self.created_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+            llm_calls: self.counters.llm_calls,
+            tool_calls: self.counters.tool_calls,
+            usage: self.counters.usage.clone(),
+            result: response.and_then(|message| self.final_response(message)),
+        }
+    }
+
+    /// The contract's `AgentFinalResponse`, once there is an outcome.
+    pub fn final_response(&self, response: ConversationMessage) -> Option<AgentFinalResponse> {
+        let outcome = self.outcome.as_ref()?;
+        Some(AgentFinalResponse {
+            response,
+            metadata: ExecutionMetadata {
+                thread_id: self.thread_id.clone(),
+                run_id: self.run_id.clone(),
+                trace_id: self.trace_id.clone(),
+                user_id: self.user_id.clone(),
+                status: outcome.status,
+                total_duration_ms: self.finished_at.unwrap_or(self.created_at)
+                    - self.started_at.unwrap_or(self.created_at),
+                llm_calls: self.counters.llm_calls,
+                tool_calls: self.counters.tool_calls,
+                tool_errors: self.counters.tool_errors,
+                llm_cost: None,
+                error: outcome.error.clone(),
+                llm_metadata: LlmTotals {
+                    usage: self.counters.usage.clone(),
+                    total_generation_time_ms: self.counters.total_generation_ms,
+                },
+            },
+        })
+    }
+}

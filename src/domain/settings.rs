@@ -1,0 +1,183 @@
+//! Settings of threads and runs: what clients may say (`ThreadConfig`, `CallOptions`) and what a run resolved to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::prompt::{Persona, SystemPrompt};
+
+/// A thread's `config`. Everything is optional; precedence is call > thread > server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ThreadConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_config: Option<ProviderConfig>,
+    /// Names or globs; absent = all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_tools: Option<Vec<String>>,
+    /// By tool name or glob.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy: BTreeMap<String, PolicyAction>,
+    /// Newest n messages; 0 = none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persona: Option<Persona>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_config: Option<ExecutionOverrides>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_saving_strategy: Option<StateSavingStrategy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_core: Option<String>,
+}
+
+/// `options` of `process`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CallOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_config: Option<ProviderConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm_params: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persona: Option<Persona>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_config: Option<ExecutionOverrides>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ProviderConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_options: Option<Map<String, Value>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyAction {
+    Auto,
+    Ask,
+    Deny,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StateSavingStrategy {
+    #[default]
+    Implicit,
+    Explicit,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnItemFailure {
+    #[default]
+    Continue,
+    Replan,
+    Stop,
+}
+
+/// `executionConfig` as written; absent fields fall through to the next layer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ExecutionOverrides {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taef_max_retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_result_max_length: Option<u32>,
+    #[serde(rename = "enableA2ADelegation", skip_serializing_if = "Option::is_none")]
+    pub enable_a2a_delegation: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel_items: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_item_failure: Option<OnItemFailure>,
+    /// How long a question to a person stays open; absent = for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension_timeout_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension_expiry: Option<super::hitl::ExpiryPolicy>,
+}
+
+/// `executionConfig` resolved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExecutionConfig {
+    pub max_iterations: u32,
+    pub taef_max_retries: u32,
+    pub tool_result_max_length: u32,
+    #[serde(rename = "enableA2ADelegation")]
+    pub enable_a2a_delegation: bool,
+    pub max_parallel_items: u32,
+    pub on_item_failure: OnItemFailure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension_timeout_ms: Option<i64>,
+    pub suspension_expiry: super::hitl::ExpiryPolicy,
+    /// How often a failed model call is repeated before the step fails.
+    pub max_model_attempts: u32,
+}
+
+impl Default for ExecutionConfig {
+    fn default() -> Self {
+        Self {
+            max_iterations: 5,
+            taef_max_retries: 2,
+            tool_result_max_length: 60_000,
+            enable_a2a_delegation: false,
+            max_parallel_items: 1,
+            on_item_failure: OnItemFailure::Continue,
+            suspension_timeout_ms: None,
+            suspension_expiry: super::hitl::ExpiryPolicy::Deny,
+            max_model_attempts: 4,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_llm_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+}
+
+/// What a run was accepted with; stored with it, so that a restart with another configuration changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunSettings {
+    pub core: String,
+    pub provider: String,
+    pub model: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub llm_params: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy: BTreeMap<String, PolicyAction>,
+    pub history_limit: u32,
+    /// The composed guidance of server, thread and call, ready to stand in a prompt.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub system_prompt: String,
+    pub persona: Persona,
+    pub execution: ExecutionConfig,
+    pub state_saving: StateSavingStrategy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}

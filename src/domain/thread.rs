@@ -1,0 +1,97 @@
+//! A thread as clients see it, and the limits that its engine enforces.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::ids::ThreadId;
+use super::run::RunStatus;
+use super::settings::ThreadConfig;
+
+/// What people may set on a thread. Changed by PATCH, read when a run is accepted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Sheet {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub config: ThreadConfig,
+    pub metadata: Map<String, Value>,
+}
+
+/// Where a thread stands: its active run's status, or idle, or quarantined after repeated crashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThreadStatus {
+    #[default]
+    Idle,
+    Running,
+    Suspended,
+    Waiting,
+    Quarantined,
+}
+
+impl ThreadStatus {
+    pub const ALL: [ThreadStatus; 5] = [
+        ThreadStatus::Idle,
+        ThreadStatus::Running,
+        ThreadStatus::Suspended,
+        ThreadStatus::Waiting,
+        ThreadStatus::Quarantined,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ThreadStatus::Idle => "idle",
+            ThreadStatus::Running => "running",
+            ThreadStatus::Suspended => "suspended",
+            ThreadStatus::Waiting => "waiting",
+            ThreadStatus::Quarantined => "quarantined",
+        }
+    }
+
+    pub fn of_run(status: RunStatus) -> Self {
+        match status {
+            RunStatus::Running | RunStatus::Queued => ThreadStatus::Running,
+            RunStatus::Suspended => ThreadStatus::Suspended,
+            RunStatus::Waiting => ThreadStatus::Waiting,
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => ThreadStatus::Idle,
+        }
+    }
+}
+
+/// `GET /threads/{id}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Thread {
+    pub thread_id: ThreadId,
+    pub status: ThreadStatus,
+    pub title: String,
+    pub config: ThreadConfig,
+    pub metadata: Map<String, Value>,
+    pub created_at: Millis,
+    /// The last activity.
+    pub updated_at: Millis,
+    pub last_seq: i64,
+}
+
+/// The application's own state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentState {
+    pub data: Value,
+    pub version: i64,
+}
+
+/// Bounds that the engine keeps; each has one documented fault.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub items_per_plan: usize,
+    pub calls_per_reply: usize,
+    pub queued_runs: usize,
+    pub state_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { items_per_plan: 1000, calls_per_reply: 32, queued_runs: 32, state_bytes: 1 << 20 }
+    }
+}

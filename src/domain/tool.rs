@@ -1,0 +1,147 @@
+//! Tools: what they declare, how they are called, what they answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::hitl::{FeedbackSchema, RiskLevel};
+use super::ids::{CallId, ItemId, RunId};
+
+/// What a tool tells about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    pub class: ToolClass,
+    /// Declared: the same call under the same key has its effect once, so it may be repeated after a crash.
+    pub idempotent: bool,
+    /// How long one execution may take.
+    pub timeout_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolClass {
+    Read,
+    Write,
+    External,
+    Irreversible,
+}
+
+/// A call that the agent decided on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub call_id: CallId,
+    pub tool_name: String,
+    pub arguments: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolStatus {
+    Success,
+    Error,
+    Skipped,
+}
+
+/// What a call came to; exactly one per call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    pub call_id: CallId,
+    pub tool_name: String,
+    pub status: ToolStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+    pub duration_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolError {
+    /// `unknown_tool disabled_tool invalid_arguments denied rejected timeout panicked output_too_large unknown failed …`
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+}
+
+/// What an execution brought back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutcome {
+    pub result: Result<Value, ToolError>,
+    pub metadata: Option<Value>,
+    /// A merge patch of the thread's application state, committed with the result.
+    pub state_patch: Option<Value>,
+    pub duration_ms: i64,
+}
+
+/// What policy and schema say about a call before it may start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It may run now.
+    Run { class: ToolClass, idempotent: bool },
+    /// A person must approve it first.
+    Ask {
+        class: ToolClass,
+        idempotent: bool,
+        message: String,
+        schema: FeedbackSchema,
+        risk: Option<RiskLevel>,
+        rule: String,
+    },
+    /// A person's answer is the result.
+    Input { message: String, schema: FeedbackSchema },
+    /// It becomes an error result and does not start.
+    Refuse(ToolError),
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CallStatus {
+    Ready,
+    Running,
+    Parked,
+    Done,
+}
+
+/// A tool call as it is stored (row kind `call`) and as `GET /threads/{id}/tool-calls/{callId}` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallRecord {
+    pub call_id: CallId,
+    pub tool_name: String,
+    /// What the model asked for; may be a payload reference in storage.
+    pub arguments: Value,
+    /// What a person made of it: these run instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_arguments: Option<Value>,
+    pub run_id: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    pub iteration: u32,
+    pub attempt: u32,
+    pub status: CallStatus,
+    /// The provider's own id of the call, shown to it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_call_id: Option<String>,
+    pub idempotent: bool,
+    /// The lease epoch under which it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<ToolResult>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}

@@ -1,0 +1,1 @@
+//! The one place that calls out: a guarded HTTP client.

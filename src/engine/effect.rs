@@ -1,0 +1,14 @@
+//! Everything that the engine may ask of the world. An effect holds ids only; what it takes is rendered when it is
+//! performed.
+
+use crate::domain::ids::{CallId, StreamId, TaskId};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// Ask the model; answered by `ModelReplied` or `ModelFailed`. The stream id is new for each attempt.
+    CallModel { stream: StreamId, attempt: u32 },
+    /// Run a tool; answered by `ToolReturned`.
+    CallTool { call: CallId, attempt: u32 },
+    /// Send a task to another agent.
+    Delegate { task: TaskId, attempt: u32 },
+}

@@ -1,0 +1,40 @@
+//! Everything that can happen to a thread, in the past tense.
+
+use serde_json::Value;
+
+use crate::domain::hitl::Answer;
+use crate::domain::ids::{CallId, MessageId, RunId, StreamId};
+use crate::domain::model::{ModelFailure, ModelReply};
+use crate::domain::run::Ask;
+use crate::domain::tool::ToolOutcome;
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A caller posted a query. The ids were made by the one who accepted it.
+    Asked { run: RunId, message: MessageId, ask: Box<Ask> },
+    /// The model answered that stream.
+    ModelReplied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
+    /// That attempt failed; the engine decides whether there is another.
+    ModelFailed { stream: StreamId, attempt: u32, failure: ModelFailure },
+    /// A tool call ended.
+    ToolReturned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
+    /// A person answered a suspension; `by` is who.
+    Resumed { answer: Box<Answer>, by: String },
+    /// Nothing new may start; a suspension of kind `pause` opens.
+    PauseAsked { by: String },
+    /// The run (or, with `None`, the active and every queued one) shall end. With `Running` slots this is the first of
+    /// two phases: nothing starts any more.
+    CancelAsked { run: Option<RunId>, by: String },
+    /// The holder has stopped every effect of a thread whose cancel was asked for: the second phase.
+    EffectsStopped,
+    /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list.
+    PlanEdited { expected: i64, list: Vec<Value>, by: String },
+    /// A client wrote the application state. `expected` is from `If-Match`, if given.
+    StatePut { data: Value, expected: Option<i64>, by: String },
+    /// A new holder took the thread: slots `Running` under an older epoch are settled.
+    Recovered,
+    /// A timer is due, or a hint came that something is `Ready`.
+    Woke,
+    /// The thread crashed again and again; its current and queued runs fail.
+    Quarantined { crashes: u32 },
+}

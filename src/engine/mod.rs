@@ -1,0 +1,204 @@
+//! The engine: pure decisions. No clock, no random, no IO, no tokio; only `domain` below it.
+//!
+//! A core is asked with an event and answers with a [`Step`]: what to store, what happened, and where the thread stands.
+//! Effects are not returned but derived: whatever slot is `Running` after the step and was not before
+//! ([`step::born`]). So the committed state says what it waits for, and a crash forgets nothing.
+
+pub mod effect;
+pub mod event;
+pub mod step;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::fault::Fault;
+use crate::domain::hitl::Suspension;
+use crate::domain::ids::{CallId, ItemId, PayloadId, RunId, ThreadId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::model::ModelRequest;
+use crate::domain::payload::Payloads;
+use crate::domain::run::Run;
+use crate::domain::settings::RunSettings;
+use crate::domain::thread::Limits;
+use crate::domain::tool::{ToolSpec, Verdict};
+
+use effect::Effect;
+use event::Event;
+use step::{Row, Step};
+
+/// When and by whom a transition is made. The same state, stamp and event give the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub now: Millis,
+    pub seed: u64,
+    /// The lease epoch that the committer holds. `None`: it holds no lease, so nothing may become `Running`.
+    pub holder: Option<i64>,
+}
+
+/// What an event was refused for. The state is as it was before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Illegal(pub Fault);
+
+impl From<Fault> for Illegal {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+/// What decisions may look at besides the state: data, never IO.
+pub struct World<'a> {
+    pub tools: &'a dyn Toolbox,
+    pub limits: &'a Limits,
+}
+
+/// The tools as the engine knows them: what is offered, and what may be done with a call.
+pub trait Toolbox: Send + Sync {
+    /// The tools enabled by these settings, by name.
+    fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>>;
+    /// Known, enabled, arguments valid, policy: all that must hold before a call starts.
+    fn judge(&self, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict;
+    /// Whether arguments that a person edited fit the tool's schema.
+    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault>;
+    /// Whether a person's answer fits the suspension's feedback schema.
+    fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
+}
+
+/// What a prompt needs besides the state; read from the store when an effect is performed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    pub payloads: Vec<PayloadId>,
+    /// The newest n messages before this run's own, if any.
+    pub history: Option<u32>,
+}
+
+/// What was read for [`Needs`].
+#[derive(Clone, Debug, Default)]
+pub struct Material {
+    pub payloads: Payloads,
+    /// Oldest first.
+    pub history: Vec<ConversationMessage>,
+}
+
+/// Everything that performing a tool call takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    pub call_id: CallId,
+    pub tool_name: String,
+    /// May hold payload references.
+    pub arguments: Value,
+    pub run_id: RunId,
+    pub item_id: Option<ItemId>,
+    pub user_id: Option<String>,
+    pub trace_id: String,
+    /// The same for every attempt of this call.
+    pub idempotency_key: String,
+}
+
+/// A thread's state, rebuilt from what is stored: a small head and the rows that were kept.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    pub thread_id: Option<ThreadId>,
+    /// The core's own small JSON text; empty for a new thread.
+    pub head: String,
+    pub rows: Vec<Row>,
+    pub last_seq: i64,
+}
+
+/// An agent core: a state machine over events. PES is one, `react` another; runtime, store and http know none.
+pub trait Core: Send + Sync + 'static {
+    /// What `agentCore` names.
+    const NAME: &'static str;
+    type State: Send + 'static;
+
+    /// Rebuilds the state. Text of any released version loads; anything else is a fault.
+    fn load(loaded: Loaded) -> Result<Self::State, Fault>;
+    /// Decides. On `Err` the state is untouched. An answer to a slot that is not open is a step without changes.
+    fn decide(state: &mut Self::State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
+    /// The effects of the slots marked `Running`, in a stable order; O(in flight).
+    fn running(state: &Self::State) -> Vec<Effect>;
+    /// Whether a slot is `Ready` or `Running`: whether the thread must stay in memory.
+    fn is_active(state: &Self::State) -> bool;
+    /// What the prompt of a `CallModel` needs.
+    fn needs(state: &Self::State, effect: &Effect) -> Needs;
+    /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
+    fn request(state: &Self::State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest>;
+    /// What a `CallTool` runs; `None` if its slot is no longer open.
+    fn invocation(state: &Self::State, call: &CallId) -> Option<Invocation>;
+    /// `PESAgentStateData`, with payload references.
+    fn view(state: &Self::State) -> Value;
+    /// The active run, if any.
+    fn run(state: &Self::State) -> Option<&Run>;
+}
+
+/// A core with its state, erased, so that the runtime can hold any.
+pub trait Machine: Send {
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
+    fn running(&self) -> Vec<Effect>;
+    fn is_active(&self) -> bool;
+    fn needs(&self, effect: &Effect) -> Needs;
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest>;
+    fn invocation(&self, call: &CallId) -> Option<Invocation>;
+    fn view(&self) -> Value;
+    fn run(&self) -> Option<&Run>;
+}
+
+/// A core without its state: makes machines.
+pub trait DynCore: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault>;
+}
+
+/// Registers a core: `Arc::new(Registered::<Pes>::new())`.
+pub struct Registered<C>(std::marker::PhantomData<fn() -> C>);
+
+impl<C> Registered<C> {
+    pub fn new() -> Self {
+        Self(std::marker::PhantomData)
+    }
+}
+
+impl<C> Default for Registered<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+struct Erased<C: Core>(C::State);
+
+impl<C: Core> DynCore for Registered<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+    fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
+        Ok(Box::new(Erased::<C>(C::load(loaded)?)))
+    }
+}
+
+impl<C: Core> Machine for Erased<C> {
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+        C::decide(&mut self.0, world, stamp, event)
+    }
+    fn running(&self) -> Vec<Effect> {
+        C::running(&self.0)
+    }
+    fn is_active(&self) -> bool {
+        C::is_active(&self.0)
+    }
+    fn needs(&self, effect: &Effect) -> Needs {
+        C::needs(&self.0, effect)
+    }
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+        C::request(&self.0, world, effect, material)
+    }
+    fn invocation(&self, call: &CallId) -> Option<Invocation> {
+        C::invocation(&self.0, call)
+    }
+    fn view(&self) -> Value {
+        C::view(&self.0)
+    }
+    fn run(&self) -> Option<&Run> {
+        C::run(&self.0)
+    }
+}

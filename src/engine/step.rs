@@ -1,0 +1,140 @@
+//! What a decision comes to, and the only place where effects are born.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Machine;
+use super::effect::Effect;
+use crate::domain::Millis;
+use crate::domain::ids::PayloadId;
+use crate::domain::observation::Record;
+use crate::domain::run::Run;
+use crate::domain::thread::ThreadStatus;
+
+/// One transition, to be committed whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// The core's new head; `None`: unchanged.
+    pub head: Option<String>,
+    /// Rows that are new or changed, each at most once.
+    pub rows: Vec<Row>,
+    pub records: Vec<Record>,
+    /// Runs whose resource changed, as they are now (they stand in `rows` too); clients get a `run` frame for each.
+    pub runs: Vec<Run>,
+    /// Large values made by this step (they stand in `rows` too), so that live readers need not fetch them.
+    pub payloads: Vec<(PayloadId, Arc<Value>)>,
+    pub status: ThreadStatus,
+    /// A new title for the thread.
+    pub title: Option<String>,
+    /// When the thread must be looked at again: `Ready` slots, back-off, expiry. `None`: nothing to wait for.
+    pub wake_at: Option<Millis>,
+    /// Rows with `Keep::UntilFloor` and an `ord` below this are no longer loaded.
+    pub floor: i64,
+    /// Whether this was committed progress (resets the crash count); recovery and refusals are none.
+    pub progress: bool,
+    /// Nothing changed: there is nothing to commit.
+    pub is_noop: bool,
+    /// A cancel waits for the holder to stop its effects and to say so with `EffectsStopped`.
+    pub stop_effects: bool,
+}
+
+/// A piece of a thread's state that is written on its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    pub kind: RowKind,
+    /// Unique within thread and kind.
+    pub id: String,
+    /// Order within the kind, as the core numbers it; pages follow it.
+    pub ord: i64,
+    pub keep: Keep,
+    /// JSON text.
+    pub body: String,
+}
+
+/// Kinds that somebody besides the core reads have a documented body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RowKind {
+    /// `domain::run::Run`; found by its id across threads. `Keep::Always` while not terminal.
+    Run = 1,
+    /// `domain::message::ConversationMessage`; paged by `ord`.
+    Message = 2,
+    /// The core's own todo item.
+    Item = 3,
+    /// `domain::tool::CallRecord`; `GET /threads/{id}/tool-calls/{callId}`.
+    Call = 4,
+    /// A turn of an item's loop, the core's own.
+    Turn = 5,
+    /// `domain::hitl::Suspension`; found by its id across threads; the inbox lists those with `Keep::Always`.
+    Suspension = 6,
+    /// A delegated task; found by its id across threads.
+    Task = 7,
+    /// A large value: JSON text; its id is a `PayloadId`.
+    Payload = 8,
+    /// `domain::thread::AgentState`; the id is empty.
+    AgentState = 9,
+    /// Anything else a core keeps.
+    Custom = 10,
+}
+
+impl RowKind {
+    pub const ALL: [RowKind; 10] = [
+        RowKind::Run,
+        RowKind::Message,
+        RowKind::Item,
+        RowKind::Call,
+        RowKind::Turn,
+        RowKind::Suspension,
+        RowKind::Task,
+        RowKind::Payload,
+        RowKind::AgentState,
+        RowKind::Custom,
+    ];
+
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+    pub fn of_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// Whether a row is loaded with its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Keep {
+    /// Never: read on demand.
+    Never = 0,
+    /// Always, until it is written again with another mark.
+    Always = 1,
+    /// While its `ord` is not below the thread's floor.
+    UntilFloor = 2,
+}
+
+impl Keep {
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+    pub fn of_code(code: i16) -> Option<Self> {
+        [Keep::Never, Keep::Always, Keep::UntilFloor].into_iter().find(|keep| keep.code() == code)
+    }
+}
+
+impl Step {
+    /// Nothing changes: a late answer, a wake-up with nothing due.
+    pub fn nothing() -> Self {
+        Self { is_noop: true, ..Self::default() }
+    }
+}
+
+/// The effects to start after a commit: running now and not before. `before` is `machine.running()` from before the
+/// decision.
+pub fn born(before: &[Effect], machine: &dyn Machine) -> Vec<Effect> {
+    machine.running().into_iter().filter(|effect| !before.contains(effect)).collect()
+}
+
+/// The effects to abort after a commit: running before and not any more.
+pub fn died<'a>(before: &'a [Effect], machine: &dyn Machine) -> Vec<&'a Effect> {
+    let now = machine.running();
+    before.iter().filter(|effect| !now.contains(effect)).collect()
+}

@@ -1,0 +1,1 @@
+//! Named persistence boundaries at which a test can stop the process.

@@ -1,0 +1,19 @@
+//! A durable server for agents that plan, execute and synthesize.
+
+pub mod auth;
+pub mod config;
+pub mod domain;
+pub mod egress;
+pub mod engine;
+pub mod http;
+pub mod live;
+pub mod provider;
+pub mod runtime;
+pub mod store;
+pub mod tool;
+
+pub mod app;
+pub mod cli;
+pub mod failpoint;
+pub mod shutdown;
+pub mod telemetry;

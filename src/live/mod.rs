@@ -1,0 +1,1 @@
+//! Live streams: bounded fan-out to sockets.

@@ -1,0 +1,45 @@
+//! Models: one trait, one wire per kind of provider. Nothing here re-sends: only the engine retries, as a new attempt.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::fault::Fault;
+use crate::domain::model::{Delta, ModelFailure, ModelRequest};
+
+/// What streams from a model. Dropping it aborts the call. The last item is `Delta::Stop` or an error; a stream that
+/// ends with neither is `FailureKind::Incomplete` to its reader.
+pub type DeltaStream = BoxStream<'static, Result<Delta, ModelFailure>>;
+
+#[async_trait]
+pub trait ChatModel: Send + Sync {
+    /// Sends the request once; never again by itself. Errors before the first byte and in mid-stream are classified alike.
+    async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure>;
+    /// Whether this request may be made at all; asked when a run is accepted, so that nothing starts on a typo.
+    fn admit(&self, model: &str, params: &serde_json::Map<String, serde_json::Value>) -> Result<(), Fault>;
+}
+
+/// A configured model, as `GET /models` lists it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelInfo {
+    pub provider: String,
+    pub model: String,
+    pub is_default: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Example prompts, for the demo model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<String>,
+}
+
+/// The models that this server can call, by provider name.
+pub trait Catalog: Send + Sync {
+    /// The provider's model client; the fault names the field and lists what is configured.
+    fn model(&self, provider: &str) -> Result<Arc<dyn ChatModel>, Fault>;
+    fn list(&self) -> Vec<ModelInfo>;
+    /// Provider and model for runs that name none.
+    fn default_model(&self) -> (String, String);
+}

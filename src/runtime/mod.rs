@@ -1,0 +1,1 @@
+//! One task per active thread: events in, commits, effects out.

@@ -1,0 +1,285 @@
+//! The store: what holds after each call returns. Three implementations (SQLite, PostgreSQL, memory), one conformance
+//! suite (`tests/it/store`).
+//!
+//! A transition is one [`Commit`]: small head, changed rows, records; accepted iff its fence still holds, as a whole, and
+//! durable when the call returns. Commits of many threads share a database transaction (`committer`).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::ids::{PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::{Observation, ObservationType, Record};
+use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::engine::step::{Row, RowKind};
+
+/// What a caller can do about a failed store call.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store does not answer; nothing is known to have changed. Try later.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// This data cannot be stored (an oversized value, an invalid character); trying again is useless.
+    #[error("the data was refused: {0}")]
+    Refused(String),
+    /// What is stored cannot be read: a defect, or another program's write.
+    #[error("the stored data is damaged: {0}")]
+    Damaged(String),
+    /// The database cannot be opened at all; the sentence says what to do.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Who may write a thread: compared as a whole under the row lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub epoch: i64,
+    pub lease: Option<uuid::Uuid>,
+    pub version: i64,
+}
+
+/// A thread's own row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadRow {
+    pub pk: ThreadPk,
+    pub tenant: TenantPk,
+    pub thread_id: ThreadId,
+    pub fence: Fence,
+    pub core: String,
+    pub head: String,
+    pub status: ThreadStatus,
+    pub sheet: Sheet,
+    pub wake_at: Option<Millis>,
+    pub floor: i64,
+    pub last_seq: i64,
+    pub min_seq: i64,
+    pub crash_count: i32,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+/// What a commit does to the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseChange {
+    Keep,
+    /// Take an unowned thread (or one whose owner's replica has expired): epoch + 1 and this lease.
+    Claim {
+        lease: uuid::Uuid,
+        replica: uuid::Uuid,
+    },
+    /// Give it back; the next one claims.
+    Release,
+}
+
+/// A thread to be created by the commit that carries it: version 0 is inserted, then the commit applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewThread {
+    pub tenant: TenantPk,
+    pub thread_id: ThreadId,
+    pub core: String,
+    pub created_at: Millis,
+}
+
+/// One transition of one thread.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub pk: ThreadPk,
+    pub create: Option<NewThread>,
+    pub fence: Fence,
+    pub lease: LeaseChange,
+    /// Unique for ever: after a lost connection it tells whether our write landed.
+    pub token: uuid::Uuid,
+    pub now: Millis,
+    /// `None`: unchanged.
+    pub head: Option<String>,
+    pub sheet: Option<Sheet>,
+    pub status: ThreadStatus,
+    pub wake_at: Option<Millis>,
+    pub floor: i64,
+    pub crash_count: i32,
+    pub rows: Vec<Row>,
+    /// Numbered from `last_seq + 1`, contiguously, in this order.
+    pub last_seq: i64,
+    pub records: Vec<Record>,
+    pub idempotency: Option<IdempotencyRow>,
+    /// Audit lines written with it (who decided what).
+    pub audit: Vec<AuditRow>,
+}
+
+/// What became of a commit. In every case but `Done` nothing of it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    Done,
+    /// The fence does not hold any more: read again.
+    Stale,
+    /// `create` found the id taken: read it.
+    Exists,
+    /// The idempotency key is taken: read it.
+    Duplicate,
+}
+
+/// A stored answer to a request, under its `Idempotency-Key`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdempotencyRow {
+    pub tenant: TenantPk,
+    /// Method and path.
+    pub scope: String,
+    pub key: String,
+    /// SHA-256 of the body, hex.
+    pub fingerprint: String,
+    pub status: u16,
+    /// The answer's body as JSON text, and its Location.
+    pub body: String,
+    pub location: Option<String>,
+    pub created_at: Millis,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditRow {
+    pub tenant: TenantPk,
+    pub thread: ThreadPk,
+    pub at: Millis,
+    pub actor: String,
+    pub action: String,
+    pub detail: Value,
+}
+
+/// A row found by its id, with its thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub pk: ThreadPk,
+    pub thread_id: ThreadId,
+    pub row: Row,
+}
+
+/// Keyset paging: everything strictly after `cursor` in the list's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageAsk {
+    pub cursor: Option<String>,
+    pub limit: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ThreadFilter {
+    pub status: Option<ThreadStatus>,
+    /// Part of the title or the id, without regard to case.
+    pub q: Option<String>,
+}
+
+/// Which observations to read; ordered by seq.
+#[derive(Clone, Debug, Default)]
+pub struct ObservationAsk {
+    /// Only seq greater than this.
+    pub after: i64,
+    /// Only seq up to this, if given.
+    pub until: Option<i64>,
+    pub limit: u32,
+    /// Empty = all.
+    pub types: Vec<ObservationType>,
+    pub run: Option<RunId>,
+}
+
+/// An API key as stored: never the key itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyRow {
+    /// Public: shown in lists, used to revoke.
+    pub key_id: String,
+    pub tenant: TenantPk,
+    pub tenant_name: String,
+    pub name: String,
+    /// SHA-256 of the key, hex.
+    pub hash: String,
+    /// Space-separated scopes.
+    pub scopes: String,
+    pub created_at: Millis,
+    pub revoked_at: Option<Millis>,
+}
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// `sqlite`, `postgres` or `memory`, and where; for the start line.
+    fn describe(&self) -> String;
+
+    /// Creates an idle thread unless its id is taken. After `Ok` it is durable; `created` tells who won.
+    async fn create_thread(
+        &self,
+        pk: ThreadPk,
+        new: NewThread,
+        sheet: Sheet,
+        idempotency: Option<IdempotencyRow>,
+    ) -> Result<Committed>;
+
+    /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it
+    /// is stored. `Err(Unavailable)` is returned only when it is certain that it was not applied: an ambiguous end is
+    /// settled by the token first. Commits of one thread are applied in the order in which they were sent. Dropping the
+    /// future does not cancel the commit.
+    async fn commit(&self, commit: Commit) -> Result<Committed>;
+
+    async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>>;
+    async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>>;
+    /// The thread and the rows it is rebuilt from (`Keep::Always`, and `UntilFloor` from the floor on), read in one
+    /// snapshot, ordered by kind, then `ord`, then id.
+    async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
+    /// Newest activity first.
+    async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
+    /// Erases everything of it. `false`: there was nothing.
+    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool>;
+
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;
+    /// A run, suspension or task of this tenant by its id.
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>>;
+    /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
+    /// The newest `limit` messages with an `ord` below `before`, oldest first.
+    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>>;
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
+    /// Open suspensions of a tenant, oldest first.
+    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+
+    /// As recorded: payload references and shortened plans are still in them.
+    async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
+
+    async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>>;
+    /// Forgets answers older than this; returns how many.
+    async fn forget_idempotency(&self, before: Millis) -> Result<u64>;
+
+    /// The tenant of that name, created if new.
+    async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;
+    async fn add_key(&self, key: KeyRow) -> Result<()>;
+    async fn keys(&self) -> Result<Vec<KeyRow>>;
+    /// `false`: no such active key.
+    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool>;
+    /// The key with this hash, revoked or not.
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
+
+    /// Registers this process for `ttl` by the store's clock; returns what it takes over at once: SQLite and memory
+    /// hold the folder alone and free every lease.
+    async fn register(&self, replica: uuid::Uuid, ttl: Millis) -> Result<()>;
+    /// `false`: it had expired; register a new one.
+    async fn renew(&self, replica: uuid::Uuid, ttl: Millis) -> Result<bool>;
+    /// Ends the registration and frees its leases.
+    async fn unregister(&self, replica: uuid::Uuid) -> Result<()>;
+    /// Threads to take care of: `wake_at` due (by the given time) or `running`, and unowned or with an expired owner;
+    /// the most overdue first.
+    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
+    /// Threads of this replica whose `wake_at` is due.
+    async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
+    /// When the next timer is due, if any.
+    async fn next_wake(&self) -> Result<Option<Millis>>;
+
+    /// A write that commits: what `/readyz` asks.
+    async fn ping(&self) -> Result<()>;
+    /// Finishes what was accepted and closes.
+    async fn close(&self);
+}

@@ -1,0 +1,1 @@
+//! The engine alone: every defect of the flow, and properties over random runs with crashes.

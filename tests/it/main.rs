@@ -1,0 +1,11 @@
+//! Every test that needs more than one module, in one binary: it links once.
+
+mod cli;
+mod engine;
+mod front;
+mod library;
+mod provider;
+mod recovery;
+mod store;
+mod support;
+mod tool;

@@ -1,0 +1,1 @@
+//! Wires, byte by byte.

@@ -1,0 +1,1 @@
+//! Tools, policy and arguments.
