@@ -6,6 +6,8 @@
 
 pub mod effect;
 pub mod event;
+pub mod parse;
+pub mod prompt;
 pub mod step;
 
 use std::sync::Arc;

@@ -1,0 +1,101 @@
+//! What a model wrote, as typed drafts. Tolerant and bounded: any text gives a draft or a fault that says what to repair,
+//! in time linear in its length; nothing panics, nothing is made up.
+//!
+//! Drafts hold what the model *said*, field by field; what is believed of it is the engine's decision.
+
+mod plan;
+mod step;
+mod synthesis;
+
+use serde_json::Value;
+
+use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode};
+
+pub use plan::plan;
+pub use step::step;
+pub use synthesis::synthesis;
+
+/// Why a reply cannot be used: a sentence for the model that is asked to repair it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseFault(pub String);
+
+/// A plan, or a refinement of one, as the model wrote it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanDraft {
+    pub title: Option<String>,
+    pub intent: Option<String>,
+    pub plan: Option<String>,
+    /// With an empty list: the final response.
+    pub answer: Option<String>,
+    /// Ids are present, trimmed, one line, and unique.
+    pub items: Vec<ItemDraft>,
+    /// The reply was tool calls without a list: `items` is one tool item, and these are its first step.
+    pub calls: Vec<CallDraft>,
+}
+
+/// A todo item as the model wrote it; an absent field says nothing about what was there before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ItemDraft {
+    pub id: String,
+    pub description: Option<String>,
+    pub step_type: Option<StepType>,
+    pub required_tools: Option<Vec<String>>,
+    pub expected_outcome: Option<String>,
+    pub dependencies: Option<Vec<String>>,
+    pub status: Option<ItemStatus>,
+    pub tool_validation_mode: Option<ToolValidationMode>,
+}
+
+/// A tool call that the model wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallDraft {
+    /// The provider's own id, for native calls.
+    pub provider_id: Option<String>,
+    pub name: String,
+    /// `Err` says why the arguments cannot be read; such a call never starts.
+    pub arguments: Result<Value, String>,
+}
+
+/// What the model wants done after an item's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Continue,
+    Wait,
+    CompleteItem,
+    UpdatePlan,
+}
+
+/// One step of an item.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepDraft {
+    /// What it said beside its calls, or the item's result.
+    pub content: String,
+    pub thoughts: Option<String>,
+    pub calls: Vec<CallDraft>,
+    pub decision: Option<Decision>,
+    pub updated_plan: Option<PlanPatchDraft>,
+}
+
+/// `updatedPlan`: a patch by id; what it does not name stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanPatchDraft {
+    pub intent: Option<String>,
+    pub plan: Option<String>,
+    pub items: Vec<ItemDraft>,
+}
+
+/// The final answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SynthesisDraft {
+    /// Markdown, without any of our tags. Empty: the model wrote nothing.
+    pub content: String,
+    /// `{sources?, suggestions?}` and whatever else the model put there.
+    pub ui_metadata: Option<Value>,
+}
+
+impl StepDraft {
+    /// Nothing was said and nothing called: to be repaired, never taken for a result.
+    pub fn is_empty(&self) -> bool {
+        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none()
+    }
+}

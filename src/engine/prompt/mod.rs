@@ -1,0 +1,119 @@
+//! What models are told: pure functions from what the engine knows to the messages of one call.
+//!
+//! The first line of every system prompt names the phase. Text that people, tools or models wrote stands verbatim; what
+//! is data rather than instruction stands between markers with a nonce that occurs nowhere in it, so no text can close
+//! one. A call always stands before its results, and every call has exactly one.
+
+mod execution;
+mod planning;
+mod repair;
+mod synthesis;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::message::ConversationMessage;
+use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::prompt::PromptCall;
+use crate::domain::settings::RunSettings;
+use crate::domain::tool::{ToolResult, ToolSpec};
+
+pub use execution::{enforcement, reasoning_step, tool_step};
+pub use planning::{plan, plan_schema, refine};
+pub use repair::repair;
+pub use synthesis::synthesis;
+
+/// What every prompt of a run shares.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    pub settings: &'a RunSettings,
+    /// The nonce of the markers is derived from it: the run's id will do.
+    pub seed: &'a str,
+}
+
+/// A first plan for a query.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanPrompt<'a> {
+    pub frame: Frame<'a>,
+    pub query: &'a str,
+    /// Oldest first, without the messages of this and of queued runs.
+    pub history: &'a [ConversationMessage],
+    /// The thread's enabled tools.
+    pub tools: &'a [Arc<ToolSpec>],
+}
+
+/// A follow-up query on a thread that has a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct RefinePrompt<'a> {
+    pub frame: Frame<'a>,
+    pub query: &'a str,
+    pub history: &'a [ConversationMessage],
+    pub tools: &'a [Arc<ToolSpec>],
+    pub intent: &'a str,
+    pub plan: &'a str,
+    /// The list, in execution order, as it stands; only id, description, status, step type, tools, outcome,
+    /// dependencies and reason are shown.
+    pub items: &'a [TodoItem],
+    /// Sentences that the planner must know: changes of its own that were dropped, why it is asked to re-plan.
+    pub notes: &'a [String],
+}
+
+/// One step of one item.
+#[derive(Clone, Copy, Debug)]
+pub struct StepPrompt<'a> {
+    pub frame: Frame<'a>,
+    pub item: &'a TodoItem,
+    /// Settled items, in list order; dependencies are shown first and whole.
+    pub results: &'a [StepResult],
+    /// Shown with their schemas; empty for a reasoning step.
+    pub tools: &'a [Arc<ToolSpec>],
+    /// What happened in this item before, oldest first; a re-armed item's earlier calls and results too.
+    pub turns: &'a [Turn],
+    pub notes: &'a [String],
+    /// No further model call follows for this item.
+    pub is_last: bool,
+}
+
+/// The final answer.
+#[derive(Clone, Copy, Debug)]
+pub struct SynthesisPrompt<'a> {
+    pub frame: Frame<'a>,
+    pub query: &'a str,
+    pub history: &'a [ConversationMessage],
+    pub intent: &'a str,
+    pub plan: &'a str,
+    /// Every settled item of the plan, in list order.
+    pub results: &'a [StepResult],
+}
+
+/// A reply that could not be used, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct RepairPrompt<'a> {
+    pub reply: &'a str,
+    /// A sentence: `parse::ParseFault`.
+    pub fault: &'a str,
+}
+
+/// What an item came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepResult {
+    pub item_id: String,
+    pub description: String,
+    pub status: ItemStatus,
+    pub reason: Option<String>,
+    pub result: Option<Value>,
+    pub tool_results: Vec<ToolResult>,
+    pub is_dependency: bool,
+}
+
+/// Something that happened in an item's loop.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// What the model said and called, under the ids that the provider will see again.
+    Said { content: String, calls: Vec<PromptCall>, replay: Option<Value> },
+    /// What the call with that id came to.
+    Returned { id: String, result: ToolResult },
+    /// What we told it: an enforcement, a repair, a person's decision.
+    Told(String),
+}
