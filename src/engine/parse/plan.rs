@@ -10,7 +10,8 @@ pub fn plan(text: &str, native: &[RawToolCall]) -> Result<PlanDraft, ParseFault>
     let _ = native;
     let start = text.find('{').unwrap_or(0);
     let end = text.rfind('}').map_or(text.len(), |end| end + 1);
-    let value: Value = serde_json::from_str(text.get(start..end).unwrap_or("")).map_err(|e| ParseFault(e.to_string()))?;
+    let value: Value =
+        serde_json::from_str(text.get(start..end).unwrap_or("")).map_err(|e| ParseFault(e.to_string()))?;
     let word = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).map(str::to_owned);
     let items = value.get("todoList").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     Ok(PlanDraft {
