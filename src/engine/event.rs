@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use crate::domain::hitl::Answer;
 use crate::domain::ids::{CallId, MessageId, RunId, StreamId};
+use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelFailure, ModelReply};
 use crate::domain::run::Ask;
+use crate::domain::thread::AgentState;
 use crate::domain::tool::ToolOutcome;
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,10 @@ pub enum Event {
     Recovered,
     /// A timer is due, or a hint came that something is `Ready`.
     Woke,
+    /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
+    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with a `PLAN` that
+    /// holds the whole list, so that the copy's own history has a base.
+    Forked { state: Box<Value>, messages: Vec<ConversationMessage>, agent_state: AgentState },
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
 }

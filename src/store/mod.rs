@@ -67,7 +67,8 @@ pub struct ThreadRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseChange {
     Keep,
-    /// Take an unowned thread (or one whose owner's replica has expired): epoch + 1 and this lease.
+    /// Take an unowned thread, one whose owner's replica has expired, or one that this replica already owns (its
+    /// engine was lost, not the process): epoch + 1 and this lease. `Stale` while another replica is alive and owns it.
     Claim {
         lease: uuid::Uuid,
         replica: uuid::Uuid,
