@@ -1,1 +1,47 @@
-//! Live streams: bounded fan-out to sockets.
+//! Live fan-out: what is committed, and the tokens in between, from the runtime to every socket of a thread.
+//!
+//! Publishing never waits: no await, no full channel. Each frame is encoded once, and all sockets share its bytes. What a
+//! slow socket has not taken yet is bounded: waiting tokens are merged per (stream, token type), then dropped (their
+//! offsets show it), then observations are dropped and the reader finds a [`Live::Gap`]. A thread with neither sockets nor
+//! an open stream takes no memory.
+
+mod encoded;
+mod filter;
+mod hub;
+mod queue;
+mod stream;
+mod subscription;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::domain::ids::{ItemId, RunId, StreamId, ThreadId};
+use crate::domain::model::Phase;
+
+pub use encoded::{Encoded, EncodedKind};
+pub use filter::Wants;
+pub use hub::Hub;
+pub use subscription::Subscription;
+
+/// What every token frame of one stream (one attempt of one model call) says besides its text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamHead {
+    pub stream_id: StreamId,
+    pub phase: Phase,
+    pub step_id: Option<ItemId>,
+    pub step_description: Option<String>,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub trace_id: String,
+}
+
+/// What a subscriber takes from its queue.
+#[derive(Clone, Debug)]
+pub enum Live {
+    Frame(Arc<Encoded>),
+    /// Observations were dropped: read them again by seq. Those read again may still come as frames; skip them by seq.
+    Gap,
+    /// The server stops; come back in so many milliseconds. Told once.
+    Draining(i64),
+}

@@ -1,0 +1,366 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::frame::{Frame, Token, TokenKind, TokenType};
+use crate::domain::ids::ThreadPk;
+use crate::domain::observation::{Observation, ObservationType};
+
+const PK: ThreadPk = ThreadPk(1);
+
+fn head(stream: &str) -> StreamHead {
+    StreamHead {
+        stream_id: stream.into(),
+        phase: Phase::Execution,
+        step_id: Some("a".into()),
+        step_description: Some("say \"hi\"".into()),
+        thread_id: "t".into(),
+        run_id: "run".into(),
+        trace_id: "trace".into(),
+    }
+}
+
+fn observation(seq: i64, size: usize) -> Observation {
+    Observation {
+        seq,
+        id: "obs".into(),
+        thread_id: "t".into(),
+        run_id: "run".into(),
+        parent_id: None,
+        trace_id: "trace".into(),
+        timestamp: 1,
+        kind: ObservationType::Thoughts,
+        title: "Thoughts".into(),
+        content: json!({"text": "x".repeat(size)}),
+        metadata: None,
+    }
+}
+
+fn json(frame: &Encoded) -> Value {
+    serde_json::from_slice(&frame.json()).unwrap()
+}
+
+fn frame(subscription: &mut Subscription) -> Option<Value> {
+    match subscription.try_next()? {
+        Live::Frame(frame) => Some(json(&frame)),
+        Live::Gap => Some(json!("gap")),
+        Live::Draining(ms) => Some(json!({ "draining": ms })),
+    }
+}
+
+#[test]
+fn frames_read_as_the_domain_writes_them() {
+    let hub = Hub::new(1 << 18);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    hub.open_stream(PK, head("s"));
+    hub.token(PK, &"s".into(), true, "hm");
+    hub.token(PK, &"s".into(), false, "é\n");
+    hub.token(PK, &"s".into(), false, "\"");
+    hub.observation(PK, &observation(3, 1));
+    let token = |thinking, data: &str, offset| {
+        Frame::Token(Token {
+            kind: TokenKind::Token,
+            data: data.into(),
+            token_type: TokenType::of(Phase::Execution, thinking),
+            phase: Phase::Execution,
+            step_id: Some("a".into()),
+            step_description: Some("say \"hi\"".into()),
+            stream_id: "s".into(),
+            offset,
+            thread_id: "t".into(),
+            run_id: "run".into(),
+            trace_id: "trace".into(),
+        })
+    };
+    let expected = [
+        token(true, "hm", 0),
+        token(false, "é\n", 0),
+        token(false, "\"", 3),
+        Frame::Observation(Box::new(observation(3, 1))),
+    ];
+    for wanted in expected {
+        let Some(Live::Frame(got)) = reader.try_next() else { panic!("a frame was due") };
+        assert_eq!(got.json(), serde_json::to_string(&wanted).unwrap());
+    }
+    assert_eq!(json(&Encoded::caught_up(4)), serde_json::to_value(Frame::CaughtUp { seq: 4 }).unwrap());
+    assert_eq!(json(&Encoded::gap(4)), serde_json::to_value(Frame::Gap { from_seq: 4 }).unwrap());
+    assert_eq!(json(&Encoded::draining(4)), serde_json::to_value(Frame::Draining { retry_in_ms: 4 }).unwrap());
+}
+
+#[test]
+fn an_event_carries_its_seq_and_the_same_data() {
+    let frame = Encoded::observation(&observation(7, 3));
+    let text = String::from_utf8(frame.sse().to_vec()).unwrap();
+    let data = serde_json::to_string(&observation(7, 3)).unwrap();
+    assert_eq!(text, format!("event: observation\nid: 7\ndata: {data}\n\n"));
+    assert_eq!(Encoded::caught_up(7).sse(), "event: caught_up\ndata: {\"seq\":7}\n\n");
+}
+
+#[test]
+fn all_sockets_share_one_encoding() {
+    let hub = Hub::new(1 << 18);
+    let mut readers: Vec<Subscription> = (0..3).map(|_| hub.subscribe(PK, Wants::default())).collect();
+    hub.observation(PK, &observation(1, 10));
+    let mut frames = readers.iter_mut().map(|reader| match reader.try_next() {
+        Some(Live::Frame(frame)) => frame,
+        other => panic!("{other:?}"),
+    });
+    let first = frames.next().unwrap();
+    assert!(frames.all(|frame| Arc::ptr_eq(&frame, &first)));
+}
+
+#[test]
+fn a_late_joiner_gets_what_was_said_in_one_frame_and_then_the_rest() {
+    let hub = Hub::new(64);
+    hub.open_stream(PK, head("s"));
+    for _ in 0..100 {
+        hub.token(PK, &"s".into(), false, "word ");
+    }
+    let mut reader = hub.subscribe(PK, Wants::default());
+    hub.token(PK, &"s".into(), false, "end");
+    let said = frame(&mut reader).unwrap();
+    assert_eq!((said["data"]["offset"].clone(), said["data"]["data"].as_str().unwrap().len()), (json!(0), 500));
+    let rest = frame(&mut reader).unwrap();
+    assert_eq!((&rest["data"]["offset"], &rest["data"]["data"]), (&json!(500), &json!("end")));
+    assert_eq!(frame(&mut reader), None);
+}
+
+#[test]
+fn filters_hold_back_types_and_tokens() {
+    let hub = Hub::new(1 << 18);
+    hub.open_stream(PK, head("s"));
+    hub.token(PK, &"s".into(), false, "early");
+    let mut reader = hub.subscribe(PK, Wants { tokens: false, types: vec![ObservationType::Plan] });
+    hub.token(PK, &"s".into(), false, "late");
+    hub.observation(PK, &observation(1, 1));
+    hub.observation(PK, &Observation { kind: ObservationType::Plan, ..observation(2, 1) });
+    assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 2);
+    assert_eq!(frame(&mut reader), None);
+}
+
+#[test]
+fn nothing_is_kept_for_idle_threads() {
+    let hub = Hub::new(1 << 18);
+    for pk in 0..100 {
+        hub.observation(ThreadPk(pk), &observation(1, 1));
+        hub.token(ThreadPk(pk), &"s".into(), false, "lost");
+        let reader = hub.subscribe(ThreadPk(pk), Wants::default());
+        hub.open_stream(ThreadPk(pk), head("s"));
+        drop(reader);
+        assert_eq!(hub.threads_held(), 1);
+        hub.close_stream(ThreadPk(pk), &"s".into());
+        assert_eq!(hub.threads_held(), 0);
+    }
+}
+
+#[test]
+fn draining_is_told_once_and_to_late_comers_too() {
+    let hub = Hub::new(1 << 18);
+    let mut early = hub.subscribe(PK, Wants::default());
+    hub.draining(500);
+    hub.draining(500);
+    let mut late = hub.subscribe(PK, Wants::default());
+    for reader in [&mut early, &mut late] {
+        assert_eq!(frame(reader), Some(json!({"draining": 500})));
+        assert_eq!(frame(reader), None);
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_reader_is_woken() {
+    let hub = Hub::new(1 << 18);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    let waiting = tokio::spawn(async move { reader.next().await });
+    tokio::task::yield_now().await;
+    hub.observation(PK, &observation(1, 1));
+    assert!(matches!(waiting.await.unwrap(), Live::Frame(_)));
+}
+
+#[test]
+fn a_large_observation_reaches_a_reader_that_keeps_up() {
+    let hub = Hub::new(1000);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    hub.observation(PK, &observation(1, 100_000));
+    assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1);
+}
+
+/// What may happen to one thread; texts and sizes are small, and so is the queue.
+#[derive(Clone, Debug)]
+enum Op {
+    Open(u8),
+    Token(u8, bool, String),
+    Close(u8),
+    Observe(usize),
+    Subscribe,
+    /// A reader takes up to n frames.
+    Read(usize, usize),
+    Leave(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        1 => (0u8..3).prop_map(Op::Open),
+        8 => (0u8..3, any::<bool>(), "[aé\"\n]{1,30}").prop_map(|(s, t, text)| Op::Token(s, t, text)),
+        1 => (0u8..3).prop_map(Op::Close),
+        3 => (0usize..600).prop_map(Op::Observe),
+        1 => Just(Op::Subscribe),
+        4 => (0usize..4, 0usize..12).prop_map(|(r, n)| Op::Read(r, n)),
+        1 => (0usize..4).prop_map(Op::Leave),
+    ]
+}
+
+/// A subscriber that checks every frame against what was said.
+struct Reader {
+    subscription: Subscription,
+    /// Where each text stands for this reader.
+    heard: HashMap<(String, String), usize>,
+    last_seq: i64,
+    misses: bool,
+}
+
+#[derive(Default)]
+struct Said {
+    /// Whole texts by stream id and token type.
+    texts: HashMap<(String, String), String>,
+    open: [Option<String>; 3],
+    streams: usize,
+    seq: i64,
+}
+
+impl Reader {
+    fn read(&mut self, said: &Said, frames: usize) {
+        for _ in 0..frames {
+            let Some(live) = self.subscription.try_next() else { return };
+            match live {
+                Live::Gap => {
+                    self.misses = true;
+                    self.last_seq = said.seq;
+                }
+                Live::Draining(_) => unreachable!("nobody drains here"),
+                Live::Frame(frame) => self.take(said, &json(&frame)),
+            }
+        }
+    }
+
+    fn take(&mut self, said: &Said, frame: &Value) {
+        let data = &frame["data"];
+        if frame["event"] == "observation" {
+            let seq = data["seq"].as_i64().unwrap();
+            if seq > self.last_seq {
+                assert_eq!(seq, self.last_seq + 1, "an observation is missing without a gap");
+                self.last_seq = seq;
+            }
+            return;
+        }
+        let key = (data["streamId"].as_str().unwrap().to_owned(), data["tokenType"].as_str().unwrap().to_owned());
+        let (offset, text) = (data["offset"].as_u64().unwrap() as usize, data["data"].as_str().unwrap());
+        let heard = self.heard.entry(key.clone()).or_default();
+        assert!(offset >= *heard, "a byte came twice");
+        self.misses |= offset > *heard;
+        assert_eq!(&said.texts[&key][offset..offset + text.len()], text);
+        *heard = offset + text.len();
+    }
+}
+
+fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
+    let hub = Hub::new(queue_bytes);
+    let mut said = Said::default();
+    let mut readers: Vec<Reader> = Vec::new();
+    for op in ops {
+        match op {
+            Op::Open(slot) if said.open[slot as usize].is_none() => {
+                said.streams += 1;
+                let id = format!("s{}", said.streams);
+                hub.open_stream(PK, head(&id));
+                said.open[slot as usize] = Some(id);
+            }
+            Op::Token(slot, thinking, text) => {
+                if let Some(id) = &said.open[slot as usize] {
+                    let kind = serde_json::to_value(TokenType::of(Phase::Execution, thinking)).unwrap();
+                    hub.token(PK, &id.as_str().into(), thinking, &text);
+                    let key = (id.clone(), kind.as_str().unwrap().to_owned());
+                    said.texts.entry(key).or_default().push_str(&text);
+                }
+            }
+            Op::Close(slot) => {
+                if let Some(id) = said.open[slot as usize].take() {
+                    hub.close_stream(PK, &id.as_str().into());
+                }
+            }
+            Op::Observe(size) => {
+                said.seq += 1;
+                hub.observation(PK, &observation(said.seq, size));
+            }
+            Op::Subscribe if readers.len() < 4 => readers.push(Reader {
+                subscription: hub.subscribe(PK, Wants::default()),
+                heard: closed_texts(&said),
+                last_seq: said.seq,
+                misses: false,
+            }),
+            Op::Read(reader, frames) if reader < readers.len() => readers[reader].read(&said, frames),
+            Op::Leave(reader) if reader < readers.len() => drop(readers.swap_remove(reader)),
+            Op::Open(_) | Op::Subscribe | Op::Read(..) | Op::Leave(_) => {}
+        }
+        for reader in &mut readers {
+            if keeps_up {
+                reader.read(&said, usize::MAX);
+            }
+            let queue = reader.subscription.subscriber.queue.lock().unwrap();
+            assert!(queue.weight() <= queue_bytes.max(1500), "a queue grew beyond its limit: {}", queue.weight());
+        }
+    }
+    for mut reader in readers {
+        reader.read(&said, usize::MAX);
+        assert_eq!(reader.last_seq, said.seq, "observations were lost without a gap");
+        if keeps_up {
+            let whole: HashMap<_, _> = said.texts.iter().map(|(key, text)| (key.clone(), text.len())).collect();
+            assert!(!reader.misses && reader.heard == whole, "a fast reader missed something");
+        }
+    }
+}
+
+/// What a new subscriber is not told any more: texts of streams that are closed.
+fn closed_texts(said: &Said) -> HashMap<(String, String), usize> {
+    let is_closed = |id: &String| !said.open.iter().flatten().any(|open| open == id);
+    said.texts.iter().filter(|((id, _), _)| is_closed(id)).map(|(key, text)| (key.clone(), text.len())).collect()
+}
+
+proptest! {
+    #[test]
+    fn slow_readers_see_each_byte_at_most_once_in_order(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
+        play(ops, queue, false);
+    }
+
+    #[test]
+    fn fast_readers_see_each_byte_exactly_once(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
+        play(ops, queue, true);
+    }
+}
+
+#[test]
+fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
+    let hub = Hub::new(2000);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    hub.open_stream(PK, head("s"));
+    for _ in 0..30 {
+        hub.token(PK, &"s".into(), false, "0123456789");
+    }
+    let merged = frame(&mut reader).unwrap();
+    assert!(merged["data"]["data"].as_str().unwrap().len() > 200, "waiting tokens were not merged");
+    while frame(&mut reader).is_some() {}
+
+    hub.token(PK, &"s".into(), false, &"x".repeat(1500));
+    hub.observation(PK, &observation(1, 1200));
+    assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1, "the observation goes before the tokens");
+    hub.token(PK, &"s".into(), false, "after");
+    assert_eq!(frame(&mut reader).unwrap()["data"]["offset"], 1800);
+
+    (2..5).for_each(|seq| hub.observation(PK, &observation(seq, 1200)));
+    assert_eq!(frame(&mut reader), Some(json!("gap")));
+    assert_eq!(frame(&mut reader), None);
+    hub.observation(PK, &observation(5, 10));
+    assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 5);
+}
