@@ -1,0 +1,132 @@
+//! What callers ask of the runtime, and what they are answered with.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::run::{OnBusy, RunResource, RunStatus};
+use crate::domain::settings::{CallOptions, ThreadConfig};
+
+/// A request's `Idempotency-Key`, where it was used, and what it was used with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotent {
+    pub key: String,
+    /// Method and path; keys of different tenants and scopes are strangers.
+    pub scope: String,
+    /// SHA-256 of the body, hex.
+    pub fingerprint: String,
+}
+
+/// A fresh answer, or the stored one of an earlier request with the same key and body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answered<T> {
+    Fresh(T),
+    Replayed { status: u16, body: String, location: Option<String> },
+}
+
+/// The body of `process`, plus what headers say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessAsk {
+    pub query: String,
+    pub user_id: Option<String>,
+    pub session_id: Option<String>,
+    /// Absent = a new one.
+    pub trace_id: Option<String>,
+    pub on_busy: OnBusy,
+    pub options: CallOptions,
+}
+
+/// The 202 of everything that starts or moves a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    #[schema(value_type = String)]
+    pub thread_id: ThreadId,
+    #[schema(value_type = String)]
+    pub status: RunStatus,
+    /// Paths, to be prefixed with the server's public URL.
+    pub events_url: String,
+    pub run_url: String,
+    /// The contents of the `AGENT_SUSPENDED` of every open suspension.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub suspensions: Vec<Value>,
+}
+
+/// The body of `POST /threads`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewThreadAsk {
+    /// Absent = the server makes one.
+    pub thread_id: Option<ThreadId>,
+    pub title: Option<String>,
+    pub config: ThreadConfig,
+    pub metadata: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelReceipt {
+    #[schema(value_type = Vec<String>)]
+    pub run_ids: Vec<RunId>,
+    /// It was over before: nothing had to be done.
+    #[serde(skip)]
+    pub already: bool,
+}
+
+/// What a waiting caller learns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waited {
+    pub run: RunResource,
+    /// Set when it is suspended.
+    pub suspensions: Vec<Value>,
+}
+
+/// How a person edits the todo list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanPatch {
+    /// RFC 6902 operations on the list.
+    JsonPatch(Value),
+    /// RFC 7386, where an object `{id: change}` merges by item id and an array replaces the list.
+    MergePatch(Value),
+}
+
+/// A page of a thread's log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsPage {
+    pub items: Vec<Observation>,
+    /// The `after` of the next page; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    pub last_seq: i64,
+    pub min_seq: i64,
+}
+
+/// Where a feed begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    Seq(i64),
+    /// Live only.
+    Latest,
+}
+
+impl Default for After {
+    fn default() -> Self {
+        After::Seq(0)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FeedAsk {
+    pub after: After,
+    /// Empty = all.
+    pub types: Vec<ObservationType>,
+    pub tokens: bool,
+    /// The feed ends after this run's `RUN_FINISHED`.
+    pub until: Option<RunId>,
+    /// It also ends when that run is suspended and nothing of it runs any more.
+    pub ends_suspended: bool,
+}
