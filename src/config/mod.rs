@@ -1,1 +1,64 @@
-//! One file per section of the configuration; flag > environment > file > default.
+//! What an operator may set. Flag > environment > `--config FILE` (else `config/local.toml`) > `config/default.toml` >
+//! the default that stands beside each key here. An unknown key or `PES_*` name is an error, never ignored.
+//!
+//! One file per section; `config/default.toml` is printed from them (`pes config --template`).
+
+#[macro_use]
+mod section;
+
+pub mod agent;
+pub mod auth;
+pub mod check;
+pub mod cidr;
+pub mod env;
+pub mod layers;
+pub mod limits;
+pub mod log;
+pub mod models;
+pub mod runtime;
+mod secret;
+pub mod server;
+pub mod store;
+pub mod template;
+
+use serde::{Deserialize, Serialize};
+
+pub use agent::Agent;
+pub use auth::{Auth, ConfiguredKey};
+pub use limits::Limits;
+pub use log::{Log, LogFormat};
+pub use models::{Demo, ModelRef, Models, OpenAi};
+pub use runtime::Runtime;
+pub use server::Server;
+pub use store::{Store, Synchronous};
+
+use section::{named, table};
+
+section! {
+    /// Everything that can be set, resolved.
+    Config {
+        /// `production` refuses the demo model and refuses to run without keys.
+        env: Environment = Environment::Development, named("PES_ENV");
+        server: Server = Server::default(), table::<Server>();
+        limits: Limits = Limits::default(), table::<Limits>();
+        store: Store = Store::default(), table::<Store>();
+        models: Models = Models::default(), table::<Models>();
+        agent: Agent = Agent::default(), table::<Agent>();
+        auth: Auth = Auth::default(), table::<Auth>();
+        runtime: Runtime = Runtime::default(), table::<Runtime>();
+        log: Log = Log::default(), table::<Log>();
+    }
+}
+
+/// Where the server stands: what is convenient on a desk is refused in production.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Environment {
+    Development,
+    Production,
+}
+
+/// Why the configuration cannot be used: one line that names the place and says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub String);

@@ -1,1 +1,3 @@
-//! The command line and the configuration, as a process.
+//! The binary as people start it, and the configuration it starts from.
+
+mod config;

@@ -1,0 +1,54 @@
+//! What values must be together.
+
+use std::net::IpAddr;
+
+use super::cidr::Cidr;
+use super::{Config, Environment, Error};
+
+impl Config {
+    /// Everything that can be said without the store.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let server = &self.server;
+        if !server.base_path.is_empty() && (!server.base_path.starts_with('/') || server.base_path.ends_with('/')) {
+            return Err(Error(format!("server.base_path: `{}` must begin with / and not end with it", server.base_path)));
+        }
+        if let Some(url) = &server.public_url {
+            let parsed = url::Url::parse(url).map_err(|error| Error(format!("server.public_url: `{url}`: {error}")))?;
+            if !matches!(parsed.scheme(), "http" | "https") {
+                return Err(Error(format!("server.public_url: `{url}` is not an http or https URL")));
+            }
+        }
+        for range in &server.trusted_proxies {
+            let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
+        }
+        if self.env == Environment::Production && self.models.is_demo() {
+            return Err(Error(
+                "PES_ENV=production refuses the demo model; set PES_MODEL, OPENAI_API_KEY or OPENAI_BASE_URL".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether it may be served without keys; `stored` tells whether the store has one that is not revoked.
+    pub fn check_keys(&self, stored: bool) -> Result<(), Error> {
+        if stored || !self.auth.keys.is_empty() {
+            return Ok(());
+        }
+        const MAKE_ONE: &str = "set PES_API_KEYS or make one with `pes keys new`";
+        if self.env == Environment::Production {
+            return Err(Error(format!("PES_ENV=production refuses to run without API keys; {MAKE_ONE}")));
+        }
+        if !self.server.is_loopback() {
+            return Err(Error(format!("{} is not loopback and there are no API keys; {MAKE_ONE}", self.server.host)));
+        }
+        Ok(())
+    }
+}
+
+impl super::Server {
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}

@@ -1,0 +1,75 @@
+//! The process environment. Nothing else reads it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Error;
+
+/// The variables as they were when asked for; empty ones count as unset.
+#[derive(Clone, Debug, Default)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    /// Those of this process. Values that are not UTF-8 are left out: none of ours can be.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        std::env::vars_os().filter_map(text).collect()
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The value of `name`, else what the file holds that `<name>_FILE` names.
+    pub fn get_secret(&self, name: &str) -> Result<Option<String>, Error> {
+        if let Some(value) = self.get(name) {
+            return Ok(Some(value.to_owned()));
+        }
+        let Some(path) = self.get(&format!("{name}_FILE")) else {
+            return Ok(None);
+        };
+        match std::fs::read_to_string(Path::new(path)) {
+            Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())),
+            Err(error) => Err(Error(format!("{name}_FILE: {path} cannot be read: {error}"))),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl FromIterator<(String, String)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect())
+    }
+}
+
+/// Names of ours that are no configuration: where client commands find the server, and what tests stop at.
+pub const OTHERS: &[&str] = &[
+    "PES_URL",
+    "PES_TOKEN",
+    "PES_TOKEN_FILE",
+    #[cfg(feature = "failpoints")]
+    "PES_FAILPOINT",
+    #[cfg(feature = "failpoints")]
+    "PES_FAILPOINT_FD",
+    #[cfg(feature = "failpoints")]
+    "PES_FAILPOINT_PIPE",
+];
+
+/// Whether Kubernetes set this for a service called `pes` or `pes-…`.
+pub fn is_injected(name: &str, value: &str) -> bool {
+    let Some(rest) = name.strip_prefix("PES_") else {
+        return false;
+    };
+    let part = |text: &str| format!("_{rest}").contains(text);
+    if rest == "SERVICE_HOST" || rest.ends_with("_SERVICE_HOST") || part("_SERVICE_PORT") {
+        return true;
+    }
+    let is_link = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    is_link || ["_TCP_PROTO", "_TCP_PORT", "_TCP_ADDR", "_UDP_PROTO", "_UDP_PORT", "_UDP_ADDR"].iter().any(|end| name.ends_with(end))
+}

@@ -1,0 +1,158 @@
+//! How the layers become one configuration.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::env::{self, Variables};
+use super::section::{Env, Key, Leaf, Section, leaves};
+use super::{Config, Error};
+
+/// Where values come from.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    /// `--config FILE`: must exist. `None` = `config/local.toml`, if there is one.
+    pub file: Option<PathBuf>,
+    pub variables: Variables,
+    /// Flags, as a table of the same shape.
+    pub flags: Table,
+}
+
+impl Layers {
+    /// Reads and merges them. The error names the layer and the key.
+    pub fn load(self) -> Result<Config, Error> {
+        let mut merged = Table::new();
+        merge(&mut merged, file_layer(Path::new("config/default.toml"), false)?);
+        match &self.file {
+            Some(path) => merge(&mut merged, file_layer(path, true)?),
+            None => merge(&mut merged, file_layer(Path::new("config/local.toml"), false)?),
+        }
+        merge(&mut merged, environment(&self.variables)?);
+        check_types("flags", &self.flags)?;
+        merge(&mut merged, self.flags);
+        let config: Config = merged.try_into().map_err(|error| one_line("configuration", error))?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+fn file_layer(path: &Path, required: bool) -> Result<Table, Error> {
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => return Ok(Table::new()),
+        Err(error) => return Err(Error(format!("{name} cannot be read: {error}"))),
+    };
+    let table: Table = toml::from_str(&text).map_err(|error| syntax(&name, &text, &error))?;
+    check_keys(&name, &table, &Config::keys(), &mut Vec::new())?;
+    check_types(&name, &table)?;
+    Ok(table)
+}
+
+fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    Error(format!("{name}:{line}: {}", error.message().replace('\n', ", ")))
+}
+
+fn one_line(place: &str, error: toml::de::Error) -> Error {
+    Error(format!("{place}: {}", error.to_string().trim().replace('\n', " ")))
+}
+
+fn check_types(place: &str, table: &Table) -> Result<(), Error> {
+    let _: Config = table.clone().try_into().map_err(|error| one_line(place, error))?;
+    Ok(())
+}
+
+fn check_keys(place: &str, table: &Table, known: &[Key], path: &mut Vec<String>) -> Result<(), Error> {
+    for (name, value) in table {
+        path.push(name.clone());
+        let Some(key) = known.iter().find(|key| key.name == name) else {
+            let hint = did_you_mean(name, known.iter().map(|key| key.name));
+            return Err(Error(format!("{place}: unknown key `{}`{hint}", path.join("."))));
+        };
+        if let (Env::Table { keys, .. }, Value::Table(inner)) = (&key.source.env, value) {
+            check_keys(place, inner, &keys(), path)?;
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+fn environment(variables: &Variables) -> Result<Table, Error> {
+    let known = leaves(&Config::keys());
+    check_names(variables, &known)?;
+    let defaults = Table::try_from(Config::default()).map_err(|error| Error(format!("configuration: {error}")))?;
+    let mut merged = Table::new();
+    for leaf in &known {
+        let Some(name) = &leaf.env else { continue };
+        let text = if leaf.secret { variables.get_secret(name)? } else { variables.get(name).map(str::to_owned) };
+        let Some(text) = text else { continue };
+        let value = typed(name, &text, at(&defaults, &leaf.path))?;
+        let layer = leaf.path.iter().rev().fold(value, |value, key| {
+            Value::Table(Table::from_iter([((*key).to_owned(), value)]))
+        });
+        let Value::Table(layer) = layer else { continue };
+        check_types(name, &layer)?;
+        merge(&mut merged, layer);
+    }
+    Ok(merged)
+}
+
+fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
+    let names: Vec<String> = known
+        .iter()
+        .flat_map(|leaf| leaf.env.iter().flat_map(|name| [Some(name.clone()), leaf.secret.then(|| format!("{name}_FILE"))]))
+        .flatten()
+        .chain(env::OTHERS.iter().map(|name| (*name).to_owned()))
+        .collect();
+    for (name, value) in variables.iter() {
+        if name.starts_with("PES_") && !env::is_injected(name, value) && !names.iter().any(|known| known == name) {
+            let hint = did_you_mean(name, names.iter().map(String::as_str));
+            return Err(Error(format!("environment: unknown name `{name}`{hint}")));
+        }
+    }
+    Ok(())
+}
+
+/// Text as the type that the default has; a key without a default takes text.
+fn typed(name: &str, text: &str, default: Option<&Value>) -> Result<Value, Error> {
+    match default {
+        Some(Value::Integer(_)) => match text.trim().parse() {
+            Ok(number) => Ok(Value::Integer(number)),
+            Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),
+        },
+        Some(Value::Array(_)) => {
+            Ok(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Value::from).collect::<Vec<_>>().into())
+        }
+        _ => Ok(Value::String(text.to_owned())),
+    }
+}
+
+fn at<'t>(table: &'t Table, path: &[&str]) -> Option<&'t Value> {
+    let (last, parents) = path.split_last()?;
+    parents.iter().try_fold(table, |table, key| table.get(*key)?.as_table())?.get(*last)
+}
+
+fn merge(base: &mut Table, layer: Table) {
+    for (key, value) in layer {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(inner)), Value::Table(more)) => merge(inner, more),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+/// `; did you mean …?` if something known is near.
+pub fn did_you_mean<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    known
+        .map(|candidate| match name.strip_prefix("PES_") {
+            Some(rest) if rest == candidate => (0, candidate),
+            Some(_) | None => (strsim::damerau_levenshtein(name, candidate), candidate),
+        })
+        .filter(|(distance, candidate)| *distance <= 2.max(candidate.len() / 3))
+        .min()
+        .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,54 @@
+//! `[limits]`
+
+use super::section::by_path;
+use crate::domain::thread;
+
+section! {
+    /// Bounds. Each has one documented error (docs/ERRORS.md).
+    Limits {
+        /// A request body, in bytes: body_too_large.
+        body_bytes: usize = 1 << 20, by_path();
+        /// Nesting of JSON in a request: malformed.
+        json_depth: usize = 64, by_path();
+        /// Length of an id that a client chooses: invalid.
+        id_length: usize = 128, by_path();
+        /// All headers of a request together, in bytes: headers_too_large.
+        header_bytes: usize = 16_384, by_path();
+        /// A message from a WebSocket client, in bytes; a larger one closes the socket with 1009.
+        ws_message_bytes: usize = 65_536, by_path();
+        /// Open connections: too_many_connections.
+        connections: usize = 10_000, by_path();
+        /// What waits for a slow reader, per socket, in bytes; more becomes a `gap`.
+        socket_queue_bytes: usize = 256 * 1024, by_path();
+        /// Until a request's headers are complete, in milliseconds: request_timeout.
+        header_timeout_ms: u64 = 10_000, by_path();
+        /// Until a request's body is complete, in milliseconds: request_timeout.
+        body_timeout_ms: u64 = 30_000, by_path();
+        /// Runs that wait on one thread: queue_full.
+        queued_runs: usize = 32, by_path();
+        /// Todo items of one plan: too_many_items.
+        items_per_plan: usize = 1000, by_path();
+        /// Tool calls of one model reply; those beyond end in an error that the model sees.
+        calls_per_reply: usize = 32, by_path();
+        /// A thread's application state as JSON, in bytes: state_too_large.
+        state_bytes: usize = 1 << 20, by_path();
+        /// A tool's output as JSON, in bytes; a larger one ends in the tool error output_too_large.
+        tool_output_bytes: usize = 1 << 20, by_path();
+        /// Requests that wait for one thread's turn: too_many_requests.
+        mailbox: usize = 64, by_path();
+        /// Entries of one page of a list; a larger `limit` is invalid.
+        page: u32 = 200, by_path();
+    }
+}
+
+impl Limits {
+    /// Those that the engine keeps.
+    pub fn of_threads(&self) -> thread::Limits {
+        thread::Limits {
+            items_per_plan: self.items_per_plan,
+            calls_per_reply: self.calls_per_reply,
+            queued_runs: self.queued_runs,
+            state_bytes: self.state_bytes,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! How a section is declared: its keys with their documentation, defaults and environment names, in one place.
+
+/// A key as the layers and the template know it.
+#[derive(Clone, Debug)]
+pub struct Key {
+    pub name: &'static str,
+    pub doc: &'static [&'static str],
+    pub source: Source,
+}
+
+/// Where a key's value may come from besides a file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub env: Env,
+    /// Also from the file that `<NAME>_FILE` names, and never printed.
+    pub secret: bool,
+    /// What the template shows for a key without a default, as TOML.
+    pub example: Option<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Env {
+    /// The name that everybody knows.
+    Named(&'static str),
+    /// `PES_` and the path in capitals: `PES_LIMITS_BODY_BYTES`.
+    ByPath,
+    /// Files only: the value has a structure.
+    None,
+    /// Not a value but a table of keys.
+    Table { about: &'static [&'static str], keys: fn() -> Vec<Key> },
+}
+
+/// A table of keys; `section!` implements it.
+pub trait Section {
+    const ABOUT: &'static [&'static str];
+    fn keys() -> Vec<Key>;
+}
+
+pub fn named(name: &'static str) -> Source {
+    Source { env: Env::Named(name), secret: false, example: None }
+}
+pub fn by_path() -> Source {
+    Source { env: Env::ByPath, secret: false, example: None }
+}
+pub fn file_only() -> Source {
+    Source { env: Env::None, secret: false, example: None }
+}
+pub fn table<S: Section>() -> Source {
+    Source { env: Env::Table { about: S::ABOUT, keys: S::keys }, secret: false, example: None }
+}
+
+impl Source {
+    pub fn secret(self) -> Self {
+        Self { secret: true, ..self }
+    }
+    pub fn example(self, toml: &'static str) -> Self {
+        Self { example: Some(toml), ..self }
+    }
+}
+
+/// A leaf of the tree of keys.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// From the root: `["models", "openai", "api_key"]`.
+    pub path: Vec<&'static str>,
+    pub env: Option<String>,
+    pub secret: bool,
+}
+
+/// Every leaf below these keys, in order of declaration.
+pub fn leaves(keys: &[Key]) -> Vec<Leaf> {
+    let mut found = Vec::new();
+    collect(keys, &mut Vec::new(), &mut found);
+    found
+}
+
+fn collect(keys: &[Key], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
+    for key in keys {
+        path.push(key.name);
+        let env = match &key.source.env {
+            Env::Named(name) => Some((*name).to_owned()),
+            Env::ByPath => Some(format!("PES_{}", path.join("_").to_uppercase())),
+            Env::None => None,
+            Env::Table { keys, .. } => {
+                collect(&keys(), path, found);
+                path.pop();
+                continue;
+            }
+        };
+        found.push(Leaf { path: path.clone(), env, secret: key.source.secret });
+        path.pop();
+    }
+}
+
+/// Declares a section: struct, defaults, and what the layers and the template need to know of its keys.
+macro_rules! section {
+    ($(#[doc = $about:literal])* $name:ident { $(
+        $(#[doc = $doc:literal])*
+        $(#[serde($($serde:tt)*)])?
+        $key:ident: $type:ty = $default:expr, $source:expr;
+    )+ }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            $(
+                $(#[doc = $doc])*
+                #[doc = concat!("\n\nDefault: `", stringify!($default), "`.")]
+                $(#[serde($($serde)*)])?
+                pub $key: $type,
+            )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($key: $default,)+ }
+            }
+        }
+
+        impl $crate::config::section::Section for $name {
+            const ABOUT: &'static [&'static str] = &[$($about),*];
+
+            fn keys() -> Vec<$crate::config::section::Key> {
+                vec![$($crate::config::section::Key {
+                    name: stringify!($key),
+                    doc: &[$($doc),*],
+                    source: $source,
+                },)+]
+            }
+        }
+    };
+}

@@ -1,0 +1,31 @@
+//! `[store]`
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::section::{by_path, named};
+
+section! {
+    /// Where everything is kept.
+    Store {
+        /// A postgres:// URL. Unset = SQLite in `data_dir`.
+        #[serde(with = "super::secret")]
+        url: Option<SecretString> = None, named("DATABASE_URL").secret().example("\"postgres://pes:password@localhost/pes\"");
+        /// The folder of `pes.db`. One process holds it at a time.
+        data_dir: PathBuf = PathBuf::from("./data"), named("PES_DATA_DIR");
+        /// SQLite's `synchronous`: with `normal` the last commits before a power cut may be lost.
+        synchronous: Synchronous = Synchronous::Full, by_path();
+        /// Connections to the database at most.
+        connections: u32 = 16, by_path();
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Synchronous {
+    #[default]
+    Full,
+    Normal,
+}

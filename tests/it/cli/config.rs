@@ -1,0 +1,196 @@
+//! Layers, names and refusals of the configuration.
+
+use std::path::PathBuf;
+
+use pes::config::env::Variables;
+use pes::config::layers::Layers;
+use pes::config::{Config, Environment, LogFormat, template};
+use pes::domain::caller::Scope;
+use secrecy::ExposeSecret;
+
+fn variables(pairs: &[(&str, &str)]) -> Variables {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn load(pairs: &[(&str, &str)]) -> Result<Config, String> {
+    Layers { variables: variables(pairs), ..Layers::default() }.load().map_err(|error| error.to_string())
+}
+
+fn load_file(text: &str, pairs: &[(&str, &str)]) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my.toml");
+    std::fs::write(&file, text).unwrap();
+    let error_place = file.display().to_string();
+    Layers { file: Some(file), variables: variables(pairs), ..Layers::default() }
+        .load()
+        .map_err(|error| error.to_string().replace(&error_place, "my.toml"))
+}
+
+#[test]
+fn the_default_file_lists_exactly_every_key_with_its_default() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("config/default.toml");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), template::template(), "run `pes config --template`");
+
+    let uncommented: String = template::template()
+        .lines()
+        .filter(|line| !line.contains("# example; unset"))
+        .map(|line| match line.strip_prefix("# ") {
+            Some(entry) if entry.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => format!("{entry}\n"),
+            Some(_) | None => format!("{line}\n"),
+        })
+        .collect();
+    let defaults = toml::Table::try_from(Config::default()).unwrap();
+    assert_eq!(toml::from_str::<toml::Table>(&uncommented).unwrap(), prune(defaults));
+}
+
+/// Without the structured keys, for which the file shows examples.
+fn prune(mut table: toml::Table) -> toml::Table {
+    let agent = table.get_mut("agent").and_then(toml::Value::as_table_mut).unwrap();
+    for key in ["templates", "persona", "execution", "tool_policy"] {
+        assert!(agent.remove(key).is_some());
+    }
+    table
+}
+
+#[test]
+fn examples_of_the_default_file_can_be_uncommented() {
+    let mut text = String::new();
+    for line in template::template().lines() {
+        match line.strip_prefix("# ").filter(|entry| entry.contains("# example; unset")) {
+            Some(entry) => text.push_str(entry),
+            None if line.starts_with('[') => text.push_str(line),
+            None => continue,
+        }
+        text.push('\n');
+    }
+    load_file(&text, &[]).unwrap();
+}
+
+#[test]
+fn the_environment_stands_above_the_file_and_flags_above_both() {
+    let file = "[server]\nport = 1\nhost = \"::1\"\n[limits]\npage = 10\n";
+    let config = load_file(file, &[("PORT", "2"), ("PES_LIMITS_JSON_DEPTH", "9")]).unwrap();
+    assert_eq!((config.server.port, config.server.host.as_str()), (2, "::1"));
+    assert_eq!((config.limits.page, config.limits.json_depth), (10, 9));
+
+    let flags = toml::from_str("[server]\nport = 3\n").unwrap();
+    let layers = Layers { variables: variables(&[("PORT", "2")]), flags, ..Layers::default() };
+    assert_eq!(layers.load().unwrap().server.port, 3);
+}
+
+#[test]
+fn known_names_keep_their_meaning() {
+    let config = load(&[
+        ("HOST", "127.0.0.2"),
+        ("DATABASE_URL", "postgres://somewhere"),
+        ("PES_DATA_DIR", "/data"),
+        ("PES_LOG_FORMAT", "json"),
+        ("RUST_LOG", "debug"),
+        ("PES_LEASE_MS", "500"),
+        ("PES_DEMO_PACE", "0"),
+        ("PES_MODEL", "openai:gpt-x, ollama:llama3:8b"),
+        ("PES_API_KEYS", "acme:read+run:one:two,zeta:admin:three"),
+        ("UNRELATED", "1"),
+        ("PES_PUBLIC_URL", ""),
+    ])
+    .unwrap();
+    assert_eq!(config.store.url.unwrap().expose_secret(), "postgres://somewhere");
+    assert_eq!((config.log.format, config.log.filter.as_str()), (LogFormat::Json, "debug"));
+    assert_eq!((config.runtime.lease_ms, config.models.demo.pace_ms), (500, 0));
+    assert_eq!(config.models.chosen()[1].model, "llama3:8b");
+    assert_eq!(config.auth.keys[0].key.expose_secret(), "one:two");
+    assert_eq!(config.auth.keys[0].scopes, [Scope::Read, Scope::Run]);
+    assert_eq!(config.auth.keys[1].tenant, "zeta");
+    assert_eq!(config.server.public_url, None);
+}
+
+#[test]
+fn any_secret_may_come_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "sk-1\n").unwrap();
+    let config = load(&[("OPENAI_API_KEY_FILE", file.to_str().unwrap())]).unwrap();
+    assert_eq!(config.models.openai.api_key.unwrap().expose_secret(), "sk-1");
+    let error = load(&[("PES_API_KEYS_FILE", "/nowhere/keys")]).unwrap_err();
+    assert!(error.starts_with("PES_API_KEYS_FILE: /nowhere/keys cannot be read"), "{error}");
+}
+
+#[test]
+fn what_is_unknown_or_wrong_is_named() {
+    let cases = [
+        (load_file("[server]\nprot = 1\n", &[]), "my.toml: unknown key `server.prot`; did you mean `port`?"),
+        (load_file("[serve]\nport = 1\n", &[]), "my.toml: unknown key `serve`; did you mean `server`?"),
+        (load_file("a = [", &[]), "my.toml:1: "),
+        (load_file("[server]\nport = \"x\"\n", &[]), "my.toml: invalid type: string \"x\", expected u16 in `server.port`"),
+        (load_file("[agent.execution]\nmaxIteration = 1\n", &[]), "my.toml: unknown field `maxIteration`"),
+        (load(&[("PES_MODLE", "a:b")]), "environment: unknown name `PES_MODLE`; did you mean `PES_MODEL`?"),
+        (load(&[("PES_MODEL", "gpt")]), "PES_MODEL: `gpt` is not provider:model"),
+        (load(&[("PORT", "http")]), "PORT: `http` is not a whole number"),
+        (load(&[("PORT", "70000")]), "PORT: invalid value: integer `70000`, expected u16"),
+        (load(&[("PES_API_KEYS", "acme:write:key")]), "PES_API_KEYS: `write` is no scope"),
+        (load(&[("PES_SERVER_BASE_PATH", "x/")]), "server.base_path: `x/` must begin with /"),
+        (load(&[("PES_PUBLIC_URL", "ftp://x")]), "server.public_url: `ftp://x` is not an http"),
+        (load(&[("PES_SERVER_TRUSTED_PROXIES", "10/8")]), "server.trusted_proxies: `10/8` is neither"),
+    ];
+    for (result, expected) in cases {
+        let error = result.unwrap_err();
+        assert!(error.starts_with(expected), "{error}\nshould start with\n{expected}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn names_that_kubernetes_injects_are_ignored() {
+    load(&[
+        ("PES_SERVICE_HOST", "10.0.0.1"),
+        ("PES_SERVICE_PORT", "7070"),
+        ("PES_SERVICE_PORT_HTTP", "7070"),
+        ("PES_PORT", "tcp://10.0.0.1:7070"),
+        ("PES_PORT_7070_TCP", "tcp://10.0.0.1:7070"),
+        ("PES_PORT_7070_TCP_PROTO", "tcp"),
+        ("PES_PORT_7070_TCP_PORT", "7070"),
+        ("PES_PORT_7070_TCP_ADDR", "10.0.0.1"),
+    ])
+    .unwrap();
+    assert!(load(&[("PES_PORT", "7070")]).unwrap_err().contains("unknown name `PES_PORT`; did you mean `PORT`?"));
+}
+
+#[test]
+fn the_model_is_chosen_in_the_documented_order() {
+    let chosen = |pairs: &[(&str, &str)]| load(pairs).unwrap().models.chosen()[0].to_string();
+    assert_eq!(chosen(&[]), "demo:demo-scripted");
+    assert_eq!(chosen(&[("OPENAI_BASE_URL", "http://localhost:1/v1")]), "openai:gpt-4.1-mini");
+    assert_eq!(chosen(&[("OPENAI_API_KEY", "k")]), "openai:gpt-4.1-mini");
+    assert_eq!(chosen(&[("OPENAI_API_KEY", "k"), ("PES_MODEL", "demo:demo-scripted")]), "demo:demo-scripted");
+}
+
+#[test]
+fn production_and_open_addresses_need_keys() {
+    let error = load(&[("PES_ENV", "production")]).unwrap_err();
+    assert!(error.starts_with("PES_ENV=production refuses the demo model"), "{error}");
+
+    let production = load(&[("PES_ENV", "production"), ("OPENAI_API_KEY", "k")]).unwrap();
+    assert_eq!(production.env, Environment::Production);
+    assert!(production.check_keys(false).is_err() && production.check_keys(true).is_ok());
+
+    let open = load(&[("HOST", "0.0.0.0")]).unwrap();
+    assert!(open.check_keys(false).unwrap_err().0.starts_with("0.0.0.0 is not loopback and there are no API keys"));
+    assert!(load(&[("HOST", "0.0.0.0"), ("PES_API_KEYS", "a:admin:k")]).unwrap().check_keys(false).is_ok());
+    for host in ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"] {
+        assert!(load(&[("HOST", host)]).unwrap().check_keys(false).is_ok(), "{host}");
+    }
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let config = load(&[
+        ("OPENAI_API_KEY", "hush-1"),
+        ("DATABASE_URL", "postgres://u:hush-2@h/d"),
+        ("PES_API_KEYS", "acme:read:hush-3"),
+    ])
+    .unwrap();
+    for shown in [format!("{config:?}"), toml::to_string(&config).unwrap()] {
+        assert!(!shown.contains("hush"), "{shown}");
+    }
+    assert!(!load(&[("PES_API_KEYS", "hush-3")]).unwrap_err().contains("hush"));
+}
