@@ -5,8 +5,8 @@ use std::str::FromStr;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use super::section::named;
 use super::secret::REDACTED;
+use super::section::named;
 use crate::domain::caller::Scope;
 
 section! {

@@ -10,7 +10,10 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let server = &self.server;
         if !server.base_path.is_empty() && (!server.base_path.starts_with('/') || server.base_path.ends_with('/')) {
-            return Err(Error(format!("server.base_path: `{}` must begin with / and not end with it", server.base_path)));
+            return Err(Error(format!(
+                "server.base_path: `{}` must begin with / and not end with it",
+                server.base_path
+            )));
         }
         if let Some(url) = &server.public_url {
             let parsed = url::Url::parse(url).map_err(|error| Error(format!("server.public_url: `{url}`: {error}")))?;
@@ -23,7 +26,8 @@ impl Config {
         }
         if self.env == Environment::Production && self.models.is_demo() {
             return Err(Error(
-                "PES_ENV=production refuses the demo model; set PES_MODEL, OPENAI_API_KEY or OPENAI_BASE_URL".to_owned(),
+                "PES_ENV=production refuses the demo model; set PES_MODEL, OPENAI_API_KEY or OPENAI_BASE_URL"
+                    .to_owned(),
             ));
         }
         Ok(())

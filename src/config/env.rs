@@ -71,5 +71,8 @@ pub fn is_injected(name: &str, value: &str) -> bool {
         return true;
     }
     let is_link = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
-    is_link || ["_TCP_PROTO", "_TCP_PORT", "_TCP_ADDR", "_UDP_PROTO", "_UDP_PORT", "_UDP_ADDR"].iter().any(|end| name.ends_with(end))
+    is_link
+        || ["_TCP_PROTO", "_TCP_PORT", "_TCP_ADDR", "_UDP_PROTO", "_UDP_PORT", "_UDP_ADDR"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }

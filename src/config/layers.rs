@@ -88,9 +88,11 @@ fn environment(variables: &Variables) -> Result<Table, Error> {
         let text = if leaf.secret { variables.get_secret(name)? } else { variables.get(name).map(str::to_owned) };
         let Some(text) = text else { continue };
         let value = typed(name, &text, at(&defaults, &leaf.path))?;
-        let layer = leaf.path.iter().rev().fold(value, |value, key| {
-            Value::Table(Table::from_iter([((*key).to_owned(), value)]))
-        });
+        let layer = leaf
+            .path
+            .iter()
+            .rev()
+            .fold(value, |value, key| Value::Table(Table::from_iter([((*key).to_owned(), value)])));
         let Value::Table(layer) = layer else { continue };
         check_types(name, &layer)?;
         merge(&mut merged, layer);
@@ -101,7 +103,9 @@ fn environment(variables: &Variables) -> Result<Table, Error> {
 fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
     let names: Vec<String> = known
         .iter()
-        .flat_map(|leaf| leaf.env.iter().flat_map(|name| [Some(name.clone()), leaf.secret.then(|| format!("{name}_FILE"))]))
+        .flat_map(|leaf| {
+            leaf.env.iter().flat_map(|name| [Some(name.clone()), leaf.secret.then(|| format!("{name}_FILE"))])
+        })
         .flatten()
         .chain(env::OTHERS.iter().map(|name| (*name).to_owned()))
         .collect();
@@ -121,9 +125,13 @@ fn typed(name: &str, text: &str, default: Option<&Value>) -> Result<Value, Error
             Ok(number) => Ok(Value::Integer(number)),
             Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),
         },
-        Some(Value::Array(_)) => {
-            Ok(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Value::from).collect::<Vec<_>>().into())
-        }
+        Some(Value::Array(_)) => Ok(text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(Value::from)
+            .collect::<Vec<_>>()
+            .into()),
         _ => Ok(Value::String(text.to_owned())),
     }
 }

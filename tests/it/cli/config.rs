@@ -121,7 +121,10 @@ fn what_is_unknown_or_wrong_is_named() {
         (load_file("[server]\nprot = 1\n", &[]), "my.toml: unknown key `server.prot`; did you mean `port`?"),
         (load_file("[serve]\nport = 1\n", &[]), "my.toml: unknown key `serve`; did you mean `server`?"),
         (load_file("a = [", &[]), "my.toml:1: "),
-        (load_file("[server]\nport = \"x\"\n", &[]), "my.toml: invalid type: string \"x\", expected u16 in `server.port`"),
+        (
+            load_file("[server]\nport = \"x\"\n", &[]),
+            "my.toml: invalid type: string \"x\", expected u16 in `server.port`",
+        ),
         (load_file("[agent.execution]\nmaxIteration = 1\n", &[]), "my.toml: unknown field `maxIteration`"),
         (load(&[("PES_MODLE", "a:b")]), "environment: unknown name `PES_MODLE`; did you mean `PES_MODEL`?"),
         (load(&[("PES_MODEL", "gpt")]), "PES_MODEL: `gpt` is not provider:model"),
