@@ -3,6 +3,13 @@
 //!
 //! A transition is one [`Commit`]: small head, changed rows, records; accepted iff its fence still holds, as a whole, and
 //! durable when the call returns. Commits of many threads share a database transaction (`committer`).
+//!
+//! Both databases store the same texts: a commit becomes a `Parcel` before it is sent, and what is read back is
+//! decoded by `text`.
+
+mod cursor;
+pub mod memory;
+mod text;
 
 use std::sync::Arc;
 
@@ -43,6 +50,11 @@ pub struct Fence {
     pub version: i64,
 }
 
+impl Fence {
+    /// What the commit that creates a thread must carry.
+    pub const NEW: Fence = Fence { epoch: 0, lease: None, version: 0 };
+}
+
 /// A thread's own row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadRow {
@@ -50,7 +62,10 @@ pub struct ThreadRow {
     pub tenant: TenantPk,
     pub thread_id: ThreadId,
     pub fence: Fence,
+    /// The replica that took the lease, alive or not.
+    pub replica: Option<uuid::Uuid>,
     pub core: String,
+    /// Empty until a commit brought one.
     pub head: String,
     pub status: ThreadStatus,
     pub sheet: Sheet,
@@ -60,6 +75,7 @@ pub struct ThreadRow {
     pub min_seq: i64,
     pub crash_count: i32,
     pub created_at: Millis,
+    /// The last activity that people see: a new status, a message, an edit of the sheet.
     pub updated_at: Millis,
 }
 
@@ -86,10 +102,12 @@ pub struct NewThread {
     pub created_at: Millis,
 }
 
-/// One transition of one thread.
+/// One transition of one thread. The version moves by one with each.
 #[derive(Clone, Debug)]
 pub struct Commit {
+    /// A new thread's is made by whoever creates it: never used before, roughly rising.
     pub pk: ThreadPk,
+    /// With [`Fence::NEW`] only.
     pub create: Option<NewThread>,
     pub fence: Fence,
     pub lease: LeaseChange,
@@ -104,7 +122,8 @@ pub struct Commit {
     pub floor: i64,
     pub crash_count: i32,
     pub rows: Vec<Row>,
-    /// Numbered from `last_seq + 1`, contiguously, in this order.
+    /// The thread's `last_seq` as the caller knows it; compared with the fence, so no number is left out or used twice.
+    /// Records are numbered from `last_seq + 1`, contiguously, in their order.
     pub last_seq: i64,
     pub records: Vec<Record>,
     pub idempotency: Option<IdempotencyRow>,
@@ -112,7 +131,38 @@ pub struct Commit {
     pub audit: Vec<AuditRow>,
 }
 
-/// What became of a commit. In every case but `Done` nothing of it is stored.
+impl Commit {
+    /// Creates an idle thread, and nothing else.
+    pub fn creating(pk: ThreadPk, new: NewThread, sheet: Sheet, idempotency: Option<IdempotencyRow>) -> Self {
+        Self {
+            pk,
+            fence: Fence::NEW,
+            lease: LeaseChange::Keep,
+            token: uuid::Uuid::new_v4(),
+            now: new.created_at,
+            create: Some(new),
+            head: None,
+            sheet: Some(sheet),
+            status: ThreadStatus::Idle,
+            wake_at: None,
+            floor: 0,
+            crash_count: 0,
+            rows: Vec::new(),
+            last_seq: 0,
+            records: Vec::new(),
+            idempotency,
+            audit: Vec::new(),
+        }
+    }
+
+    /// Whether people see it as activity whatever the status does.
+    pub(crate) fn is_activity(&self) -> bool {
+        self.sheet.is_some() || self.rows.iter().any(|row| row.kind == RowKind::Message)
+    }
+}
+
+/// What became of a commit. In every case but `Done` nothing of it is stored. Where several hold, `Duplicate` is told
+/// before `Exists`, and `Exists` before `Stale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     Done,
@@ -219,12 +269,14 @@ pub trait Store: Send + Sync + 'static {
         new: NewThread,
         sheet: Sheet,
         idempotency: Option<IdempotencyRow>,
-    ) -> Result<Committed>;
+    ) -> Result<Committed> {
+        self.commit(Commit::creating(pk, new, sheet, idempotency)).await
+    }
 
     /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it
     /// is stored. `Err(Unavailable)` is returned only when it is certain that it was not applied: an ambiguous end is
     /// settled by the token first. Commits of one thread are applied in the order in which they were sent. Dropping the
-    /// future does not cancel the commit.
+    /// future does not cancel a commit that was sent.
     async fn commit(&self, commit: Commit) -> Result<Committed>;
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>>;
@@ -238,18 +290,21 @@ pub trait Store: Send + Sync + 'static {
     async fn delete_thread(&self, pk: ThreadPk) -> Result<bool>;
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;
-    /// A run, suspension or task of this tenant by its id.
+    /// A run, suspension or task of this tenant by its id; rows of other kinds are not found this way.
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>>;
     /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
     /// The newest `limit` messages with an `ord` below `before`, oldest first.
     async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>>;
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
-    /// Open suspensions of a tenant, oldest first.
+    /// Open suspensions of a tenant, oldest first (their ids sort by time).
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
 
     /// As recorded: payload references and shortened plans are still in them.
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
+
+    /// Who decided what on this thread, oldest first.
+    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>>;
 
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>>;
     /// Forgets answers older than this; returns how many.

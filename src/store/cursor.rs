@@ -1,0 +1,76 @@
+//! Page cursors: a position in a list, opaque to whoever passes it back.
+
+use super::{Error, Page, PageAsk, Result};
+
+/// The place of the last item of a page: its sort number, then its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub at: i64,
+    pub id: String,
+}
+
+impl Cursor {
+    pub fn new(at: i64, id: impl Into<String>) -> Self {
+        Self { at, id: id.into() }
+    }
+
+    /// Where the asked page begins; `Refused` for a text that no page of ours ended with.
+    pub fn of(ask: &PageAsk) -> Result<Option<Self>> {
+        let Some(text) = &ask.cursor else { return Ok(None) };
+        Self::read(text).map(Some).ok_or_else(|| Error::Refused("this cursor is not one of ours".to_owned()))
+    }
+
+    fn write(&self) -> String {
+        format!("{}~{}", self.at, self.id).bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        if !text.is_ascii() || !text.len().is_multiple_of(2) {
+            return None;
+        }
+        let bytes = (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16));
+        let plain = String::from_utf8(bytes.collect::<std::result::Result<_, _>>().ok()?).ok()?;
+        let (at, id) = plain.split_once('~')?;
+        Some(Self::new(at.parse().ok()?, id))
+    }
+}
+
+/// Makes a page of `found`, which was read with one item more than asked for.
+pub(crate) fn page<T>(mut found: Vec<T>, limit: u32, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
+    let limit = limit as usize;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = if has_more { found.last().map(|last| cursor(last).write()) } else { None };
+    Page { items: found, next_cursor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(cursor: &str) -> PageAsk {
+        PageAsk { cursor: Some(cursor.to_owned()), limit: 1 }
+    }
+
+    #[test]
+    fn a_cursor_comes_back_as_it_was() {
+        let cursor = Cursor::new(-7, "run_é~1");
+        assert_eq!(Cursor::of(&ask(&cursor.write())).unwrap(), Some(cursor));
+        assert_eq!(Cursor::of(&PageAsk::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["", "zz", "abc", "é9", "00", "7e", "+1+2", "ffff"] {
+            assert!(matches!(Cursor::of(&ask(text)), Err(Error::Refused(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_page_with_more_behind_it_has_a_cursor() {
+        assert_eq!(page(vec![1, 2], 2, |n| Cursor::new(*n, "")).next_cursor, None);
+        let cut = page(vec![1, 2, 3], 2, |n| Cursor::new(*n, ""));
+        assert_eq!(cut.items, [1, 2]);
+        assert_eq!(Cursor::of(&ask(&cut.next_cursor.unwrap())).unwrap(), Some(Cursor::new(2, "")));
+    }
+}

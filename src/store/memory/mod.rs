@@ -1,0 +1,198 @@
+//! The store in memory, for tests: the same promises without the disk, simple enough to be the judge of the others.
+//! Nothing survives the process.
+
+mod apply;
+mod query;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::time::{Duration, Instant};
+use uuid::Uuid;
+
+use super::{
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
+    ThreadFilter, ThreadRow,
+};
+use crate::domain::Millis;
+use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::Observation;
+use crate::engine::step::{Row, RowKind};
+
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    threads: BTreeMap<ThreadPk, Kept>,
+    idempotency: HashMap<(TenantPk, String, String), (ThreadPk, IdempotencyRow)>,
+    audit: Vec<AuditRow>,
+    /// A tenant's key is its place, from 1.
+    tenants: Vec<String>,
+    keys: Vec<KeyRow>,
+    /// Until when each is alive.
+    replicas: HashMap<Uuid, Instant>,
+}
+
+struct Kept {
+    thread: ThreadRow,
+    rows: BTreeMap<(RowKind, String), Row>,
+    observations: Vec<Observation>,
+}
+
+impl Memory {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl State {
+    fn is_alive(&self, replica: Option<Uuid>) -> bool {
+        replica.and_then(|id| self.replicas.get(&id)).is_some_and(|until| *until > Instant::now())
+    }
+
+    fn free(&mut self, is_freed: impl Fn(Option<Uuid>) -> bool) {
+        for kept in self.threads.values_mut().filter(|kept| is_freed(kept.thread.replica)) {
+            kept.thread.fence.lease = None;
+            kept.thread.replica = None;
+        }
+    }
+}
+
+fn deadline(ttl: Millis) -> Instant {
+    Instant::now() + Duration::from_millis(u64::try_from(ttl).unwrap_or(0))
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn describe(&self) -> String {
+        "memory (nothing is kept)".to_owned()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        Ok(self.state().apply(commit))
+    }
+
+    async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
+        Ok(self.state().named(tenant, id).map(|kept| kept.thread.clone()))
+    }
+    async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
+        Ok(self.state().threads.get(&pk).map(|kept| kept.thread.clone()))
+    }
+    async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
+        Ok(self.state().threads.get(&pk).map(|kept| (kept.thread.clone(), kept.loaded())))
+    }
+    async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
+        self.state().list(tenant, filter, page)
+    }
+    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool> {
+        let mut state = self.state();
+        state.idempotency.retain(|_, (owner, _)| *owner != pk);
+        state.audit.retain(|line| line.thread != pk);
+        Ok(state.threads.remove(&pk).is_some())
+    }
+
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+        Ok(self.state().threads.get(&pk).and_then(|kept| kept.rows.get(&(kind, id.to_owned())).cloned()))
+    }
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+        Ok(self.state().found(tenant, kind).into_iter().find(|found| found.row.id == id))
+    }
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>> {
+        self.state().rows(pk, kind, descending, page)
+    }
+    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+        self.state().history(pk, before, limit)
+    }
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+        self.state().payloads(pk, ids)
+    }
+    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
+        self.state().open_suspensions(tenant, page)
+    }
+    async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+        Ok(self.state().observations(pk, ask))
+    }
+    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
+        Ok(self.state().audit.iter().filter(|line| line.thread == pk).cloned().collect())
+    }
+
+    async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
+        let name = (tenant, scope.to_owned(), key.to_owned());
+        Ok(self.state().idempotency.get(&name).map(|(_, row)| row.clone()))
+    }
+    async fn forget_idempotency(&self, before: Millis) -> Result<u64> {
+        let mut state = self.state();
+        let known = state.idempotency.len();
+        state.idempotency.retain(|_, (_, row)| row.created_at >= before);
+        Ok((known - state.idempotency.len()) as u64)
+    }
+
+    async fn tenant(&self, name: &str, _now: Millis) -> Result<TenantPk> {
+        let tenants = &mut self.state().tenants;
+        let place = tenants.iter().position(|known| known == name).unwrap_or_else(|| {
+            tenants.push(name.to_owned());
+            tenants.len() - 1
+        });
+        Ok(TenantPk(place as i64 + 1))
+    }
+    async fn add_key(&self, key: KeyRow) -> Result<()> {
+        self.state().keys.push(key);
+        Ok(())
+    }
+    async fn keys(&self) -> Result<Vec<KeyRow>> {
+        Ok(self.state().keys.clone())
+    }
+    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool> {
+        let mut state = self.state();
+        let active = state.keys.iter_mut().find(|key| key.key_id == key_id && key.revoked_at.is_none());
+        Ok(active.map(|key| key.revoked_at = Some(now)).is_some())
+    }
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
+        Ok(self.state().keys.iter().find(|key| key.hash == hash).cloned())
+    }
+
+    async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
+        let mut state = self.state();
+        state.free(|owner| owner.is_some());
+        state.replicas = HashMap::from([(replica, deadline(ttl))]);
+        Ok(())
+    }
+    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+        let mut state = self.state();
+        let is_alive = state.is_alive(Some(replica));
+        if is_alive {
+            state.replicas.insert(replica, deadline(ttl));
+        }
+        Ok(is_alive)
+    }
+    async fn unregister(&self, replica: Uuid) -> Result<()> {
+        let mut state = self.state();
+        state.free(|owner| owner == Some(replica));
+        state.replicas.remove(&replica);
+        Ok(())
+    }
+    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        Ok(self.state().claimable(now, limit))
+    }
+    async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        Ok(self.state().due(replica, now, limit))
+    }
+    async fn next_wake(&self) -> Result<Option<Millis>> {
+        Ok(self.state().threads.values().filter_map(|kept| kept.thread.wake_at).min())
+    }
+
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+    async fn close(&self) {}
+}

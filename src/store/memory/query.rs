@@ -1,0 +1,146 @@
+//! Reading: every list filtered and sorted from scratch.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Kept, State};
+use crate::domain::Millis;
+use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::Observation;
+use crate::domain::thread::ThreadStatus;
+use crate::engine::step::{Keep, Row, RowKind};
+use crate::store::cursor::{Cursor, page};
+use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+
+impl Kept {
+    pub(super) fn loaded(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = self
+            .rows
+            .values()
+            .filter(|row| match row.keep {
+                Keep::Never => false,
+                Keep::Always => true,
+                Keep::UntilFloor => row.ord >= self.thread.floor,
+            })
+            .cloned()
+            .collect();
+        rows.sort_by(|a, b| (a.kind, a.ord, &a.id).cmp(&(b.kind, b.ord, &b.id)));
+        rows
+    }
+
+    fn of_kind(&self, kind: RowKind) -> Vec<Row> {
+        let mut rows: Vec<Row> = self.rows.values().filter(|row| row.kind == kind).cloned().collect();
+        rows.sort_by(|a, b| (a.ord, &a.id).cmp(&(b.ord, &b.id)));
+        rows
+    }
+}
+
+impl State {
+    pub(super) fn named(&self, tenant: TenantPk, id: &ThreadId) -> Option<&Kept> {
+        self.threads.values().find(|kept| kept.thread.tenant == tenant && kept.thread.thread_id == *id)
+    }
+
+    pub(super) fn list(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {
+        let cursor = Cursor::of(ask)?;
+        let wanted = filter.q.as_deref().map(text::folded);
+        let mut found: Vec<&ThreadRow> = self
+            .threads
+            .values()
+            .map(|kept| &kept.thread)
+            .filter(|thread| thread.tenant == tenant)
+            .filter(|thread| filter.status.is_none_or(|status| thread.status == status))
+            .filter(|thread| {
+                wanted.as_ref().is_none_or(|q| text::search(&thread.thread_id, &thread.sheet).contains(q.as_str()))
+            })
+            .filter(|thread| {
+                cursor.as_ref().is_none_or(|c| (thread.updated_at, thread.pk.0) < (c.at, c.id.parse().unwrap_or(0)))
+            })
+            .collect();
+        found.sort_by_key(|thread| Reverse((thread.updated_at, thread.pk)));
+        let found = found.into_iter().take(ask.limit as usize + 1).cloned().collect();
+        Ok(page(found, ask.limit, |thread| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
+    }
+
+    pub(super) fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
+        let cursor = Cursor::of(ask)?;
+        let mut rows = self.threads.get(&pk).map(|kept| kept.of_kind(kind)).unwrap_or_default();
+        if descending {
+            rows.reverse();
+        }
+        rows.retain(|row| {
+            cursor.as_ref().is_none_or(|c| {
+                let (this, last) = ((row.ord, row.id.as_str()), (c.at, c.id.as_str()));
+                if descending { this < last } else { this > last }
+            })
+        });
+        Ok(page(rows, ask.limit, |row| Cursor::new(row.ord, row.id.clone())))
+    }
+
+    pub(super) fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+        let mut rows = self.threads.get(&pk).map(|kept| kept.of_kind(RowKind::Message)).unwrap_or_default();
+        rows.retain(|row| before.is_none_or(|before| row.ord < before));
+        let from = rows.len().saturating_sub(limit as usize);
+        rows[from..].iter().map(|row| text::message(&row.body)).collect()
+    }
+
+    pub(super) fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+        let Some(kept) = self.threads.get(&pk) else { return Ok(Vec::new()) };
+        let found = ids.iter().filter_map(|id| kept.rows.get(&(RowKind::Payload, id.as_str().to_owned())));
+        found.map(|row| text::payload(&row.id, &row.body)).collect()
+    }
+
+    /// Every row of a kind of a tenant, if rows of this kind are found across threads.
+    pub(super) fn found(&self, tenant: TenantPk, kind: RowKind) -> Vec<Found> {
+        if !matches!(kind, RowKind::Run | RowKind::Suspension | RowKind::Task) {
+            return Vec::new();
+        }
+        let of_tenant = self.threads.values().filter(|kept| kept.thread.tenant == tenant);
+        of_tenant
+            .flat_map(|kept| kept.of_kind(kind).into_iter().map(move |row| (kept, row)))
+            .map(|(kept, row)| Found { pk: kept.thread.pk, thread_id: kept.thread.thread_id.clone(), row })
+            .collect()
+    }
+
+    pub(super) fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+        let cursor = Cursor::of(ask)?;
+        let mut open = self.found(tenant, RowKind::Suspension);
+        open.retain(|found| found.row.keep == Keep::Always);
+        open.retain(|found| cursor.as_ref().is_none_or(|c| found.row.id > c.id));
+        open.sort_by(|a, b| a.row.id.cmp(&b.row.id));
+        Ok(page(open, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+    }
+
+    pub(super) fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation> {
+        let Some(kept) = self.threads.get(&pk) else { return Vec::new() };
+        kept.observations
+            .iter()
+            .filter(|o| o.seq > ask.after && ask.until.is_none_or(|until| o.seq <= until))
+            .filter(|o| ask.types.is_empty() || ask.types.contains(&o.kind))
+            .filter(|o| ask.run.as_ref().is_none_or(|run| o.run_id == *run))
+            .take(ask.limit as usize)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn claimable(&self, now: Millis, limit: u32) -> Vec<ThreadPk> {
+        let is_due = |thread: &ThreadRow| thread.wake_at.is_some_and(|at| at <= now);
+        self.overdue(limit, |thread| {
+            (is_due(thread) || thread.status == ThreadStatus::Running) && !self.is_alive(thread.replica)
+        })
+    }
+
+    pub(super) fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk> {
+        self.overdue(limit, |thread| thread.replica == Some(replica) && thread.wake_at.is_some_and(|at| at <= now))
+    }
+
+    fn overdue(&self, limit: u32, is_wanted: impl Fn(&ThreadRow) -> bool) -> Vec<ThreadPk> {
+        let mut found: Vec<&ThreadRow> =
+            self.threads.values().map(|kept| &kept.thread).filter(|thread| is_wanted(thread)).collect();
+        found.sort_by_key(|thread| (thread.wake_at.unwrap_or(thread.updated_at), thread.pk));
+        found.into_iter().take(limit as usize).map(|thread| thread.pk).collect()
+    }
+}

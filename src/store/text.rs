@@ -1,0 +1,113 @@
+//! Stored text and what it stands for, the same in every database.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Error, Result};
+use crate::domain::Millis;
+use crate::domain::ids::{ItemId, ObservationId, PayloadId, RunId, ThreadId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::{Observation, ObservationType, Record};
+use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::engine::step::{Keep, Row, RowKind};
+
+/// An observation's `body` column: everything that has no column of its own (seq, type, run).
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    id: ObservationId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent_id: Option<ItemId>,
+    trace_id: String,
+    timestamp: Millis,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    title: String,
+    content: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
+}
+
+pub(crate) fn of_record(record: Record) -> String {
+    let body = Body {
+        id: record.id,
+        parent_id: record.parent_id,
+        trace_id: record.trace_id,
+        timestamp: record.timestamp,
+        title: record.title,
+        content: record.content,
+        metadata: record.metadata,
+    };
+    serde_json::to_string(&body).expect("strings, numbers and JSON values always have a text")
+}
+
+pub(crate) fn observation(thread: &ThreadId, seq: i64, kind: &str, run: &str, body: &str) -> Result<Observation> {
+    let kind = ObservationType::parse(kind).ok_or_else(|| damaged("observation", "unknown type"))?;
+    let body: Body = read("observation", body)?;
+    Ok(Observation {
+        seq,
+        id: body.id,
+        thread_id: thread.clone(),
+        run_id: RunId::from(run),
+        parent_id: body.parent_id,
+        trace_id: body.trace_id,
+        timestamp: body.timestamp,
+        kind,
+        title: body.title,
+        content: body.content,
+        metadata: body.metadata,
+    })
+}
+
+pub(crate) fn of_sheet(sheet: &Sheet) -> String {
+    serde_json::to_string(sheet).expect("a sheet is plain data")
+}
+
+pub(crate) fn sheet(text: &str) -> Result<Sheet> {
+    read("sheet", text)
+}
+
+/// What `ThreadFilter::q` is looked for in, and how `q` itself is written: without case, and without the one character
+/// that a text column may refuse.
+pub(crate) fn folded(text: &str) -> String {
+    text.to_lowercase().replace('\0', " ")
+}
+
+/// What a thread is found by: its id and its title.
+pub(crate) fn search(id: &ThreadId, sheet: &Sheet) -> String {
+    folded(&format!("{id}\n{}", sheet.title.as_deref().unwrap_or_default()))
+}
+
+pub(crate) fn status(text: &str) -> Result<ThreadStatus> {
+    ThreadStatus::ALL
+        .into_iter()
+        .find(|status| status.as_str() == text)
+        .ok_or_else(|| damaged("thread", "unknown status"))
+}
+
+pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> Result<Row> {
+    let kind = RowKind::of_code(kind).ok_or_else(|| damaged("row", "unknown kind"))?;
+    let keep = Keep::of_code(keep).ok_or_else(|| damaged("row", "unknown keep"))?;
+    Ok(Row { kind, id, ord, keep, body })
+}
+
+pub(crate) fn message(body: &str) -> Result<ConversationMessage> {
+    read("message", body)
+}
+
+pub(crate) fn payload(id: &str, body: &str) -> Result<(PayloadId, Arc<Value>)> {
+    Ok((PayloadId::from(id), Arc::new(read("payload", body)?)))
+}
+
+pub(crate) fn json(body: &str) -> Result<Value> {
+    read("audit", body)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| damaged(what, error))
+}
+
+pub(crate) fn damaged(what: &str, why: impl std::fmt::Display) -> Error {
+    Error::Damaged(format!("{what}: {why}"))
+}
