@@ -131,7 +131,8 @@ fn options(folder: &std::path::Path, database: &str) -> PgConnectOptions {
 fn administrate(options: PgConnectOptions) -> mpsc::UnboundedSender<Statement> {
     let (sender, mut statements) = mpsc::unbounded_channel::<Statement>();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be built");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be built");
         runtime.block_on(async move {
             let mut connection = options.connect().await.expect("the cluster accepts connections");
             while let Some(Statement { sql, done }) = statements.recv().await {
