@@ -7,6 +7,7 @@
 //! Both databases store the same texts: a commit becomes a `Parcel` before it is sent, and what is read back is
 //! decoded by `text`.
 
+pub(crate) mod committer;
 mod cursor;
 pub mod memory;
 mod text;

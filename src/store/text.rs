@@ -74,9 +74,9 @@ pub(crate) fn folded(text: &str) -> String {
     text.to_lowercase().replace('\0', " ")
 }
 
-/// What a thread is found by: its id and its title.
-pub(crate) fn search(id: &ThreadId, sheet: &Sheet) -> String {
-    folded(&format!("{id}\n{}", sheet.title.as_deref().unwrap_or_default()))
+/// The title as `ThreadFilter::q` finds it; ids are ASCII and need no column of their own for that.
+pub(crate) fn folded_title(sheet: &Sheet) -> String {
+    folded(sheet.title.as_deref().unwrap_or_default())
 }
 
 pub(crate) fn status(text: &str) -> Result<ThreadStatus> {

@@ -54,7 +54,10 @@ impl State {
             .filter(|thread| thread.tenant == tenant)
             .filter(|thread| filter.status.is_none_or(|status| thread.status == status))
             .filter(|thread| {
-                wanted.as_ref().is_none_or(|q| text::search(&thread.thread_id, &thread.sheet).contains(q.as_str()))
+                wanted.as_ref().is_none_or(|q| {
+                    text::folded(thread.thread_id.as_str()).contains(q.as_str())
+                        || text::folded_title(&thread.sheet).contains(q.as_str())
+                })
             })
             .filter(|thread| {
                 cursor.as_ref().is_none_or(|c| (thread.updated_at, thread.pk.0) < (c.at, c.id.parse().unwrap_or(0)))

@@ -1,0 +1,119 @@
+//! Many threads' commits, one database transaction.
+//!
+//! A lane receives one commit, lets others arrive while it yields, and hands all of them to its [`Batch`] at once. No
+//! timer: a lone commit goes at once, and the busier it is, the more share an fsync. Commits of one thread keep their
+//! order, at most one of them per batch. Whatever a batch meets is settled here, the same for every database:
+//!
+//! - a value that the database refuses fails its own commit; the batch is halved until that one stands alone;
+//! - a lost connection leaves it open whether the batch landed; it is sent again until the database tells.
+
+mod lane;
+mod parcel;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use parcel::{Line, Parcel};
+
+use super::{Commit, Committed, Error, Result};
+use lane::Lane;
+
+/// Writes a batch; the one thing that each database does its own way.
+pub(crate) trait Batch: Send + 'static {
+    /// Applies the commits in one database transaction, each fenced on its own, and tells what became of each, in their
+    /// order. They are of distinct threads, create distinct ids and carry distinct idempotency keys.
+    ///
+    /// After an error the writer is ready for the next call. With [`Sending::Again`] some or all may be stored already:
+    /// the ones whose token is found are `Done`.
+    fn apply(
+        &mut self,
+        parcels: &[Parcel],
+        sending: Sending,
+    ) -> impl Future<Output = std::result::Result<Vec<Committed>, BatchError>> + Send;
+
+    /// Gives up the connection.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    First,
+    /// The connection was lost while these were written. Must wait for a transaction that may still be committing.
+    Again,
+}
+
+/// Why a batch failed as a whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BatchError {
+    /// A value was refused. Nothing of this call is stored.
+    Data(String),
+    /// Nobody knows whether it is stored.
+    Lost(String),
+    /// It did not begin, or was rolled back for sure. Nothing of this call is stored.
+    Unavailable(String),
+}
+
+/// How much one transaction takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub commits: usize,
+    pub bytes: usize,
+    /// Commits that wait before senders do.
+    pub queue: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { commits: 512, bytes: 4 << 20, queue: 1024 }
+    }
+}
+
+struct Job {
+    parcel: Parcel,
+    answer: oneshot::Sender<Result<Committed>>,
+}
+
+/// The lanes, each with its own writer; a thread always takes the same one.
+pub(crate) struct Committer {
+    lanes: Vec<mpsc::Sender<Job>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    closing: CancellationToken,
+}
+
+impl Committer {
+    pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
+        let closing = CancellationToken::new();
+        let (lanes, tasks) = writers
+            .into_iter()
+            .map(|writer| {
+                let (sender, inbox) = mpsc::channel(bounds.queue);
+                (sender, tokio::spawn(Lane::new(writer, inbox, bounds, closing.clone()).run()))
+            })
+            .unzip();
+        Self { lanes, tasks: Mutex::new(tasks), closing }
+    }
+
+    /// Returns what became of the commit, once that is certain. Dropped after it was queued, the commit goes on.
+    pub async fn commit(&self, commit: Commit) -> Result<Committed> {
+        let closed = || Error::Unavailable("the store is closed".to_owned());
+        let lane = &self.lanes[commit.pk.0.unsigned_abs() as usize % self.lanes.len()];
+        let (answer, answered) = oneshot::channel();
+        lane.send(Job { parcel: Parcel::of(commit), answer }).await.map_err(|_| closed())?;
+        answered.await.map_err(|_| closed())?
+    }
+
+    /// Takes no more, finishes what was queued, and gives up the connections.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        for task in self.tasks.lock().await.drain(..) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a committer ended badly");
+            }
+        }
+    }
+}

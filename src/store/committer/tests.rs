@@ -1,0 +1,216 @@
+//! The committer on a scripted batch: what it sends together, in which order, and what it answers.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Semaphore;
+
+use super::{Batch, BatchError, Bounds, Committer, Parcel, Sending};
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::thread::Sheet;
+use crate::store::{Commit, Committed, Error, IdempotencyRow, NewThread};
+
+/// What the database does with one call; without a line left, everything is `Done`.
+type Reply = Result<Vec<Committed>, BatchError>;
+
+#[derive(Clone)]
+struct Script {
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+    /// The pks of each call, and how it was sent.
+    calls: Arc<Mutex<Vec<(Vec<i64>, Sending)>>>,
+    /// A call takes one permit.
+    gate: Arc<Semaphore>,
+    /// A pk that poisons every batch it is in.
+    poison: Option<i64>,
+}
+
+impl Script {
+    fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self {
+            replies: Arc::new(Mutex::new(replies.into_iter().collect())),
+            calls: Arc::default(),
+            gate: Arc::new(Semaphore::new(1000)),
+            poison: None,
+        }
+    }
+
+    fn calls(&self) -> Vec<(Vec<i64>, Sending)> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    fn committer(&self, bounds: Bounds) -> Arc<Committer> {
+        Arc::new(Committer::spawn([self.clone()], bounds))
+    }
+}
+
+impl Batch for Script {
+    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Reply {
+        let pks: Vec<i64> = parcels.iter().map(|parcel| parcel.commit.pk.0).collect();
+        self.calls.lock().unwrap().push((pks.clone(), sending));
+        self.gate.acquire().await.unwrap().forget();
+        if self.poison.is_some_and(|poison| pks.contains(&poison)) {
+            return Err(BatchError::Data("poisoned".into()));
+        }
+        let scripted = self.replies.lock().unwrap().pop_front();
+        scripted.unwrap_or_else(|| Ok(vec![Committed::Done; pks.len()]))
+    }
+
+    async fn close(self) {}
+}
+
+fn commit(pk: i64) -> Commit {
+    let new = NewThread { tenant: TenantPk(1), thread_id: format!("t{pk}").into(), core: "pes".into(), created_at: 0 };
+    Commit::creating(ThreadPk(pk), new, Sheet::default(), None)
+}
+
+fn keyed(pk: i64, key: &str) -> Commit {
+    let row = IdempotencyRow {
+        tenant: TenantPk(1),
+        scope: "POST /threads".into(),
+        key: key.into(),
+        fingerprint: String::new(),
+        status: 201,
+        body: String::new(),
+        location: None,
+        created_at: 0,
+    };
+    Commit { idempotency: Some(row), ..commit(pk) }
+}
+
+/// Queues the commits in order and returns their answers.
+async fn all(committer: &Arc<Committer>, commits: Vec<Commit>) -> Vec<super::Result<Committed>> {
+    let tasks: Vec<_> = commits
+        .into_iter()
+        .map(|commit| {
+            let committer = committer.clone();
+            tokio::spawn(async move { committer.commit(commit).await })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers
+}
+
+#[tokio::test]
+async fn what_arrives_together_is_sent_together() {
+    let script = Script::new([]);
+    let answers = all(&script.committer(Bounds::default()), (1..=50).map(commit).collect()).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Committed::Done))));
+    assert_eq!(script.calls(), [((1..=50).collect(), Sending::First)]);
+}
+
+#[tokio::test]
+async fn a_batch_is_bounded_by_count_and_by_bytes() {
+    let script = Script::new([]);
+    let bounds = Bounds { commits: 2, ..Bounds::default() };
+    all(&script.committer(bounds), (1..=5).map(commit).collect()).await;
+    assert_eq!(script.calls().iter().map(|(pks, _)| pks.len()).collect::<Vec<_>>(), [2, 2, 1]);
+
+    let script = Script::new([]);
+    let heavy = |pk| Commit { head: Some("x".repeat(600)), ..commit(pk) };
+    all(&script.committer(Bounds { bytes: 1000, ..Bounds::default() }), vec![heavy(1), heavy(2), commit(3)]).await;
+    assert_eq!(script.calls().into_iter().map(|(pks, _)| pks).collect::<Vec<_>>(), [vec![1, 3], vec![2]]);
+}
+
+#[tokio::test]
+async fn commits_of_one_thread_never_share_a_batch_and_keep_their_order() {
+    let script = Script::new([]);
+    let mut commits: Vec<Commit> = [7, 8, 7, 7, 9].map(commit).into();
+    for (nth, commit) in commits.iter_mut().enumerate() {
+        commit.now = nth as i64;
+        commit.create = None;
+    }
+    all(&script.committer(Bounds::default()), commits).await;
+    assert_eq!(script.calls().into_iter().map(|(pks, _)| pks).collect::<Vec<_>>(), [vec![7, 8, 9], vec![7], vec![7]]);
+}
+
+#[tokio::test]
+async fn the_same_new_id_or_the_same_key_never_share_a_batch() {
+    let script = Script::new([]);
+    let twin = Commit { pk: ThreadPk(2), ..commit(1) };
+    all(&script.committer(Bounds::default()), vec![commit(1), twin, keyed(3, "k"), keyed(4, "k")]).await;
+    assert_eq!(script.calls().into_iter().map(|(pks, _)| pks).collect::<Vec<_>>(), [vec![1, 3], vec![2, 4]]);
+}
+
+#[tokio::test]
+async fn a_poisoned_commit_fails_alone() {
+    let script = Script { poison: Some(5), ..Script::new([]) };
+    let answers = all(&script.committer(Bounds::default()), (1..=8).map(commit).collect()).await;
+    for (pk, answer) in (1..).zip(answers) {
+        match answer {
+            Err(Error::Refused(_)) => assert_eq!(pk, 5),
+            other => assert!(matches!(other, Ok(Committed::Done)), "{pk}: {other:?}"),
+        }
+    }
+    let sent: Vec<_> = script.calls().into_iter().map(|(pks, _)| pks).collect();
+    let halves = [vec![5, 6, 7, 8], vec![5, 6], vec![5], vec![6], vec![7, 8]];
+    assert_eq!(sent[0], (1..=8).collect::<Vec<_>>());
+    assert_eq!(sent[1], (1..=4).collect::<Vec<_>>());
+    assert_eq!(sent[2..], halves);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_batch_is_sent_again_until_the_database_tells() {
+    let lost = || Err(BatchError::Lost("reset by peer".into()));
+    let away = Err(BatchError::Unavailable("connection refused".into()));
+    let told = Ok(vec![Committed::Done, Committed::Stale]);
+    let script = Script::new([lost(), away, lost(), told]);
+    let answers = all(&script.committer(Bounds::default()), vec![commit(1), commit(2)]).await;
+    assert!(matches!(answers[..], [Ok(Committed::Done), Ok(Committed::Stale)]));
+    let sent: Vec<_> = script.calls().into_iter().map(|(pks, sending)| (pks.len(), sending)).collect();
+    assert_eq!(sent, [(2, Sending::First), (2, Sending::Again), (2, Sending::Again), (2, Sending::Again)]);
+}
+
+#[tokio::test]
+async fn what_was_never_sent_is_unavailable_at_once() {
+    let script = Script::new([Err(BatchError::Unavailable("connection refused".into()))]);
+    let answers = all(&script.committer(Bounds::default()), vec![commit(1)]).await;
+    assert!(matches!(answers[..], [Err(Error::Unavailable(_))]));
+    assert_eq!(script.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_behind_an_endless_outage_are_told_and_the_sent_one_is_still_settled() {
+    let script = Script::new((0..8).map(|_| Err(BatchError::Lost("reset".into()))));
+    let committer = script.committer(Bounds { commits: 1, ..Bounds::default() });
+    let answers = all(&committer, vec![commit(1), commit(2)]).await;
+    assert!(matches!(answers[..], [Ok(Committed::Done), Err(Error::Unavailable(_))]), "{answers:?}");
+    assert!(script.calls().iter().all(|(pks, _)| pks == &[1]));
+}
+
+#[tokio::test]
+async fn a_caller_that_walks_away_cancels_nothing() {
+    let script = Script { gate: Arc::new(Semaphore::new(0)), ..Script::new([]) };
+    let committer = script.committer(Bounds::default());
+    let caller = tokio::spawn({
+        let committer = committer.clone();
+        async move { committer.commit(commit(1)).await }
+    });
+    while script.calls().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    script.gate.add_permits(2);
+    committer.commit(commit(2)).await.unwrap();
+    assert_eq!(script.calls(), [(vec![1], Sending::First), (vec![2], Sending::First)]);
+}
+
+#[tokio::test]
+async fn closing_finishes_what_was_queued_and_takes_no_more() {
+    let script = Script { gate: Arc::new(Semaphore::new(0)), ..Script::new([]) };
+    let committer = script.committer(Bounds { commits: 1, ..Bounds::default() });
+    let queued = tokio::spawn({
+        let committer = committer.clone();
+        async move { all(&committer, (1..=3).map(commit).collect()).await }
+    });
+    while script.calls().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    script.gate.add_permits(3);
+    committer.close().await;
+    assert!(queued.await.unwrap().iter().all(|answer| matches!(answer, Ok(Committed::Done))));
+    assert!(matches!(committer.commit(commit(4)).await, Err(Error::Unavailable(_))));
+}
