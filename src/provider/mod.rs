@@ -1,5 +1,7 @@
 //! Models: one trait, one wire per kind of provider. Nothing here re-sends: only the engine retries, as a new attempt.
 
+pub mod demo;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,0 +1,75 @@
+//! The model itself: finds the reply, or says honestly that it has none.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use super::MODEL;
+use super::reply::Reply;
+use super::scene::{Scene, ScriptPhase};
+use super::script::Script;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::model::{ModelFailure, ModelRequest};
+use crate::provider::{ChatModel, DeltaStream};
+
+pub struct Demo {
+    script: Script,
+    pace: Duration,
+}
+
+impl Demo {
+    /// `pace` is the time between two pieces of a reply; zero = none.
+    pub fn new(script: Script, pace: Duration) -> Self {
+        Self { script, pace }
+    }
+
+    /// The prompts that it answers.
+    pub fn prompts(&self) -> &[String] {
+        &self.script.prompts
+    }
+
+    fn unknown(&self, scene: &Scene<'_>) -> Reply {
+        let answer = self.apology();
+        match scene.phase {
+            ScriptPhase::Planning | ScriptPhase::Refinement | ScriptPhase::Repair => Reply::of_json(json!({
+                "title": "Demo model",
+                "intent": "Something that the demo model does not know",
+                "plan": "None: say what the demo model knows.",
+                "answer": answer,
+                "todoList": [],
+            })),
+            ScriptPhase::Execution | ScriptPhase::Synthesis => Reply::of_text(answer),
+        }
+    }
+
+    fn apology(&self) -> String {
+        let prompts: String = self.script.prompts.iter().map(|prompt| format!("\n- {prompt}")).collect();
+        format!(
+            "This is the demo model: it does not think, it only knows these prompts:\n{prompts}\n\n\
+             Set OPENAI_API_KEY, or OPENAI_BASE_URL for any compatible endpoint, to talk to a real model."
+        )
+    }
+}
+
+#[async_trait]
+impl ChatModel for Demo {
+    async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
+        let scene = Scene::of(&request);
+        match self.script.reply(&scene) {
+            Some(reply) => reply.stream(&scene, self.pace),
+            None => self.unknown(&scene).stream(&scene, self.pace),
+        }
+    }
+
+    fn admit(&self, model: &str, _params: &Map<String, Value>) -> Result<(), Fault> {
+        match self.script.admission(model) {
+            Some(outcome) => outcome,
+            None if model == MODEL => Ok(()),
+            None => {
+                let detail = format!("The demo provider has one model, `{MODEL}`; `{model}` is not it.");
+                Err(Fault::new(Code::Invalid, detail).at("/options/providerConfig/modelId", "unknown model"))
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One scripted reply, and the stream that it becomes.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::scene::{Scene, When};
+use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
+use crate::provider::DeltaStream;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Reply {
+    pub(super) when: When,
+    thinking: String,
+    text: String,
+    /// Said as JSON text, after `text`.
+    json: Option<Value>,
+    calls: Vec<Call>,
+    fail: Option<Fail>,
+    /// After all that was said, nothing comes any more until the caller gives up.
+    hang: bool,
+    /// Before the first piece.
+    delay_ms: u64,
+    /// Between two pieces; the server's pace if absent.
+    pace_ms: Option<u64>,
+    usage: Option<Tokens>,
+    stop: Option<StopReason>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Tokens {
+    input: u64,
+    output: u64,
+    thinking: u64,
+    cached: u64,
+}
+
+/// A native tool call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    tool: String,
+    /// A string is sent as it is, so that it may be broken JSON.
+    #[serde(default)]
+    arguments: Value,
+    #[serde(default)]
+    id: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fail {
+    kind: FailureKind,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(default)]
+    retry_after_ms: Option<i64>,
+    /// After so many pieces; without it the call fails before the first.
+    #[serde(default)]
+    after: Option<usize>,
+}
+
+type Piece = Result<Delta, ModelFailure>;
+
+impl Reply {
+    /// A reply of text alone, for what no script knows.
+    pub(super) fn of_text(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+
+    pub(super) fn of_json(json: Value) -> Self {
+        Self { json: Some(json), ..Self::default() }
+    }
+
+    pub(super) fn says_something(&self) -> bool {
+        let says = !self.text.is_empty() || self.json.is_some() || !self.calls.is_empty();
+        says || !self.thinking.is_empty() || self.fail.is_some() || self.hang
+    }
+
+    pub(super) fn stream(&self, scene: &Scene<'_>, pace: Duration) -> Result<DeltaStream, ModelFailure> {
+        let mut pieces = self.pieces(scene);
+        if let Some(fail) = &self.fail {
+            let Some(after) = fail.after else { return Err(fail.failure()) };
+            pieces.truncate(after);
+            pieces.push(Err(fail.failure()));
+        }
+        if self.hang {
+            pieces.retain(|piece| !matches!(piece, Ok(Delta::Stop(_))));
+        }
+        let delay = Duration::from_millis(self.delay_ms);
+        let pace = self.pace_ms.map_or(pace, Duration::from_millis);
+        let said = paced(pieces, delay, pace);
+        Ok(if self.hang { said.chain(stream::pending()).boxed() } else { said })
+    }
+
+    fn pieces(&self, scene: &Scene<'_>) -> Vec<Piece> {
+        let mut text = scene.fill(&self.text);
+        if let Some(json) = &self.json {
+            text.push_str(&scene.fill_value(json).to_string());
+        }
+        let mut pieces: Vec<Piece> = Vec::new();
+        pieces.extend(tokens(&scene.fill(&self.thinking)).map(|token| Ok(Delta::Thinking(token))));
+        pieces.extend(tokens(&text).map(|token| Ok(Delta::Text(token))));
+        let said = pieces.len();
+        for (index, call) in self.calls.iter().enumerate() {
+            pieces.extend(call.pieces(index as u32, scene).map(Ok));
+        }
+        let usage = self.usage.map_or_else(|| estimate(scene, said + 8 * self.calls.len()), Tokens::usage);
+        pieces.push(Ok(Delta::Usage(usage)));
+        let stop = if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        pieces.push(Ok(Delta::Stop(self.stop.clone().unwrap_or(stop))));
+        pieces
+    }
+}
+
+impl Tokens {
+    fn usage(self) -> Usage {
+        Usage {
+            input_tokens: self.input,
+            output_tokens: self.output,
+            thinking_tokens: self.thinking,
+            cached_input_tokens: self.cached,
+        }
+    }
+}
+
+impl Call {
+    /// The name first, then the arguments in two pieces, as vendors do.
+    fn pieces(&self, index: u32, scene: &Scene<'_>) -> impl Iterator<Item = Delta> + use<> {
+        let arguments = match &self.arguments {
+            Value::Null => "{}".to_owned(),
+            Value::String(raw) => scene.fill(raw),
+            value => scene.fill_value(value).to_string(),
+        };
+        let middle = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
+        let (head, tail) = arguments.split_at(middle);
+        let context = &scene.request.context;
+        let id = self.id.clone().unwrap_or_else(|| format!("demo_{}_{}", context.iteration, index + 1));
+        let more = |arguments: &str| Delta::ToolCall { index, id: None, name: None, arguments: arguments.to_owned() };
+        let first = Delta::ToolCall { index, id: Some(id), name: Some(self.tool.clone()), arguments: String::new() };
+        [first, more(head), more(tail)].into_iter()
+    }
+}
+
+impl Fail {
+    fn failure(&self) -> ModelFailure {
+        let message = if self.message.is_empty() { "the script says so" } else { &self.message };
+        ModelFailure {
+            kind: self.kind,
+            message: message.to_owned(),
+            http_status: self.status,
+            retry_after_ms: self.retry_after_ms,
+            partial_text: String::new(),
+        }
+    }
+}
+
+/// Words with the blanks that follow them: about what a vendor's tokens are.
+fn tokens(text: &str) -> impl Iterator<Item = String> {
+    text.split_inclusive(' ').map(str::to_owned)
+}
+
+/// Counted by rule of thumb, the same for the same call.
+fn estimate(scene: &Scene<'_>, output_tokens: usize) -> Usage {
+    Usage { input_tokens: scene.prompt_length() as u64 / 4, output_tokens: output_tokens as u64, ..Usage::default() }
+}
+
+fn paced(pieces: Vec<Piece>, delay: Duration, pace: Duration) -> DeltaStream {
+    let pieces = stream::iter(pieces).enumerate();
+    if delay.is_zero() && pace.is_zero() {
+        return pieces.map(|(_, piece)| piece).boxed();
+    }
+    pieces
+        .then(move |(at, piece)| async move {
+            tokio::time::sleep(if at == 0 { delay } else { pace }).await;
+            piece
+        })
+        .boxed()
+}

@@ -1,0 +1,74 @@
+//! A script: replies and refusals as data.
+
+use serde::Deserialize;
+
+use super::reply::Reply;
+use super::scene::Scene;
+use crate::domain::fault::{Code, Fault};
+
+/// What the demo model knows. The first reply whose conditions hold answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Script {
+    /// Prompts to offer to people.
+    pub(super) prompts: Vec<String>,
+    #[serde(rename = "reply")]
+    replies: Vec<Reply>,
+    #[serde(rename = "admission")]
+    admissions: Vec<Admission>,
+}
+
+/// What happens when a run asks for this model.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Admission {
+    model: String,
+    /// The fault's code; without one the model is admitted.
+    #[serde(default)]
+    code: Option<Code>,
+    #[serde(default)]
+    detail: String,
+    #[serde(default)]
+    retry_after_ms: Option<i64>,
+}
+
+impl Script {
+    /// Reads a script in TOML; the error says what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let script: Script = toml::from_str(text).map_err(|error| error.to_string())?;
+        match script.replies.iter().position(|reply| !reply.says_something()) {
+            Some(at) => Err(format!("reply {} says nothing: give it text, json, calls, fail or hang", at + 1)),
+            None => Ok(script),
+        }
+    }
+
+    /// The prompts that every server knows.
+    pub fn builtin() -> Self {
+        Self::parse(include_str!("prompts.toml")).expect("the script that is compiled in is tested")
+    }
+
+    /// This script, and where it has no answer, the other.
+    pub fn or(mut self, other: Script) -> Self {
+        self.prompts.extend(other.prompts);
+        self.replies.extend(other.replies);
+        self.admissions.extend(other.admissions);
+        self
+    }
+
+    pub(super) fn reply(&self, scene: &Scene<'_>) -> Option<&Reply> {
+        self.replies.iter().find(|reply| reply.when.holds(scene))
+    }
+
+    /// `None`: the script does not mention that model.
+    pub(super) fn admission(&self, model: &str) -> Option<Result<(), Fault>> {
+        let admission = self.admissions.iter().find(|admission| admission.model == model)?;
+        Some(match admission.code {
+            None => Ok(()),
+            Some(code) => {
+                let mut fault = Fault::new(code, admission.detail.clone());
+                fault.retry_after_ms = admission.retry_after_ms;
+                Err(fault)
+            }
+        })
+    }
+}
