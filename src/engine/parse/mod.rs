@@ -3,9 +3,16 @@
 //!
 //! Drafts hold what the model *said*, field by field; what is believed of it is the engine's decision.
 
+mod call;
+mod field;
+mod find;
+mod item;
+mod json;
 mod plan;
 mod step;
 mod synthesis;
+pub mod tags;
+mod text;
 
 use serde_json::Value;
 

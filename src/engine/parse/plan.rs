@@ -2,31 +2,148 @@
 
 use serde_json::Value;
 
-use super::{ItemDraft, ParseFault, PlanDraft};
+use super::call;
+use super::field::{self, Object};
+use super::find::{Finds, Found, find};
+use super::item::{self, LIST};
+use super::json::Tail;
+use super::{CallDraft, ItemDraft, ParseFault, PlanDraft, PlanPatchDraft};
 use crate::domain::model::RawToolCall;
+use crate::domain::plan::StepType;
 
-/// Reads a plan. `native` are the reply's native tool calls.
+const TITLE_WORDS: usize = 10;
+const PLAN: [&str; 2] = ["plan", "strategy"];
+
+/// Reads a plan; `native` are the reply's native tool calls. Calls without a list become one tool item. An empty list
+/// needs an answer, and a list that the reply's end tore is a fault: half a plan is none.
 pub fn plan(text: &str, native: &[RawToolCall]) -> Result<PlanDraft, ParseFault> {
-    let _ = native;
-    let start = text.find('{').unwrap_or(0);
-    let end = text.rfind('}').map_or(text.len(), |end| end + 1);
-    let value: Value =
-        serde_json::from_str(text.get(start..end).unwrap_or("")).map_err(|e| ParseFault(e.to_string()))?;
-    let word = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).map(str::to_owned);
-    let items = value.get("todoList").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    Ok(PlanDraft {
-        title: word(&value, "title"),
-        intent: word(&value, "intent"),
-        plan: word(&value, "plan"),
-        answer: word(&value, "answer"),
-        items: items
-            .iter()
-            .map(|item| ItemDraft {
-                id: word(item, "id").unwrap_or_default(),
-                description: word(item, "description"),
-                ..ItemDraft::default()
-            })
-            .collect(),
-        calls: Vec::new(),
+    let finds = find(text);
+    // The last one counts: models correct themselves.
+    let chosen = finds.found.iter().rev().find_map(|found| Some((found, body(&found.value)?)));
+    if let Some((found, body)) = &chosen
+        && body.list.is_some()
+    {
+        return listed(found, body);
+    }
+    let calls = calls(&finds, native);
+    if !calls.is_empty() {
+        return Ok(of_calls(&finds.prose(text), calls));
+    }
+    match chosen {
+        Some((_, body)) if body.answer().is_some() => Ok(body.draft(Vec::new())),
+        Some(_) => Err(ParseFault("The JSON object has no todoList.".to_owned())),
+        None if finds.found.is_empty() => Err(finds.fault(text)),
+        None => Err(ParseFault("The JSON object has neither a todoList nor an answer.".to_owned())),
+    }
+}
+
+fn listed(found: &Found, body: &Body<'_>) -> Result<PlanDraft, ParseFault> {
+    let is_list_last = body.object.is_none_or(|object| field::is_last(object, &LIST) || field::is_last(object, &PLAN));
+    if found.tail == Tail::Torn && is_list_last {
+        return Err(ParseFault("The reply ended in the middle of the todoList; write a shorter plan.".to_owned()));
+    }
+    let items = item::items(body.list.unwrap_or_default());
+    if items.is_empty() && body.answer().is_none() {
+        return Err(ParseFault("The todoList has no items and there is no answer.".to_owned()));
+    }
+    Ok(body.draft(items))
+}
+
+/// `updatedPlan`, or the same as a bare list.
+pub(super) fn patch(value: &Value) -> Option<PlanPatchDraft> {
+    let body = body(value)?;
+    Some(PlanPatchDraft {
+        intent: body.word(&["intent"]),
+        plan: body.plan(),
+        items: item::items(body.list.unwrap_or_default()),
     })
+}
+
+/// Where the parts of a plan stand in a value.
+struct Body<'a> {
+    object: Option<&'a Object>,
+    list: Option<&'a [Value]>,
+}
+
+fn body(value: &Value) -> Option<Body<'_>> {
+    match value {
+        Value::Array(list) => is_items(list).then_some(Body { object: None, list: Some(list) }),
+        Value::Object(object) => of_object(object).or_else(|| {
+            // A plan in an envelope: {"plan": {"todoList": […]}}.
+            object.values().filter_map(Value::as_object).find_map(|inner| of_object(inner).filter(|b| b.list.is_some()))
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn of_object(object: &Object) -> Option<Body<'_>> {
+    let plan_list = || field::any(object, &PLAN).and_then(Value::as_array).filter(|list| is_items(list));
+    let list = field::any(object, &LIST).and_then(Value::as_array).or_else(plan_list).map(Vec::as_slice);
+    let known = list.is_some() || ["answer", "intent", "plan", "title"].iter().any(|name| object.contains_key(*name));
+    let is_envelope = list.is_none()
+        && object.values().any(|inner| inner.as_object().is_some_and(|o| field::any(o, &LIST).is_some()));
+    (known && !is_envelope).then_some(Body { object: Some(object), list })
+}
+
+fn is_items(list: &[Value]) -> bool {
+    let is_item = |value: &Value| {
+        value
+            .as_object()
+            .is_some_and(|object| field::any(object, &["description", "task", "stepType", "step"]).is_some())
+    };
+    !list.is_empty() && list.iter().all(is_item)
+}
+
+impl Body<'_> {
+    fn word(&self, names: &[&str]) -> Option<String> {
+        field::text(self.object?, names)
+    }
+
+    fn answer(&self) -> Option<String> {
+        self.word(&["answer"])
+    }
+
+    /// A plan that is the list itself says nothing more.
+    fn plan(&self) -> Option<String> {
+        let value = field::any(self.object?, &PLAN)?;
+        let is_list = value.as_array().is_some_and(|list| is_items(list));
+        (!is_list).then(|| field::as_text(value)).filter(|text| !text.trim().is_empty())
+    }
+
+    fn draft(&self, items: Vec<ItemDraft>) -> PlanDraft {
+        PlanDraft {
+            title: self.word(&["title"]).map(|title| short(&title)),
+            intent: self.word(&["intent"]),
+            plan: self.plan(),
+            answer: self.answer(),
+            items,
+            calls: Vec::new(),
+        }
+    }
+}
+
+fn short(title: &str) -> String {
+    title.split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>().join(" ")
+}
+
+fn calls(finds: &Finds, native: &[RawToolCall]) -> Vec<CallDraft> {
+    if native.is_empty() { finds.found.iter().flat_map(call::written).collect() } else { call::native(native) }
+}
+
+fn of_calls(prose: &str, calls: Vec<CallDraft>) -> PlanDraft {
+    let mut tools: Vec<String> = Vec::new();
+    for call in &calls {
+        if !tools.contains(&call.name) {
+            tools.push(call.name.clone());
+        }
+    }
+    let description = if prose.is_empty() { format!("Use {}", tools.join(", ")) } else { prose.to_owned() };
+    let item = ItemDraft {
+        id: "1".to_owned(),
+        description: Some(description),
+        step_type: Some(StepType::Tool),
+        required_tools: Some(tools),
+        ..ItemDraft::default()
+    };
+    PlanDraft { items: vec![item], calls, ..PlanDraft::default() }
 }

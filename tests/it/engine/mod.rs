@@ -1,1 +1,3 @@
 //! The engine alone: every defect of the flow, and properties over random runs with crashes.
+
+mod words;

@@ -1,0 +1,125 @@
+//! The JSON in a reply: bare, in a fence, between markers, with prose around it.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::ParseFault;
+use super::json::{self, Miss, Tail};
+use super::text::head;
+
+const START: &str = "---JSON_OUTPUT_START---";
+const END: &str = "---JSON_OUTPUT_END---";
+
+/// A longer reply is not read as JSON.
+const BYTES: usize = 8 << 20;
+/// Values in one reply, all in all: they take far more memory than their text.
+const NODES: usize = 200_000;
+/// How often, on average, a byte may be read again after a bracket that opened no JSON.
+const REREADS: usize = 4;
+
+/// An object or array that stands in the text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Found {
+    pub value: Value,
+    pub span: Range<usize>,
+    pub tail: Tail,
+}
+
+/// The objects and arrays of a reply, outermost ones only, in order; and where reading failed furthest on.
+#[derive(Debug, Default)]
+pub(super) struct Finds {
+    pub found: Vec<Found>,
+    miss: Option<Miss>,
+}
+
+/// Looks between the markers first; if nothing is there, everywhere.
+pub(super) fn find(text: &str) -> Finds {
+    if let Some(section) = marked(text) {
+        let finds = scan(text, section);
+        if !finds.found.is_empty() {
+            return finds;
+        }
+    }
+    scan(text, 0..text.len())
+}
+
+fn marked(text: &str) -> Option<Range<usize>> {
+    let start = text.rfind(START)? + START.len();
+    let end = text[start..].find(END).map_or(text.len(), |end| start + end);
+    Some(start..end)
+}
+
+fn scan(text: &str, section: Range<usize>) -> Finds {
+    let mut finds = Finds::default();
+    if section.len() > BYTES {
+        finds.miss = Some(Miss { at: section.start, what: "it is too long" });
+        return finds;
+    }
+    let text = &text[..section.end];
+    let mut fuel = section.len().saturating_mul(REREADS);
+    let mut nodes = NODES;
+    let mut at = section.start;
+    while let Some(open) = text[at..].find(['{', '[']).map(|found| at + found) {
+        match json::read(text, open, &mut nodes) {
+            Ok((value, end, tail)) => {
+                finds.found.push(Found { value, span: open..end, tail });
+                at = end;
+            }
+            Err(miss) => {
+                at = open + 1;
+                let spent = miss.at - open;
+                finds.note(miss);
+                if spent > fuel {
+                    break;
+                }
+                fuel -= spent;
+            }
+        }
+    }
+    finds
+}
+
+impl Finds {
+    fn note(&mut self, miss: Miss) {
+        if self.miss.as_ref().is_none_or(|known| miss.at > known.at) {
+            self.miss = Some(miss);
+        }
+    }
+
+    /// What to tell the model when the reply should have held a JSON object.
+    pub(super) fn fault(&self, text: &str) -> ParseFault {
+        let Some(miss) = &self.miss else {
+            return ParseFault("There is no JSON object in the reply.".to_owned());
+        };
+        let rest = head(&text[text.floor_char_boundary(miss.at)..], 40);
+        ParseFault(format!("The JSON cannot be read at byte {}, before {rest:?}: {}.", miss.at, miss.what))
+    }
+
+    /// What stands around the JSON, without the fences and markers that it stood in.
+    pub(super) fn prose(&self, text: &str) -> String {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        for found in &self.found {
+            pieces.push(without_opening(&text[at..found.span.start]));
+            at = found.span.end;
+        }
+        let last = &text[at..];
+        pieces.push(if self.found.is_empty() { last } else { without_closing(last) });
+        pieces.retain(|piece| !piece.trim().is_empty());
+        pieces.concat().trim().to_owned()
+    }
+}
+
+fn without_opening(before: &str) -> &str {
+    let text = without_closing(before).trim_end();
+    let text = text.strip_suffix(START).unwrap_or(text).trim_end();
+    let text = text.strip_suffix("```json").or_else(|| text.strip_suffix("```")).unwrap_or(text);
+    text.strip_suffix(START).unwrap_or(text)
+}
+
+fn without_closing(after: &str) -> &str {
+    let text = after.trim_start();
+    let text = text.strip_prefix("```").unwrap_or(text).trim_start();
+    text.strip_prefix(END).unwrap_or(text)
+}

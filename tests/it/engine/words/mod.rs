@@ -1,0 +1,27 @@
+//! Words: what models wrote, read; what models are told, rendered.
+
+mod parse_any;
+mod parse_plan;
+mod parse_step;
+mod parse_synthesis;
+
+use pes::domain::model::{ModelReply, RawToolCall, StopReason, Usage};
+
+fn reply(text: &str) -> ModelReply {
+    ModelReply {
+        text: text.to_owned(),
+        thinking: String::new(),
+        tool_calls: Vec::new(),
+        replay: None,
+        usage: Usage::default(),
+        stop: StopReason::EndTurn,
+        provider: "demo".into(),
+        model: "demo-scripted".into(),
+        time_to_first_token_ms: None,
+        total_ms: 0,
+    }
+}
+
+fn native(name: &str, arguments: &str) -> RawToolCall {
+    RawToolCall { id: Some("toolu_1".into()), name: name.into(), arguments: arguments.into() }
+}
