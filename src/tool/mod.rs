@@ -1,4 +1,12 @@
 //! Tools: what runs when the agent acts.
+//!
+//! A tool is one type that implements [`Tool`]; the [`Registry`] holds them all and judges every call before it may start.
+
+pub mod answer;
+pub mod args;
+pub mod builtin;
+pub mod policy;
+pub mod registry;
 
 use std::sync::Arc;
 
@@ -9,6 +17,8 @@ use crate::domain::hitl::{FeedbackSchema, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, ThreadId};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolError, ToolSpec};
+
+pub use registry::Registry;
 
 /// What a tool is called with besides its arguments.
 #[derive(Clone, Debug)]

@@ -1,1 +1,39 @@
-//! Tools, policy and arguments.
+//! Tools: judged before they run, and what the built-in ones answer.
+
+mod answers;
+mod builtins;
+mod registry;
+
+use std::collections::BTreeMap;
+
+use pes::config::Environment;
+use pes::domain::settings::{PolicyAction, RunSettings};
+use pes::domain::thread::AgentState;
+use pes::tool::{Registry, ToolContext, builtin};
+
+fn everything(environment: Environment) -> Registry {
+    let tools = builtin::all().into_iter().chain(builtin::demo()).collect();
+    Registry::new(tools, environment).unwrap()
+}
+
+fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSettings {
+    RunSettings {
+        enabled_tools: enabled.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+        tool_policy: policy.iter().map(|(name, action)| ((*name).to_owned(), *action)).collect::<BTreeMap<_, _>>(),
+        ..RunSettings::default()
+    }
+}
+
+fn context() -> ToolContext {
+    ToolContext {
+        thread_id: "t".into(),
+        run_id: "run_1".into(),
+        item_id: None,
+        call_id: "call_1".into(),
+        user_id: None,
+        trace_id: "0".repeat(32),
+        idempotency_key: "t/call_1".to_owned(),
+        agent_state: AgentState::default(),
+        now: 1_767_225_600_000,
+    }
+}

@@ -1,0 +1,93 @@
+//! A person's answer against the form it was asked with.
+
+use serde_json::Value;
+
+use super::args::Schema;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{FeedbackSchema, InputType};
+use crate::domain::tool::ToolError;
+
+/// Whether the form itself makes sense; asked before anybody sees it.
+pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
+    let refuse = |pointer: &str, message: String| {
+        Err(ToolError { code: "invalid_arguments".to_owned(), message, pointer: Some(pointer.to_owned()) })
+    };
+    match form.input_type {
+        InputType::Select | InputType::Multiselect if form.options.is_empty() => {
+            refuse("/options", "A selection needs at least one option.".to_owned())
+        }
+        InputType::Custom => match &form.custom_schema {
+            None => refuse("/schema", "A custom question needs a JSON Schema.".to_owned()),
+            Some(schema) => match Schema::compile(schema) {
+                Ok(_) => Ok(()),
+                Err(why) => refuse("/schema", format!("This is no JSON Schema: {why}")),
+            },
+        },
+        InputType::Boolean
+        | InputType::Text
+        | InputType::Select
+        | InputType::Multiselect
+        | InputType::Number
+        | InputType::Date
+        | InputType::Datetime
+        | InputType::File
+        | InputType::Confirm => Ok(()),
+    }
+}
+
+/// Whether `value` is an answer to it; the fault points into the request's `value`.
+pub fn check(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
+    let fits = match form.input_type {
+        InputType::Boolean | InputType::Confirm => value.is_boolean(),
+        InputType::Text => value.is_string(),
+        InputType::Number => value.is_number(),
+        InputType::Select => is_option(form, value),
+        InputType::Multiselect => is_selection(form, value),
+        InputType::Date => value.as_str().is_some_and(|text| text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()),
+        InputType::Datetime => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
+        InputType::File => value.as_str().is_some_and(|text| !text.is_empty()) || value.is_object(),
+        InputType::Custom => return check_custom(form, value),
+    };
+    if fits {
+        return Ok(());
+    }
+    let expected = expected(form);
+    Err(Fault::new(Code::Invalid, format!("The answer must be {expected}.")).at("/value", format!("is not {expected}")))
+}
+
+fn check_custom(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
+    let Some(schema) = &form.custom_schema else {
+        return Ok(());
+    };
+    match Schema::compile(schema) {
+        Ok(schema) => schema.check_member("/value", value),
+        Err(why) => Err(Fault::new(Code::Invalid, format!("The question's own schema cannot be used: {why}"))),
+    }
+}
+
+fn is_option(form: &FeedbackSchema, value: &Value) -> bool {
+    form.options.iter().any(|option| option.value == *value)
+}
+
+fn is_selection(form: &FeedbackSchema, value: &Value) -> bool {
+    let Some(chosen) = value.as_array() else {
+        return false;
+    };
+    let repeats = chosen.iter().enumerate().any(|(at, one)| chosen[..at].contains(one));
+    !repeats && chosen.iter().all(|one| is_option(form, one))
+}
+
+fn expected(form: &FeedbackSchema) -> String {
+    let options = || form.options.iter().map(|option| option.value.to_string()).collect::<Vec<_>>().join(", ");
+    match form.input_type {
+        InputType::Boolean | InputType::Confirm => "true or false".to_owned(),
+        InputType::Text => "text".to_owned(),
+        InputType::Number => "a number".to_owned(),
+        InputType::Select => format!("one of {}", options()),
+        InputType::Multiselect => format!("a list of different values out of {}", options()),
+        InputType::Date => "a date such as 2026-01-31".to_owned(),
+        InputType::Datetime => "a time such as 2026-01-31T12:00:00Z".to_owned(),
+        InputType::File => "a file: its URL or an object that describes it".to_owned(),
+        InputType::Custom => "what its schema says".to_owned(),
+    }
+}

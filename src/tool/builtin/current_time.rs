@@ -1,0 +1,63 @@
+//! `current_time`: the date and time, in any zone of the bundled database.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+pub(super) struct CurrentTime {
+    spec: Arc<ToolSpec>,
+}
+
+impl CurrentTime {
+    pub(super) fn new() -> Self {
+        let spec = ToolSpec {
+            name: "current_time".to_owned(),
+            description: "The current date and time, in UTC or in the given IANA time zone (e.g. Europe/Berlin)."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": { "timezone": { "type": "string", "minLength": 1, "maxLength": 64 } },
+                "additionalProperties": false
+            }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 1_000,
+            risk_level: None,
+        };
+        Self { spec: Arc::new(spec) }
+    }
+}
+
+#[async_trait]
+impl Tool for CurrentTime {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
+        let unknown = |_| ToolError {
+            code: "invalid_arguments".to_owned(),
+            message: format!("`{zone}` is no IANA time zone; write it like Europe/Berlin."),
+            pointer: Some("/timezone".to_owned()),
+        };
+        let out_of_range = |error: jiff::Error| ToolError {
+            code: "failed".to_owned(),
+            message: format!("The clock shows no valid time: {error}"),
+            pointer: None,
+        };
+        let now = jiff::Timestamp::from_millisecond(context.now).map_err(out_of_range)?.in_tz(zone).map_err(unknown)?;
+        let output = json!({
+            "time": now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+            "weekday": now.strftime("%A").to_string(),
+            "timezone": zone,
+            "unixMs": context.now,
+        });
+        Ok(ToolOutput { output, ..ToolOutput::default() })
+    }
+}

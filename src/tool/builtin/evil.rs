@@ -1,0 +1,101 @@
+//! Tools that misbehave, for tests that start the server as a process. Never in a release.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+    let any = json!({ "type": "object" });
+    let path = json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });
+    let times = json!({ "type": "object", "properties": { "times": { "type": "integer", "minimum": 0 } } });
+    let failed: Misdeed = Misdeed::FailTimes(Mutex::new(HashMap::new()));
+    [
+        ("test_hang", any.clone(), true, Misdeed::Hang),
+        ("test_panic", any.clone(), true, Misdeed::Panic),
+        ("test_huge", any, true, Misdeed::Huge),
+        ("test_fail_times", times, true, failed),
+        ("test_count", path.clone(), false, Misdeed::Count),
+        ("test_count_idempotent", path, true, Misdeed::Count),
+    ]
+    .map(|(name, schema, idempotent, misdeed)| Arc::new(Evil::new(name, schema, idempotent, misdeed)) as Arc<dyn Tool>)
+    .into()
+}
+
+enum Misdeed {
+    /// Never returns.
+    Hang,
+    Panic,
+    /// Returns more than any limit.
+    Huge,
+    /// Fails `times` times per thread, then succeeds.
+    FailTimes(Mutex<HashMap<String, u64>>),
+    /// Appends the idempotency key to the file at `path`: a line for each execution that really happened.
+    Count,
+}
+
+struct Evil {
+    spec: Arc<ToolSpec>,
+    misdeed: Misdeed,
+}
+
+impl Evil {
+    fn new(name: &str, input_schema: Value, idempotent: bool, misdeed: Misdeed) -> Self {
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: "Misbehaves, for tests.".to_owned(),
+            input_schema,
+            output_schema: None,
+            class: ToolClass::Write,
+            idempotent,
+            timeout_ms: 30_000,
+            risk_level: None,
+        };
+        Self { spec: Arc::new(spec), misdeed }
+    }
+}
+
+#[async_trait]
+impl Tool for Evil {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let output = match &self.misdeed {
+            Misdeed::Hang => std::future::pending().await,
+            Misdeed::Panic => panic!("this tool panics"),
+            Misdeed::Huge => Value::String("x".repeat(8 << 20)),
+            Misdeed::FailTimes(failed) => fail_times(failed, &arguments, &context)?,
+            Misdeed::Count => count(&arguments, &context)?,
+        };
+        Ok(ToolOutput { output, ..ToolOutput::default() })
+    }
+}
+
+fn fail_times(failed: &Mutex<HashMap<String, u64>>, arguments: &Value, context: &ToolContext) -> Result<Value, ToolError> {
+    let times = arguments.get("times").and_then(Value::as_u64).unwrap_or(1);
+    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let so_far = failed.entry(context.thread_id.to_string()).or_default();
+    if *so_far < times {
+        *so_far += 1;
+        return Err(error(format!("failure {so_far} of {times}")));
+    }
+    Ok(json!({ "failures": so_far }))
+}
+
+fn count(arguments: &Value, context: &ToolContext) -> Result<Value, ToolError> {
+    let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| writeln!(file, "{}", context.idempotency_key));
+    written.map(|()| json!({ "counted": true })).map_err(|why| error(format!("{path}: {why}")))
+}
+
+fn error(message: String) -> ToolError {
+    ToolError { code: "failed".to_owned(), message, pointer: None }
+}

@@ -1,0 +1,51 @@
+//! `set_agent_state`: a merge patch of the thread's application state, committed with the call's result.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+pub(super) const NAME: &str = "set_agent_state";
+
+pub(super) struct SetAgentState {
+    spec: Arc<ToolSpec>,
+}
+
+impl SetAgentState {
+    pub(super) fn new() -> Self {
+        let spec = ToolSpec {
+            name: NAME.to_owned(),
+            description: "Changes the application state of this conversation: a JSON merge patch, null removes a key."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": { "patch": { "type": "object" } },
+                "required": ["patch"],
+                "additionalProperties": false
+            }),
+            output_schema: None,
+            class: ToolClass::Write,
+            // A merge patch that is applied twice gives the same state, and it is applied in the commit of the result.
+            idempotent: true,
+            timeout_ms: 1_000,
+            risk_level: None,
+        };
+        Self { spec: Arc::new(spec) }
+    }
+}
+
+#[async_trait]
+impl Tool for SetAgentState {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let patch = arguments.get("patch").cloned().unwrap_or_default();
+        let keys: Vec<&String> = patch.as_object().map(|map| map.keys().collect()).unwrap_or_default();
+        Ok(ToolOutput { output: json!({ "changed": keys }), metadata: None, state_patch: Some(patch) })
+    }
+}
