@@ -43,7 +43,9 @@ pub fn check(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
         InputType::Number => value.is_number(),
         InputType::Select => is_option(form, value),
         InputType::Multiselect => is_selection(form, value),
-        InputType::Date => value.as_str().is_some_and(|text| text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()),
+        InputType::Date => {
+            value.as_str().is_some_and(|text| text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok())
+        }
         InputType::Datetime => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
         InputType::File => value.as_str().is_some_and(|text| !text.is_empty()) || value.is_object(),
         InputType::Custom => return check_custom(form, value),

@@ -50,7 +50,8 @@ impl Schema {
         if mistakes.is_empty() {
             return Ok(());
         }
-        let fault = Fault::new(Code::Invalid, format!("`{}` does not fit its schema.", pointer.trim_start_matches('/')));
+        let fault =
+            Fault::new(Code::Invalid, format!("`{}` does not fit its schema.", pointer.trim_start_matches('/')));
         Err(mistakes.into_iter().fold(fault, |fault, m| fault.at(format!("{pointer}{}", m.pointer), m.detail)))
     }
 }

@@ -94,7 +94,9 @@ impl Toolbox for Registry {
         let own_wish = entry.tool.approval(arguments);
         match (ruling.action, own_wish) {
             (PolicyAction::Ask, wish) => ask(&entry.spec, ruling.rule, wish),
-            (PolicyAction::Auto, Some(wish)) if !is_explicit => ask(&entry.spec, "the tool asks".to_owned(), Some(wish)),
+            (PolicyAction::Auto, Some(wish)) if !is_explicit => {
+                ask(&entry.spec, "the tool asks".to_owned(), Some(wish))
+            }
             (PolicyAction::Auto | PolicyAction::Deny, _) => {
                 Verdict::Run { class: entry.spec.class, idempotent: entry.spec.idempotent }
             }

@@ -59,7 +59,8 @@ impl Tool for AskUser {
 
     fn question(&self, arguments: &Value) -> Option<(String, FeedbackSchema)> {
         let question = arguments.get("question")?.as_str()?.to_owned();
-        let input_type = arguments.get("inputType").map_or(Ok(InputType::Text), |kind| serde_json::from_value(kind.clone()));
+        let input_type =
+            arguments.get("inputType").map_or(Ok(InputType::Text), |kind| serde_json::from_value(kind.clone()));
         let options = arguments.get("options").and_then(Value::as_array);
         let form = FeedbackSchema {
             input_type: input_type.ok()?,

@@ -17,9 +17,10 @@ impl Calculator {
     pub(super) fn new() -> Self {
         let spec = ToolSpec {
             name: "calculator".to_owned(),
-            description: "Calculates an expression of numbers, + - * / % ^, parentheses, pi, e and the functions abs ceil \
+            description:
+                "Calculates an expression of numbers, + - * / % ^, parentheses, pi, e and the functions abs ceil \
                           cos exp floor ln log10 max min round sin sqrt tan, in double precision."
-                .to_owned(),
+                    .to_owned(),
             input_schema: json!({
                 "type": "object",
                 "properties": {
@@ -51,7 +52,10 @@ impl Tool for Calculator {
             message: wrong.to_string(),
             pointer: Some("/expression".to_owned()),
         })?;
-        Ok(ToolOutput { output: json!({ "expression": expression, "result": number(result) }), ..ToolOutput::default() })
+        Ok(ToolOutput {
+            output: json!({ "expression": expression, "result": number(result) }),
+            ..ToolOutput::default()
+        })
     }
 }
 

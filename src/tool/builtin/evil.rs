@@ -78,7 +78,11 @@ impl Tool for Evil {
     }
 }
 
-fn fail_times(failed: &Mutex<HashMap<String, u64>>, arguments: &Value, context: &ToolContext) -> Result<Value, ToolError> {
+fn fail_times(
+    failed: &Mutex<HashMap<String, u64>>,
+    arguments: &Value,
+    context: &ToolContext,
+) -> Result<Value, ToolError> {
     let times = arguments.get("times").and_then(Value::as_u64).unwrap_or(1);
     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
     let so_far = failed.entry(context.thread_id.to_string()).or_default();

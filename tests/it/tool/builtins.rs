@@ -20,7 +20,10 @@ async fn the_calculator_says_whole_numbers_as_such() {
     assert_eq!(result("1/4").await.unwrap(), json!(0.25));
     assert_eq!(result("2^53").await.unwrap(), json!(9_007_199_254_740_992_i64));
     let error = result("1/0").await.unwrap_err();
-    assert_eq!((error.message.as_str(), error.pointer.as_deref()), ("at character 2: division by zero", Some("/expression")));
+    assert_eq!(
+        (error.message.as_str(), error.pointer.as_deref()),
+        ("at character 2: division by zero", Some("/expression"))
+    );
 }
 
 #[tokio::test]

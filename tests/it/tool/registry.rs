@@ -31,7 +31,10 @@ fn each_failure_has_its_code_and_the_tool_does_not_start() {
     assert_eq!(refusal(tools.judge(&none, "calculator", &good)).code, "disabled_tool");
     let denied = settings(None, &[("calc*", PolicyAction::Deny)]);
     let error = refusal(tools.judge(&denied, "calculator", &good));
-    assert_eq!((error.code.as_str(), error.message.as_str()), ("denied", "Policy denies `calculator` (toolPolicy calc* = deny)."));
+    assert_eq!(
+        (error.code.as_str(), error.message.as_str()),
+        ("denied", "Policy denies `calculator` (toolPolicy calc* = deny).")
+    );
 
     let error = refusal(tools.judge(&all, "calculator", &json!({ "expression": 7 })));
     assert_eq!((error.code.as_str(), error.pointer.as_deref()), ("invalid_arguments", Some("/expression")));
