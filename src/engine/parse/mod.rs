@@ -14,6 +14,7 @@ mod synthesis;
 pub mod tags;
 mod text;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode};
@@ -40,8 +41,10 @@ pub struct PlanDraft {
     pub calls: Vec<CallDraft>,
 }
 
-/// A todo item as the model wrote it; an absent field says nothing about what was there before.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A todo item as the model wrote it; an absent field says nothing about what was there before. Stored while a patch
+/// waits for its step's calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ItemDraft {
     pub id: String,
     pub description: Option<String>,
@@ -84,7 +87,8 @@ pub struct StepDraft {
 }
 
 /// `updatedPlan`: a patch by id; what it does not name stays.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PlanPatchDraft {
     pub intent: Option<String>,
     pub plan: Option<String>,
