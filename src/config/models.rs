@@ -46,7 +46,7 @@ section! {
     /// The scripted model: no key, no network.
     Demo {
         /// More replies, for tests.
-        script: Option<PathBuf> = None, named("PES_DEMO_SCRIPT").example("\"script.json\"");
+        script: Option<PathBuf> = None, named("PES_DEMO_SCRIPT").example("\"script.toml\"");
         /// Between two tokens, in milliseconds; 0 = none.
         pace_ms: u64 = 20, named("PES_DEMO_PACE");
     }

@@ -1,5 +1,6 @@
 //! Models: one trait, one wire per kind of provider. Nothing here re-sends: only the engine retries, as a new attempt.
 
+mod catalog;
 pub mod demo;
 
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::fault::Fault;
 use crate::domain::model::{Delta, ModelFailure, ModelRequest};
+
+pub use catalog::Models;
 
 /// What streams from a model. Dropping it aborts the call. The last item is `Delta::Stop` or an error; a stream that
 /// ends with neither is `FailureKind::Incomplete` to its reader.

@@ -1,0 +1,149 @@
+//! The models of this server, as its configuration names them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::demo::{self, Demo, Script};
+use super::{Catalog, ChatModel, ModelInfo};
+use crate::config;
+use crate::domain::fault::{Code, Fault};
+
+/// Providers by name. Building it opens nothing and asks nobody.
+pub struct Models {
+    entries: Vec<Entry>,
+    default: (String, String),
+}
+
+struct Entry {
+    provider: String,
+    client: Arc<dyn ChatModel>,
+    infos: Vec<ModelInfo>,
+}
+
+impl Models {
+    /// The chosen models, the first of them the default. The fault says which choice cannot be served, and why.
+    pub fn new(config: &config::Models) -> Result<Self, Fault> {
+        let mut models = Self { entries: Vec::new(), default: Default::default() };
+        for chosen in config.chosen() {
+            if !models.knows(&chosen.provider) {
+                models.entries.push(open(&chosen.provider, config)?);
+            }
+            models.client(&chosen.provider)?.admit(&chosen.model, &serde_json::Map::new())?;
+            models.offer(&chosen.provider, &chosen.model);
+        }
+        Ok(models)
+    }
+
+    /// One model alone: for tests and for those who embed the server with a model of their own.
+    pub fn only(provider: &str, model: &str, client: Arc<dyn ChatModel>) -> Self {
+        let entry = Entry { provider: provider.to_owned(), client, infos: Vec::new() };
+        let mut models = Self { entries: vec![entry], default: Default::default() };
+        models.offer(provider, model);
+        models
+    }
+
+    fn knows(&self, provider: &str) -> bool {
+        self.entries.iter().any(|entry| entry.provider == provider)
+    }
+
+    /// Lists a model; the first one listed is the default.
+    fn offer(&mut self, provider: &str, model: &str) {
+        let is_default = self.default.0.is_empty();
+        if is_default {
+            self.default = (provider.to_owned(), model.to_owned());
+        }
+        for entry in self.entries.iter_mut().filter(|entry| entry.provider == provider) {
+            if let Some(known) = entry.infos.iter_mut().find(|info| info.model == model) {
+                known.is_default |= is_default;
+            } else {
+                let (provider, model) = (provider.to_owned(), model.to_owned());
+                entry.infos.push(ModelInfo { provider, model, is_default, base_url: None, prompts: Vec::new() });
+            }
+        }
+    }
+
+    fn client(&self, provider: &str) -> Result<Arc<dyn ChatModel>, Fault> {
+        if let Some(entry) = self.entries.iter().find(|entry| entry.provider == provider) {
+            return Ok(entry.client.clone());
+        }
+        let known: Vec<&str> = self.entries.iter().map(|entry| entry.provider.as_str()).collect();
+        let detail = format!("No provider `{provider}` is configured; there is {}.", known.join(", "));
+        Err(Fault::new(Code::Invalid, detail).at("/options/providerConfig/providerName", "unknown provider"))
+    }
+}
+
+impl Catalog for Models {
+    fn model(&self, provider: &str) -> Result<Arc<dyn ChatModel>, Fault> {
+        self.client(provider)
+    }
+
+    fn list(&self) -> Vec<ModelInfo> {
+        self.entries.iter().flat_map(|entry| entry.infos.iter().cloned()).collect()
+    }
+
+    fn default_model(&self) -> (String, String) {
+        self.default.clone()
+    }
+}
+
+fn open(provider: &str, config: &config::Models) -> Result<Entry, Fault> {
+    match provider {
+        demo::PROVIDER => demo(config),
+        other => {
+            let detail = format!("There is no provider `{other}` to choose; there is {}.", demo::PROVIDER);
+            Err(Fault::new(Code::Invalid, detail))
+        }
+    }
+}
+
+fn demo(config: &config::Models) -> Result<Entry, Fault> {
+    let script = match &config.demo.script {
+        Some(path) => read(path)?.or(Script::builtin()),
+        None => Script::builtin(),
+    };
+    let client = Demo::new(script, Duration::from_millis(config.demo.pace_ms));
+    let info = ModelInfo {
+        provider: demo::PROVIDER.to_owned(),
+        model: demo::MODEL.to_owned(),
+        is_default: false,
+        base_url: None,
+        prompts: client.prompts().to_vec(),
+    };
+    Ok(Entry { provider: demo::PROVIDER.to_owned(), client: Arc::new(client), infos: vec![info] })
+}
+
+fn read(path: &Path) -> Result<Script, Fault> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    text.and_then(|text| Script::parse(&text)).map_err(|error| {
+        Fault::new(Code::Invalid, format!("The demo script {} cannot be read: {error}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_keys_offers_the_demo_and_its_prompts() {
+        let models = Models::new(&config::Models::default()).unwrap();
+        let listed = models.list();
+        assert_eq!((listed.len(), listed[0].is_default, listed[0].prompts.len()), (1, true, 3));
+        assert_eq!(models.default_model(), ("demo".into(), "demo-scripted".into()));
+        assert!(models.model("demo").is_ok());
+        let fault = models.model("gpt").err().unwrap();
+        assert!(fault.detail.contains("demo") && fault.errors[0].pointer == "/options/providerConfig/providerName");
+    }
+
+    #[test]
+    fn a_choice_that_cannot_be_served_is_refused_at_the_start() {
+        for choice in ["demo:gpt", "nobody:x"] {
+            let config = config::Models { choice: vec![choice.parse().unwrap()], ..config::Models::default() };
+            assert!(Models::new(&config).is_err(), "{choice}");
+        }
+        let script = Some("/nowhere/script.toml".into());
+        let demo = config::Demo { script, ..config::Demo::default() };
+        let fault = Models::new(&config::Models { demo, ..config::Models::default() }).err().unwrap();
+        assert!(fault.detail.contains("/nowhere/script.toml"));
+    }
+}
