@@ -1,1 +1,12 @@
-//! Inbound keys, tenants and scopes.
+//! Who may call: API keys of tenants, with scopes.
+//!
+//! A key is 256 random bits behind `pes_`; only its SHA-256 is stored, and compared in constant time. Keys come from the
+//! configuration and from the store (`pes keys new`); where there is none at all, a loopback server is open.
+
+mod keys;
+mod ledger;
+mod mint;
+
+pub use keys::{Keys, OPEN_TENANT};
+pub use ledger::{Issued, Listed, NewKey, issue, list, revoke};
+pub use mint::{hash, mint_key};

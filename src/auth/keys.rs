@@ -1,0 +1,158 @@
+//! From a bearer token to a caller.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use subtle::ConstantTimeEq;
+use tokio::time::Instant;
+
+use super::mint::hash;
+use crate::config::Auth;
+use crate::domain::Millis;
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::store::{self, KeyRow, Store};
+
+/// The tenant of a server without keys.
+pub const OPEN_TENANT: &str = "default";
+
+/// How long an answer of the store is believed: revoking a key takes at most this long.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Answers kept at most; guessing keys must not fill the memory, so only good ones are kept.
+const KEPT: usize = 10_000;
+
+/// All keys that count: the configured ones and those in the store.
+pub struct Keys {
+    configured: Vec<(String, Caller)>,
+    open_tenant: TenantPk,
+    store: Arc<dyn Store>,
+    /// Callers by their key's hash, and when the store said so.
+    known: Mutex<HashMap<String, (Instant, Caller)>>,
+    /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
+    is_locked: AtomicBool,
+    looked_at: Mutex<Option<Instant>>,
+}
+
+impl Keys {
+    /// Reads which tenants the configured keys belong to.
+    pub async fn open(auth: &Auth, store: Arc<dyn Store>, now: Millis) -> store::Result<Self> {
+        let mut configured = Vec::new();
+        for (index, key) in auth.keys.iter().enumerate() {
+            let caller = Caller {
+                tenant: store.tenant(&key.tenant, now).await?,
+                tenant_name: key.tenant.clone(),
+                name: format!("configured-{}", index + 1),
+                scopes: key.scopes.clone(),
+            };
+            configured.push((hash(key.key.expose_secret()), caller));
+        }
+        let open_tenant = store.tenant(OPEN_TENANT, now).await?;
+        Ok(Self {
+            is_locked: AtomicBool::new(!configured.is_empty()),
+            configured,
+            open_tenant,
+            store,
+            known: Mutex::new(HashMap::new()),
+            looked_at: Mutex::new(None),
+        })
+    }
+
+    /// Who calls with this key. Without one: the open tenant, if no key exists anywhere; else `unauthorized`.
+    pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
+        let Some(key) = bearer else {
+            return if self.is_open().await? { Ok(self.local()) } else { Err(missing()) };
+        };
+        let hash = hash(key);
+        if let Some(caller) = self.configured(&hash) {
+            return Ok(caller);
+        }
+        if let Some(caller) = self.remembered(&hash) {
+            return Ok(caller);
+        }
+        match self.store.key_by_hash(&hash).await.map_err(unavailable)? {
+            Some(row) if row.revoked_at.is_none() && same(&row.hash, &hash) => Ok(self.remember(hash, caller(row))),
+            Some(_) | None => Err(refused()),
+        }
+    }
+
+    /// Whether everybody who reaches this server may call: no key is configured and none was ever made.
+    pub async fn is_open(&self) -> Result<bool, Fault> {
+        if self.is_locked.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let looked_at = *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked_at.is_some_and(|at| at.elapsed() < FRESH) {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        let exists = !self.store.keys().await.map_err(unavailable)?.is_empty();
+        self.is_locked.fetch_or(exists, Ordering::Relaxed);
+        *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        Ok(!exists)
+    }
+
+    fn local(&self) -> Caller {
+        Caller {
+            tenant: self.open_tenant,
+            tenant_name: OPEN_TENANT.to_owned(),
+            name: "local".to_owned(),
+            scopes: Scope::ALL.to_vec(),
+        }
+    }
+
+    /// Compares with every configured key, so that time tells nothing about which one is near.
+    fn configured(&self, hash: &str) -> Option<Caller> {
+        let mut found = None;
+        for (configured, caller) in &self.configured {
+            if same(configured, hash) {
+                found = Some(caller.clone());
+            }
+        }
+        found
+    }
+
+    fn remembered(&self, hash: &str) -> Option<Caller> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(hash).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, caller)| caller.clone())
+    }
+
+    fn remember(&self, hash: String, caller: Caller) -> Caller {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        known.insert(hash, (Instant::now(), caller.clone()));
+        caller
+    }
+}
+
+fn caller(row: KeyRow) -> Caller {
+    Caller {
+        tenant: row.tenant,
+        tenant_name: row.tenant_name,
+        name: row.name,
+        scopes: row.scopes.split(' ').filter_map(|name| crate::config::auth::scope(name).ok()).collect(),
+    }
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
+fn missing() -> Fault {
+    Fault::new(Code::Unauthorized, "Send a key: `Authorization: Bearer pes_…`; `pes keys new` makes one.")
+}
+
+fn refused() -> Fault {
+    Fault::new(Code::Unauthorized, "This key is not known or was revoked; `pes keys new` makes another.")
+}
+
+fn unavailable(error: store::Error) -> Fault {
+    tracing::warn!(%error, "keys cannot be read");
+    Fault::new(Code::StoreUnavailable, "The store does not answer, so keys cannot be checked; try again.")
+}

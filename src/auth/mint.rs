@@ -1,0 +1,28 @@
+//! New keys, and what is kept of them.
+
+use sha2::{Digest, Sha256};
+
+/// A new key: readable prefix, 256 bits from the system.
+pub fn mint_key() -> String {
+    format!("pes_{}", hex(&random::<32>()))
+}
+
+/// A public name for a key, for lists and for revoking it.
+pub(super) fn mint_id() -> String {
+    format!("key_{}", hex(&random::<8>()))
+}
+
+/// What is stored of a key: it has 256 bits of chance, so one round is enough.
+pub fn hash(key: &str) -> String {
+    hex(&Sha256::digest(key.as_bytes()))
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the system has random numbers, else no key may be made");
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
