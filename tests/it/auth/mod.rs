@@ -56,7 +56,11 @@ async fn a_revoked_key_stops_working_within_five_seconds() {
     assert!(!revoke(&*store, &issued.key_id, 3).await.unwrap());
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(Some(&issued.key)).await.unwrap_err().code, Code::Unauthorized);
-    assert_eq!(keys.authenticate(None).await.unwrap_err().code, Code::Unauthorized, "revoking must not open the server");
+    assert_eq!(
+        keys.authenticate(None).await.unwrap_err().code,
+        Code::Unauthorized,
+        "revoking must not open the server"
+    );
 }
 
 #[tokio::test(start_paused = true)]
