@@ -6,7 +6,7 @@ use serde_json::Value;
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal, $retry:literal;)+) => {
         /// Every code that this server answers with; documented in `docs/ERRORS.md`, which a test compares.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum Code { $($(#[$doc])* #[serde(rename = $text)] $name,)+ }
 
         impl Code {
@@ -96,7 +96,7 @@ pub struct Fault {
     pub retry_after_ms: Option<i64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pointed {
     pub pointer: String,
     pub detail: String,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Millis;
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionKind {
     Approval,
@@ -20,7 +20,7 @@ pub enum SuspensionKind {
     Pause,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RiskLevel {
     Low,
@@ -29,7 +29,7 @@ pub enum RiskLevel {
     Critical,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InputType {
     Boolean,
@@ -45,7 +45,7 @@ pub enum InputType {
 }
 
 /// How an answer must look; a client can draw a form from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackSchema {
     pub input_type: InputType,
@@ -59,14 +59,14 @@ pub struct FeedbackSchema {
     pub custom_schema: Option<Value>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SelectOption {
     pub value: Value,
     pub label: String,
 }
 
 /// What happens when nobody answers in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExpiryPolicy {
     Deny,
@@ -74,7 +74,7 @@ pub enum ExpiryPolicy {
     Remind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SuspensionStatus {
     Pending,
@@ -84,7 +84,7 @@ pub enum SuspensionStatus {
 }
 
 /// A question to a person: what the inbox lists and what `AGENT_SUSPENDED` told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suspension {
     pub suspension_id: SuspensionId,
@@ -115,7 +115,7 @@ pub struct Suspension {
 }
 
 /// How a suspension ended: who, when, what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolution {
     pub decision: Decision,
@@ -125,7 +125,7 @@ pub struct Resolution {
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     Approved,
@@ -141,7 +141,7 @@ pub enum Decision {
     Cancelled,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InDoubtAction {
     Retry,
@@ -154,7 +154,6 @@ pub enum InDoubtAction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Answer {
-    #[schema(value_type = String)]
     pub suspension_id: SuspensionId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
@@ -167,6 +166,5 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub action: Option<InDoubtAction>,
 }

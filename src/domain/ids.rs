@@ -52,6 +52,12 @@ macro_rules! id {
                 &self.0
             }
         }
+        impl utoipa::ToSchema for $name {}
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::schema::Object::with_type(utoipa::openapi::schema::Type::String).into()
+            }
+        }
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0

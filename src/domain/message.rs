@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Millis;
 use super::ids::{MessageId, RunId, ThreadId};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum MessageRole {
     User,
@@ -15,7 +15,7 @@ pub enum MessageRole {
     Tool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationMessage {
     pub message_id: MessageId,

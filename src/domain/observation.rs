@@ -8,7 +8,7 @@ use super::ids::{ItemId, ObservationId, RunId, ThreadId};
 
 macro_rules! kinds {
     ($($name:ident = $text:literal),+ $(,)?) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum ObservationType { $(#[serde(rename = $text)] $name,)+ }
 
         impl ObservationType {
@@ -65,7 +65,7 @@ pub struct Record {
 }
 
 /// An observation as the contract shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
     pub seq: i64,

@@ -39,7 +39,7 @@ pub struct PromptCall {
     pub arguments: Value,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MergeStrategy {
     #[default]
@@ -48,14 +48,14 @@ pub enum MergeStrategy {
 }
 
 /// One layer of the system prompt, as given in a config or a call: a plain string, or text with a tag and variables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum SystemPrompt {
     Text(String),
     Layer(SystemPromptLayer),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SystemPromptLayer {
     /// Free text; `{{name}}` is replaced from `variables`.
@@ -71,7 +71,7 @@ pub struct SystemPromptLayer {
 }
 
 /// Who the agent is, and what it is told at each stage.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Persona {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub struct Persona {
     pub prompts: PersonaPrompts,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PersonaPrompts {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use super::message::ConversationMessage;
 use super::model::{Phase, Usage};
 use super::settings::RunSettings;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     #[default]
@@ -43,7 +43,7 @@ impl RunStatus {
 }
 
 /// What stands in `metadata.status` of a final response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultStatus {
     Success,
@@ -124,7 +124,7 @@ pub struct Outcome {
     pub error: Option<RunError>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunError {
     pub code: Code,
     pub message: String,
@@ -132,13 +132,13 @@ pub struct RunError {
 }
 
 /// The contract's `AgentFinalResponse`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgentFinalResponse {
     pub response: ConversationMessage,
     pub metadata: ExecutionMetadata,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionMetadata {
     pub thread_id: ThreadId,
@@ -158,7 +158,7 @@ pub struct ExecutionMetadata {
     pub llm_metadata: LlmTotals,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LlmTotals {
     #[serde(flatten)]
@@ -167,7 +167,7 @@ pub struct LlmTotals {
 }
 
 /// `GET /runs/{runId}` and the `run` event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunResource {
     pub run_id: RunId,

@@ -19,7 +19,7 @@ pub struct Sheet {
 }
 
 /// Where a thread stands: its active run's status, or idle, or quarantined after repeated crashes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadStatus {
     #[default]
@@ -60,7 +60,7 @@ impl ThreadStatus {
 }
 
 /// `GET /threads/{id}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Thread {
     pub thread_id: ThreadId,
@@ -75,7 +75,7 @@ pub struct Thread {
 }
 
 /// The application's own state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgentState {
     pub data: Value,
     pub version: i64,

@@ -8,7 +8,7 @@ use super::hitl::{FeedbackSchema, RiskLevel};
 use super::ids::{CallId, ItemId, RunId};
 
 /// What a tool tells about itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolSpec {
     pub name: String,
@@ -25,7 +25,7 @@ pub struct ToolSpec {
     pub risk_level: Option<RiskLevel>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolClass {
     Read,
@@ -35,7 +35,7 @@ pub enum ToolClass {
 }
 
 /// A call that the agent decided on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
     pub call_id: CallId,
@@ -43,7 +43,7 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
     Success,
@@ -52,7 +52,7 @@ pub enum ToolStatus {
 }
 
 /// What a call came to; exactly one per call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
     pub call_id: CallId,
@@ -67,7 +67,7 @@ pub struct ToolResult {
     pub duration_ms: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolError {
     /// `unknown_tool disabled_tool invalid_arguments denied rejected timeout panicked output_too_large unknown failed …`
     pub code: String,
@@ -107,7 +107,7 @@ pub enum Verdict {
 }
 
 /// Where a call stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallStatus {
     Ready,
@@ -117,7 +117,7 @@ pub enum CallStatus {
 }
 
 /// A tool call as it is stored (row kind `call`) and as `GET /threads/{id}/tool-calls/{callId}` shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
     pub call_id: CallId,

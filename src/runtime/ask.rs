@@ -94,7 +94,7 @@ pub enum PlanPatch {
 }
 
 /// A page of a thread's log.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventsPage {
     pub items: Vec<Observation>,
