@@ -1,8 +1,7 @@
 //! Named places where a test can hold the process and kill it. Without the feature `failpoints` this is nothing.
 //!
 //! `PES_FAILPOINT=name[@n]` chooses the n-th passage (from 1) of one place; there the process writes the name to the
-//! fifo `PES_FAILPOINT_PIPE` and stands still for ever: all of its threads, so that what is stored is exactly what was
-//! stored when the place was reached.
+//! fifo `PES_FAILPOINT_PIPE`, and whoever reached the place stands still for ever.
 
 /// A place between two things that must hold on their own. Returns at once unless a test holds the process here.
 #[inline]
@@ -27,12 +26,13 @@ mod armed {
     }
 
     static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
-        let (chosen, pipe) = crate::config::env::failpoint()?;
+        let variables = crate::config::env::Variables::of_process();
+        let (chosen, pipe) = (variables.get("PES_FAILPOINT")?, variables.get("PES_FAILPOINT_PIPE")?);
         let (name, passage) = match chosen.split_once('@') {
-            Some((name, n)) => (name.to_owned(), n.parse().unwrap_or(1)),
+            Some((name, n)) => (name, n.parse().expect("PES_FAILPOINT is name[@n]")),
             None => (chosen, 1),
         };
-        Some(Armed { name, passage, pipe, seen: AtomicU64::new(0) })
+        Some(Armed { name: name.to_owned(), passage, pipe: pipe.to_owned(), seen: AtomicU64::new(0) })
     });
 
     pub(super) fn reached(name: &'static str) {

@@ -1,1 +1,41 @@
-//! Logs and metrics.
+//! Logs: text for people, JSON for machines. A line that belongs to a run carries its traceId, threadId and runId:
+//! they are fields of the spans that it is written in.
+
+mod json;
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::env::Variables;
+use crate::config::{Error, Log, LogFormat};
+
+/// Begins to log to stderr. Once per process; a later call changes nothing.
+pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
+    let filter = EnvFilter::builder().parse(&log.filter).map_err(|error| {
+        Error(format!(
+            "log.filter (RUST_LOG): `{}` cannot be read: {}",
+            log.filter,
+            error.to_string().replace('\n', " ")
+        ))
+    })?;
+    let registry = tracing_subscriber::registry().with(filter);
+    // Already installed by the program that embeds us: its choice stands.
+    let _ = match log.format {
+        LogFormat::Text => {
+            let has_colour = is_coloured(variables) && std::io::stderr().is_terminal();
+            registry
+                .with(tracing_subscriber::fmt::layer().with_ansi(has_colour).with_writer(std::io::stderr))
+                .try_init()
+        }
+        LogFormat::Json => registry.with(json::Lines).try_init(),
+    };
+    Ok(())
+}
+
+/// Whether colour is wanted at all (`NO_COLOR`).
+pub fn is_coloured(variables: &Variables) -> bool {
+    variables.get("NO_COLOR").is_none()
+}

@@ -1,1 +1,80 @@
-//! The house's own rules, read off the sources.
+//! The house rules that a machine can keep: who may name whom, how large a file may grow, what never stands in one.
+//! Each rule is also shown a source that breaks it.
+
+#[path = "floors/docs.rs"]
+mod docs;
+#[path = "floors/lexer.rs"]
+mod lexer;
+#[path = "floors/marks.rs"]
+mod marks;
+#[path = "floors/matches.rs"]
+mod matches;
+#[path = "floors/rooms.rs"]
+mod rooms;
+#[path = "floors/sizes.rs"]
+mod sizes;
+
+use std::path::{Path, PathBuf};
+
+use lexer::Token;
+
+/// A source file: where it stands, what it says, and that without comments and texts.
+struct Source {
+    /// From the root of the repository, with `/`.
+    path: String,
+    text: String,
+    tokens: Vec<Token>,
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned(), tokens: lexer::tokens(text) }
+    }
+
+    /// The lines of the tests inside it: from `#[cfg(test)] mod … {` to the end; all of a file that is a test module.
+    fn test_lines(&self) -> usize {
+        let lines: Vec<&str> = self.text.lines().collect();
+        if self.path.ends_with("tests.rs") {
+            return lines.len();
+        }
+        let begins = |pair: &[&str]| pair[0].trim() == "#[cfg(test)]" && pair[1].ends_with('{');
+        lines.windows(2).position(begins).map_or(0, |at| lines.len() - at)
+    }
+
+    /// The tokens before the tests inside it.
+    fn code(&self) -> &[Token] {
+        let last = self.text.lines().count() - self.test_lines();
+        let end = self.tokens.partition_point(|token| token.line <= last);
+        &self.tokens[..end]
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below a folder of the repository.
+fn sources(folder: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    collect(&root().join(folder), &mut found);
+    found.sort_by(|a: &Source, b| a.path.cmp(&b.path));
+    assert!(!found.is_empty(), "{folder} holds no sources");
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<Source>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+            found.push(Source::new(&name, &std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+/// Fails with every breach, one per line.
+fn keep(breaches: Vec<String>) {
+    assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
+}

@@ -1,1 +1,64 @@
-//! The command line.
+//! The command line. Exit codes: 0 done, 1 it failed, 2 the configuration cannot be used, 3 the database cannot be used;
+//! each failure is one line on stderr.
+
+mod args;
+mod config;
+mod health;
+mod keys;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::config::env::Variables;
+use crate::config::{self as settings, Config};
+use crate::store;
+use args::{Arguments, Command};
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Failed(String),
+    #[error("configuration: {0}")]
+    Config(#[from] settings::Error),
+    #[error("database: {0}")]
+    Store(#[from] store::Error),
+}
+
+impl Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Failed(_) => ExitCode::from(1),
+            Error::Config(_) => ExitCode::from(2),
+            Error::Store(_) => ExitCode::from(3),
+        }
+    }
+}
+
+/// Runs the command of this process's arguments.
+pub async fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    match command(arguments, Variables::of_process()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pes: {}", error.to_string().replace('\n', " "));
+            error.exit_code()
+        }
+    }
+}
+
+async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error> {
+    let load = || -> Result<Config, Error> { Ok(arguments.flags.layers(&variables).load()?) };
+    match arguments.command.unwrap_or(Command::Serve) {
+        Command::Serve => serve::serve(load()?, &variables).await,
+        Command::Keys { command } => keys::keys(command, &variables, load).await,
+        Command::Health { url } => health::health(url, &variables, load).await,
+        Command::Config { template } => config::show(template, load),
+        Command::Version => {
+            println!("pes {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+    }
+}

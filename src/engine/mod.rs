@@ -112,7 +112,7 @@ pub struct Loaded {
 pub trait Core: Send + Sync + 'static {
     /// What `agentCore` names.
     const NAME: &'static str;
-    type State: Send + 'static;
+    type State: Send + Sync + 'static;
 
     /// Rebuilds the state. Text of any released version loads; anything else is a fault.
     fn load(loaded: Loaded) -> Result<Self::State, Fault>;
@@ -135,7 +135,7 @@ pub trait Core: Send + Sync + 'static {
 }
 
 /// A core with its state, erased, so that the runtime can hold any.
-pub trait Machine: Send {
+pub trait Machine: Send + Sync {
     fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
     fn running(&self) -> Vec<Effect>;
     fn is_active(&self) -> bool;

@@ -108,6 +108,11 @@ impl Hub {
         Subscription { hub: self.clone(), pk, subscriber }
     }
 
+    /// Whether anybody listens. Who subscribes later reads what is committed by then from the store.
+    pub fn is_watched(&self, pk: ThreadPk) -> bool {
+        self.topic(pk).is_some_and(|topic| !lock(&topic).subscribers.is_empty())
+    }
+
     /// The number of threads that take memory here.
     pub fn threads_held(&self) -> usize {
         self.threads().topics.len()

@@ -2,12 +2,6 @@
 
 mod catalog;
 pub mod demo;
-mod http;
-mod openai;
-mod params;
-mod retry;
-mod sse;
-mod think;
 
 use std::sync::Arc;
 

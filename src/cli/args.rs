@@ -1,0 +1,103 @@
+//! Commands and flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use toml::{Table, Value};
+
+use crate::config::auth::scope;
+use crate::config::env::Variables;
+use crate::config::layers::Layers;
+use crate::domain::caller::Scope;
+
+/// A durable server for agents that plan, execute and synthesize.
+#[derive(Debug, Parser)]
+#[command(name = "pes", version, disable_help_subcommand = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Serve (the default)
+    Serve,
+    /// API keys: through PES_URL if that is set, else in the database itself
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
+    /// Exit 0 if the server is ready
+    Health {
+        /// Where it is; else PES_URL, else the configured address
+        #[arg(long)]
+        url: Option<String>,
+    },
+    /// Print the effective configuration, without secrets
+    Config {
+        /// Print the commented config/default.toml instead
+        #[arg(long)]
+        template: bool,
+    },
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KeysCommand {
+    /// Make a key; it is shown once
+    New {
+        #[arg(long, default_value = crate::auth::OPEN_TENANT)]
+        tenant: String,
+        /// Who or what will use it
+        #[arg(long, default_value = "cli")]
+        name: String,
+        /// read, run, approve, admin
+        #[arg(long, value_delimiter = ',', value_parser = scope, default_value = "read,run,approve")]
+        scopes: Vec<Scope>,
+    },
+    /// List keys, never the keys themselves
+    Ls,
+    /// Revoke a key by its id
+    Revoke { key_id: String },
+}
+
+/// Flags stand above every other layer of the configuration.
+#[derive(Debug, Args)]
+pub(super) struct Flags {
+    /// A configuration file, instead of config/local.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The address to bind
+    #[arg(long, global = true)]
+    host: Option<String>,
+    /// The port; 0 = any free one
+    #[arg(long, global = true)]
+    port: Option<u16>,
+    /// The folder of the SQLite database
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// provider:model[,provider:model…]
+    #[arg(long, global = true, value_delimiter = ',')]
+    model: Vec<String>,
+}
+
+impl Flags {
+    pub(super) fn layers(&self, variables: &Variables) -> Layers {
+        let mut flags = Table::new();
+        let mut set = |section: &str, key: &str, value: Option<Value>| {
+            if let (Some(value), Value::Table(section)) =
+                (value, flags.entry(section).or_insert_with(|| Value::Table(Table::new())))
+            {
+                section.insert(key.to_owned(), value);
+            }
+        };
+        set("server", "host", self.host.clone().map(Value::from));
+        set("server", "port", self.port.map(|port| Value::from(i64::from(port))));
+        set("store", "data_dir", self.data_dir.as_ref().map(|path| Value::from(path.display().to_string())));
+        set("models", "choice", (!self.model.is_empty()).then(|| Value::from(self.model.clone())));
+        Layers { file: self.config.clone(), variables: variables.clone(), flags }
+    }
+}

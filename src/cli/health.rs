@@ -1,0 +1,65 @@
+//! `pes health`: for `HEALTHCHECK` in an image that has no shell.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use url::Url;
+
+use super::Error;
+use crate::config::Config;
+use crate::config::env::Variables;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn health(
+    url: Option<String>,
+    variables: &Variables,
+    load: impl Fn() -> Result<Config, Error>,
+) -> Result<(), Error> {
+    let base = match url.or_else(|| variables.get("PES_URL").map(str::to_owned)) {
+        Some(url) => url,
+        None => local(&load()?),
+    };
+    let url: Url = base.parse().map_err(|error| Error::Failed(format!("`{base}` is no URL: {error}")))?;
+    let status = match tokio::time::timeout(PATIENCE, ask(&url)).await {
+        Ok(Ok(status)) => status,
+        Ok(Err(why)) => return Err(Error::Failed(format!("{base} does not answer: {why}"))),
+        Err(_) => return Err(Error::Failed(format!("{base} does not answer within {} s", PATIENCE.as_secs()))),
+    };
+    if !status.starts_with("200") {
+        return Err(Error::Failed(format!("{base} is not ready: {status}")));
+    }
+    println!("ready");
+    Ok(())
+}
+
+/// Where a server with this configuration is found from this machine.
+fn local(config: &Config) -> String {
+    let host = match config.server.host.as_str() {
+        "0.0.0.0" => "127.0.0.1",
+        "::" | "[::]" => "[::1]",
+        host => host,
+    };
+    let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
+    format!("http://{host}:{}{}", config.server.port, config.server.base_path)
+}
+
+/// The status of `GET /readyz`, as in its first line.
+async fn ask(url: &Url) -> Result<String, String> {
+    if url.scheme() != "http" {
+        return Err("only plain http is asked for health".to_owned());
+    }
+    let host = url.host_str().ok_or("no host")?;
+    let port = url.port_or_known_default().ok_or("no port")?;
+    let address = (host.trim_start_matches('[').trim_end_matches(']'), port);
+    let mut stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let path = url.path().trim_end_matches('/');
+    let request = format!("GET {path}/readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    let mut reply = Vec::new();
+    stream.take(64 * 1024).read_to_end(&mut reply).await.map_err(|error| error.to_string())?;
+    let reply = String::from_utf8_lossy(&reply);
+    let status = reply.lines().next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
+    status.map(str::to_owned).ok_or_else(|| "it does not speak HTTP".to_owned())
+}

@@ -1,0 +1,270 @@
+//! A thread's task: it alone decides for the thread in this process, one thing after the other.
+//!
+//! Everything it does follows one order: decide, commit, publish, then start and abort effects. What effects come to is
+//! owed to the engine until it is committed or the lease is lost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::command::{Command, Decided, Note, Refusal};
+use super::lease::Incarnation;
+use super::perform::{Work, model_failed, tool_failed};
+use super::seat::{Claim, Seat, TRIES, contended};
+use super::shared::Shared;
+use super::threads::patched;
+use crate::domain::Millis;
+use crate::domain::fault::Code;
+use crate::domain::ids::ThreadPk;
+use crate::domain::model::FailureKind;
+use crate::domain::run::Run;
+use crate::domain::thread::Sheet;
+use crate::engine::event::Event;
+use crate::store::{self, LeaseChange};
+
+/// Between two tries to commit what is owed.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a wake-up that found nothing is put off.
+const PUT_OFF: Millis = 1_000;
+
+pub(super) struct Actor {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pk: ThreadPk,
+    mailbox: mpsc::Receiver<Command>,
+    /// The thread as it is stored; `None`: to be read (again) before the next decision.
+    pub(super) seat: Option<Seat>,
+    /// The incarnation under which the effects below were started.
+    pub(super) hold: Option<Incarnation>,
+    pub(super) work: Work,
+    /// What effects came to, not committed yet.
+    pub(super) owed: VecDeque<Arc<Event>>,
+    /// When to try the oldest of them again, and how long the pause was.
+    retry: Option<(Instant, Duration)>,
+}
+
+impl Actor {
+    pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
+        Self {
+            shared,
+            pk,
+            mailbox,
+            seat: None,
+            hold: None,
+            work: Work::default(),
+            owed: VecDeque::new(),
+            retry: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let shared = self.shared.clone();
+        let ended = |hold: &Option<Incarnation>| {
+            let token = hold.as_ref().map(|hold| hold.ended.clone());
+            async move {
+                match token {
+                    Some(token) => token.cancelled_owned().await,
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        loop {
+            let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
+            tokio::select! {
+                biased;
+                () = shared.halted.cancelled() => return self.halt(),
+                () = ended(&self.hold) => self.let_go(),
+                event = self.work.next() => {
+                    self.owed.push_back(Arc::new(event));
+                    self.pay().await;
+                }
+                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => drop(self.pay().await),
+                command = self.mailbox.recv() => match command {
+                    Some(command) => self.obey(command).await,
+                    None => return,
+                },
+                () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
+                    if shared.actors.leave(self.pk, &self.mailbox) {
+                        return;
+                    }
+                }
+                // Looks again at whether it may leave.
+                () = shared.draining.cancelled(), if idle != Some(Duration::ZERO) && !shared.draining.is_cancelled() => {}
+            }
+        }
+    }
+
+    /// How long to stay without anything to do; `None`: there is something.
+    fn idle_after(&self) -> Option<Duration> {
+        if !self.work.is_empty() || !self.owed.is_empty() {
+            return None;
+        }
+        if self.shared.draining.is_cancelled() {
+            return Some(Duration::ZERO);
+        }
+        let is_active = self.seat.as_ref().is_some_and(|seat| seat.machine.is_active() && self.is_ours(seat));
+        (!is_active).then(|| Duration::from_millis(self.shared.config.runtime.idle_ms))
+    }
+
+    /// Another may act for this thread now, so nothing of ours may: what was under way is dropped, answers too.
+    pub(super) fn let_go(&mut self) {
+        self.work.drop_all();
+        self.owed.clear();
+        self.retry = None;
+        self.hold = None;
+    }
+
+    fn halt(mut self) {
+        self.let_go();
+        self.mailbox.close();
+        while self.mailbox.try_recv().is_ok() {}
+        self.shared.actors.leave(self.pk, &self.mailbox);
+    }
+
+    async fn obey(&mut self, command: Command) {
+        // Who asked may be gone by the time of the answer; what was decided holds.
+        match command {
+            Command::Decide { event, note, reply } => drop(reply.send(self.follow(&event, &note).await)),
+            Command::Patch { patch, reply } => drop(reply.send(self.patch(&patch).await)),
+            Command::Delete { reply } => drop(reply.send(self.delete().await)),
+            Command::Wake { done } => {
+                let looked = self.look_after().await;
+                if let Err(refusal) = &looked {
+                    tracing::warn!(thread = self.pk.0, ?refusal, "a thread could not be looked after");
+                }
+                drop(done.send(looked.is_ok()));
+            }
+        }
+    }
+
+    /// A decision with what it brings about: a cancel goes on until the effects are stopped.
+    async fn follow(&mut self, event: &Arc<Event>, note: &Note) -> Result<Decided, Refusal> {
+        let mut decided = self.transit(event, note).await?;
+        if decided.stop_effects && self.seat.as_ref().is_some_and(|seat| self.is_ours(seat)) {
+            decided.runs.extend(self.stop_effects().await?);
+        }
+        Ok(decided)
+    }
+
+    /// The second phase of a cancel: nothing runs any more, and that is recorded. Returns the runs that it ended.
+    async fn stop_effects(&mut self) -> Result<Vec<Run>, Refusal> {
+        self.work.stop().await;
+        self.owed.clear();
+        self.owed.push_back(Arc::new(Event::EffectsStopped));
+        let ended = self.pay().await;
+        match self.owed.is_empty() {
+            true => Ok(ended),
+            false => Err(store::Error::Unavailable("the cancel is stored, its end is not yet".to_owned()).into()),
+        }
+    }
+
+    /// Commits what is owed, oldest first; what the store does not take now is tried again later. Returns the runs that
+    /// it moved.
+    async fn pay(&mut self) -> Vec<Run> {
+        let mut moved = Vec::new();
+        while let Some(event) = self.owed.front().cloned() {
+            match self.transit(&event, &Note::default()).await {
+                // A lease that was lost on the way has emptied it.
+                Ok(decided) => moved.extend(decided.runs),
+                Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
+                    let pause = self.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                    self.retry = Some((Instant::now() + pause, pause));
+                    return moved;
+                }
+                Err(refusal) => {
+                    tracing::error!(thread = self.pk.0, ?refusal, "an effect's answer was refused");
+                    self.owed.extend(unstorable(&event).map(Arc::new));
+                }
+            }
+            self.owed.pop_front();
+        }
+        self.retry = None;
+        moved
+    }
+
+    /// A timer is due, something is ready, or nobody owns the thread.
+    async fn look_after(&mut self) -> Result<(), Refusal> {
+        // A thread of ours changes in memory first; of another's, only the store knows.
+        self.seat = self.seat.take().filter(|seat| self.is_ours(seat));
+        let woken = self.transit_as(&Arc::new(Event::Woke), &Note::default(), Claim::IfGone).await;
+        match woken {
+            Ok(decided) if decided.stop_effects => self.stop_effects().await.map(drop),
+            Ok(decided) if decided.is_noop => self.put_off().await,
+            Ok(_) => Ok(()),
+            Err(Refusal::Gone) => Ok(()),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// A wake-up that found nothing to do takes the thread off the sweeper's list for a while.
+    async fn put_off(&mut self) -> Result<(), Refusal> {
+        let Some(seat) = &self.seat else { return Ok(()) };
+        let now = self.shared.now();
+        let footing = self.footing(seat, Claim::IfGone);
+        let is_due = seat.row.wake_at.is_some_and(|at| at <= now);
+        if !is_due && footing.lease == LeaseChange::Keep {
+            return Ok(());
+        }
+        let mut commit = seat.commit(footing.lease, now);
+        if is_due {
+            commit.wake_at = Some(now + PUT_OFF);
+        }
+        self.write(commit).await.map(drop)
+    }
+
+    async fn patch(&mut self, patch: &Value) -> Result<Sheet, Refusal> {
+        let note = Note::default();
+        for _ in 0..TRIES {
+            self.take_seat(&note, Claim::IfFree).await?;
+            let Some(seat) = &self.seat else { continue };
+            let sheet = patched(&seat.row, patch)?;
+            let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
+            commit.sheet = Some(sheet.clone());
+            if self.write(commit).await? {
+                return Ok(sheet);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn delete(&mut self) -> Result<(), Refusal> {
+        self.work.stop().await;
+        self.let_go();
+        self.seat = None;
+        match self.shared.store.delete_thread(self.pk).await? {
+            true => Ok(()),
+            false => Err(Refusal::Gone),
+        }
+    }
+}
+
+/// What is recorded of an answer that cannot be stored.
+fn unstorable(event: &Event) -> Option<Event> {
+    const WHY: &str = "what came back cannot be stored";
+    match event {
+        Event::ModelReplied { stream, attempt, .. } => {
+            Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))
+        }
+        Event::ToolReturned { call, attempt, outcome } if outcome.result.is_ok() => {
+            let outcome = Box::new(tool_failed("failed", WHY));
+            Some(Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome })
+        }
+        Event::Asked { .. }
+        | Event::ToolReturned { .. }
+        | Event::ModelFailed { .. }
+        | Event::Resumed { .. }
+        | Event::PauseAsked { .. }
+        | Event::CancelAsked { .. }
+        | Event::EffectsStopped
+        | Event::PlanEdited { .. }
+        | Event::StatePut { .. }
+        | Event::Recovered
+        | Event::Woke
+        | Event::Forked { .. }
+        | Event::Quarantined { .. } => None,
+    }
+}

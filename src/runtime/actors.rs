@@ -1,0 +1,108 @@
+//! The threads that are in memory: one task each, started on demand, gone when idle.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::actor::Actor;
+use super::command::{Command, Refusal};
+use super::shared::Shared;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadPk;
+
+/// So that a thread which breaks its task each time costs little until it is quarantined.
+const AFTER_A_BREAK: Duration = Duration::from_millis(200);
+
+#[derive(Default)]
+pub(super) struct Actors(Mutex<HashMap<ThreadPk, mpsc::Sender<Command>>>);
+
+impl Actors {
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Ends a task's time unless something waits for it: nothing that was put into a mailbox is lost.
+    pub(super) fn leave(&self, pk: ThreadPk, mailbox: &mpsc::Receiver<Command>) -> bool {
+        let mut live = self.lock();
+        if !mailbox.is_empty() {
+            return false;
+        }
+        live.remove(&pk);
+        show(live.len());
+        true
+    }
+
+    fn forget(&self, pk: ThreadPk) {
+        let mut live = self.lock();
+        live.remove(&pk);
+        show(live.len());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, mpsc::Sender<Command>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn show(live: usize) {
+    metrics::gauge!("pes_active_threads").set(live as f64);
+}
+
+impl Shared {
+    /// Hands a command to the thread's task, which is started if there is none.
+    pub(super) fn send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Fault> {
+        let mut live = self.actors.lock();
+        let mailbox = live.entry(pk).or_insert_with(|| self.start(pk));
+        let sent = mailbox.try_send(command);
+        show(live.len());
+        sent.map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => {
+                let mut fault = Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.");
+                fault.retry_after_ms = Some(500);
+                fault
+            }
+            mpsc::error::TrySendError::Closed(_) => broke(),
+        })
+    }
+
+    /// Sends a command and waits for its answer.
+    pub(super) async fn ask<T>(
+        self: &Arc<Self>,
+        pk: ThreadPk,
+        command: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Command,
+    ) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        self.send(pk, command(reply))?;
+        answer.await.unwrap_or_else(|_| Err(broke().into()))
+    }
+
+    /// Has the thread looked after, and waits until that is durable. `false`: it could not be.
+    pub(super) async fn wake(self: &Arc<Self>, pk: ThreadPk) -> bool {
+        let (done, answer) = oneshot::channel();
+        self.send(pk, Command::Wake { done }).is_ok() && answer.await.unwrap_or(false)
+    }
+
+    fn start(self: &Arc<Self>, pk: ThreadPk) -> mpsc::Sender<Command> {
+        let (sender, mailbox) = mpsc::channel(self.config.limits.mailbox.max(1));
+        let shared = self.clone();
+        self.tasks.spawn(async move {
+            let actor = Actor::new(shared.clone(), pk, mailbox);
+            if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
+                tracing::error!(thread = pk.0, "a thread's task broke; it starts again from what is stored");
+                shared.actors.forget(pk);
+                if shared.draining.run_until_cancelled(sleep(AFTER_A_BREAK)).await.is_some() {
+                    shared.wake(pk).await;
+                }
+            }
+        });
+        sender
+    }
+}
+
+fn broke() -> Fault {
+    Fault::new(Code::Internal, "The thread's task broke; what was committed holds. Try again.")
+}

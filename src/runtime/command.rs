@@ -1,0 +1,122 @@
+//! What a thread's task is told, and what it answers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::ask::Idempotent;
+use super::seat::Seat;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::domain::run::Run;
+use crate::domain::thread::{AgentState, Sheet};
+use crate::engine::event::Event;
+use crate::engine::step::{RowKind, Step};
+use crate::store::NewThread;
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+pub(super) enum Command {
+    /// Somebody's decision: decided, committed, published, then answered.
+    Decide { event: Arc<Event>, note: Box<Note>, reply: Reply<Decided> },
+    /// A merge patch of the sheet.
+    Patch { patch: Value, reply: Reply<Sheet> },
+    /// Stops everything and erases the thread.
+    Delete { reply: Reply<()> },
+    /// Look after the thread: a timer is due, something is ready, or nobody owns it. Answered when that is committed: whether
+    /// it could be done.
+    Wake { done: oneshot::Sender<bool> },
+}
+
+/// What is committed beside the event's own step.
+#[derive(Default)]
+pub(super) struct Note {
+    /// The thread is to be created by this commit.
+    pub(super) create: Option<(NewThread, Sheet)>,
+    pub(super) kept: Option<KeptAnswer>,
+    /// Who did what, for the audit.
+    pub(super) audit: Option<(String, &'static str, Value)>,
+    /// Whether the answer shows the plan.
+    pub(super) wants_plan: bool,
+    /// The crash count to write; progress resets it otherwise.
+    pub(super) crashes: Option<i32>,
+}
+
+/// The answer to be stored under an `Idempotency-Key`, made from what was decided.
+pub(super) struct KeptAnswer {
+    pub(super) tenant: TenantPk,
+    pub(super) key: Idempotent,
+    #[expect(clippy::type_complexity, reason = "status, body, location")]
+    pub(super) answer: Box<dyn Fn(&Decided) -> (u16, String, Option<String>) + Send + Sync>,
+}
+
+/// What came of a decision; all of it is durable.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Decided {
+    /// The runs that changed.
+    pub(super) runs: Vec<Run>,
+    /// The active run afterwards.
+    pub(super) current: Option<Run>,
+    pub(super) agent_state: Option<AgentState>,
+    /// The todo list and its version, with payload references.
+    pub(super) plan: Option<(Value, i64)>,
+    /// Nothing changed: it had been so before.
+    pub(super) is_noop: bool,
+    /// A cancel waits until the effects are stopped.
+    pub(super) stop_effects: bool,
+}
+
+impl Decided {
+    /// What a step comes to, before it is committed.
+    pub(super) fn of(step: &Step, seat: &Seat, note: &Note) -> Self {
+        let state = step.rows.iter().find(|row| row.kind == RowKind::AgentState);
+        let plan = note.wants_plan.then(|| {
+            let mut view = seat.machine.view();
+            (view["todoList"].take(), view["planVersion"].as_i64().unwrap_or(0))
+        });
+        Self {
+            runs: step.runs.clone(),
+            current: seat.machine.run().cloned(),
+            agent_state: state.and_then(|row| serde_json::from_str(&row.body).ok()),
+            plan,
+            is_noop: step.is_noop,
+            stop_effects: step.stop_effects,
+        }
+    }
+}
+
+/// Why a thread's task did not do it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Refusal {
+    Fault(Fault),
+    /// The thread to be created exists; look it up.
+    Exists,
+    /// The thread is gone; look it up.
+    Gone,
+    /// The key has an answer; look it up.
+    Duplicate,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Refusal::Fault(fault)
+    }
+}
+
+impl From<crate::store::Error> for Refusal {
+    fn from(error: crate::store::Error) -> Self {
+        Refusal::Fault(error.into())
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Fault(fault) => fault,
+            Refusal::Gone => Fault::not_found("thread"),
+            Refusal::Exists => Fault::new(Code::ThreadExists, "A thread with this id exists."),
+            Refusal::Duplicate => Fault::new(Code::RequestInProgress, "The same request was just answered; repeat it."),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Starting effects: only under a lease that holds, with everything that they need read at that moment.
+
+use tokio::task;
+
+use super::actor::Actor;
+use super::perform::{ModelCall, ToolRun, model_failed};
+use super::seat::Seat;
+use super::shared::Shared;
+use crate::domain::ids::{StreamId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::model::{FailureKind, ModelRequest};
+use crate::engine::effect::Effect;
+use crate::engine::step::RowKind;
+use crate::engine::{Material, Needs};
+use crate::live::StreamHead;
+use crate::store;
+
+impl Actor {
+    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: whoever holds the
+    /// thread next settles them.
+    pub(super) async fn start(&mut self, effects: Vec<Effect>) {
+        let Some(seat) = &self.seat else { return };
+        let hold = self.shared.tenure.hold().filter(|hold| seat.row.fence.lease == Some(hold.lease));
+        if hold.is_none() {
+            return self.let_go();
+        }
+        self.hold = hold;
+        for effect in effects {
+            match &effect {
+                Effect::CallModel { stream, attempt } => {
+                    let (stream, attempt) = (stream.clone(), *attempt);
+                    self.start_model(effect, stream, attempt).await;
+                }
+                Effect::CallTool { call, attempt } => {
+                    let Some(seat) = &self.seat else { return };
+                    let Some(invocation) = seat.machine.invocation(call) else {
+                        tracing::error!(threadId = %seat.row.thread_id, callId = %call, "a call without arguments");
+                        continue;
+                    };
+                    let run = ToolRun {
+                        shared: self.shared.clone(),
+                        pk: self.pk,
+                        thread_id: seat.row.thread_id.clone(),
+                        invocation,
+                        attempt: *attempt,
+                    };
+                    self.work.start(effect, run.perform());
+                }
+                Effect::Delegate { task, .. } => {
+                    tracing::error!(taskId = %task, "this server delegates nothing");
+                }
+            }
+        }
+    }
+
+    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32) {
+        let Some(seat) = &self.seat else { return };
+        let request = match self.shared.material(seat, &effect).await {
+            Ok(material) => seat.machine.request(&self.shared.world(), &effect, &material),
+            Err(error) => {
+                let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
+                return self.work.start(effect, async { event });
+            }
+        };
+        let Some(request) = request else {
+            let event = model_failed(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
+            return self.work.start(effect, async { event });
+        };
+        let head = head(seat, &stream, &request);
+        let call = ModelCall { shared: self.shared.clone(), pk: self.pk, stream, attempt, request, head };
+        self.work.start(effect, call.perform());
+        // Lets the call go out before the next one's prompt is read.
+        task::yield_now().await;
+    }
+}
+
+fn head(seat: &Seat, stream: &StreamId, request: &ModelRequest) -> StreamHead {
+    StreamHead {
+        stream_id: stream.clone(),
+        phase: request.phase,
+        step_id: request.context.item_id.as_deref().map(Into::into),
+        step_description: None,
+        thread_id: seat.row.thread_id.clone(),
+        run_id: request.context.run_id.as_str().into(),
+        trace_id: request.trace_id.clone(),
+    }
+}
+
+impl Shared {
+    /// What the prompt of an effect needs, as it is stored now.
+    async fn material(&self, seat: &Seat, effect: &Effect) -> store::Result<Material> {
+        let Needs { payloads, history } = seat.machine.needs(effect);
+        let pk = seat.row.pk;
+        let payloads = match payloads.is_empty() {
+            true => Default::default(),
+            false => self.store.payloads(pk, &payloads).await?.into_iter().collect(),
+        };
+        let history = match history {
+            Some(limit) if limit > 0 => self.history(pk, seat, limit).await?,
+            Some(_) | None => Vec::new(),
+        };
+        Ok(Material { payloads, history })
+    }
+
+    /// The newest messages before the active run's own: those of queued runs come later and are left out.
+    async fn history(&self, pk: ThreadPk, seat: &Seat, limit: u32) -> store::Result<Vec<ConversationMessage>> {
+        let Some(run) = seat.machine.run() else { return Ok(Vec::new()) };
+        let own = self.store.row(pk, RowKind::Message, run.message_id.as_str()).await?;
+        self.store.history(pk, own.map(|row| row.ord), limit).await
+    }
+}

@@ -1,0 +1,193 @@
+//! A thread's events for one reader: the backlog, then live; no gap, no duplicate.
+//!
+//! The subscription stands before the backlog is read, so what is committed meanwhile comes twice and is told once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::history::{CHUNK, Log};
+use super::{After, FeedAsk, Result, Runtime};
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::observation::ObservationType;
+use crate::domain::run::RunStatus;
+use crate::live::{Encoded, EncodedKind, Live, Subscription, Wants};
+
+/// The events of one thread for one reader. Dropping it leaves.
+pub struct Feed {
+    runtime: Runtime,
+    caller: Caller,
+    live: Subscription,
+    log: Log,
+    /// Everything up to this seq was told, or is not wanted.
+    cursor: i64,
+    ready: VecDeque<Arc<Encoded>>,
+    source: Source,
+    /// `caught_up` says at least this.
+    last_seq: i64,
+    is_caught_up: bool,
+    /// What the reader wants; empty = all.
+    types: Vec<ObservationType>,
+    /// That, and what tells the end.
+    heard: Vec<ObservationType>,
+    until: Option<Until>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Store,
+    Live,
+    Over,
+}
+
+struct Until {
+    run: RunId,
+    ends_suspended: bool,
+}
+
+impl Until {
+    fn is_met(&self, status: RunStatus) -> bool {
+        status.is_terminal() || (self.ends_suspended && status == RunStatus::Suspended)
+    }
+}
+
+impl Runtime {
+    pub async fn feed(&self, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
+        let row = self.row(caller, id).await?;
+        if let Some(run) = &ask.until {
+            let (pk, _) = self.stored_run(caller, run).await?;
+            if pk != row.pk {
+                return Err(Fault::not_found("run"));
+            }
+        }
+        let heard = heard(&ask);
+        let live = self.0.hub.subscribe(row.pk, Wants { tokens: ask.tokens, types: heard.clone() });
+        // Read again: what was committed before the subscription stood is in the store, and only there.
+        let row = self.row(caller, id).await?;
+        let cursor = match ask.after {
+            After::Seq(seq) => seq.clamp(0, row.last_seq),
+            After::Latest => row.last_seq,
+        };
+        let mut ready = VecDeque::new();
+        if cursor + 1 < row.min_seq {
+            ready.push_back(Arc::new(Encoded::gap(row.min_seq)));
+        }
+        Ok(Feed {
+            runtime: self.clone(),
+            caller: caller.clone(),
+            live,
+            log: Log::new(self.0.clone(), row.pk),
+            cursor,
+            ready,
+            source: Source::Store,
+            last_seq: row.last_seq,
+            is_caught_up: false,
+            types: ask.types,
+            heard,
+            until: ask.until.map(|run| Until { run, ends_suspended: ask.ends_suspended }),
+        })
+    }
+}
+
+/// What must be heard for the feed to know its end.
+fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
+    let mut types = ask.types.clone();
+    if ask.until.is_some() && !types.is_empty() {
+        types.push(ObservationType::RunFinished);
+    }
+    types
+}
+
+impl Feed {
+    /// The next frame; `None`: the feed is over. Cancel safe.
+    pub async fn next(&mut self) -> Option<Arc<Encoded>> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                if let Some(frame) = self.pass(frame) {
+                    return Some(frame);
+                }
+                continue;
+            }
+            match self.source {
+                Source::Over => return None,
+                Source::Live => {
+                    let told = self.live.next().await;
+                    self.hear(told);
+                }
+                Source::Store => {
+                    if let Err(error) = self.read().await {
+                        tracing::warn!(%error, "a reader's backlog cannot be read; it must come again");
+                        self.source = Source::Over;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A frame on its way out: what the reader has or does not want is left out, and the end is noticed.
+    fn pass(&mut self, frame: Arc<Encoded>) -> Option<Arc<Encoded>> {
+        match &frame.kind {
+            EncodedKind::Observation { seq, kind, run_id } => {
+                if *seq <= self.cursor {
+                    return None;
+                }
+                self.cursor = *seq;
+                let is_end = *kind == ObservationType::RunFinished;
+                if is_end && self.until.as_ref().is_some_and(|until| until.run == *run_id) {
+                    self.finish();
+                }
+                (self.types.is_empty() || self.types.contains(kind)).then_some(frame)
+            }
+            EncodedKind::Run { run_id, status } => {
+                // A run that ended goes on to its RUN_FINISHED.
+                let is_end = |until: &Until| until.run == *run_id && !status.is_terminal() && until.is_met(*status);
+                if self.until.as_ref().is_some_and(is_end) {
+                    self.finish();
+                }
+                Some(frame)
+            }
+            EncodedKind::Token | EncodedKind::CaughtUp | EncodedKind::Gap => Some(frame),
+            EncodedKind::Draining => {
+                self.finish();
+                Some(frame)
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.ready.clear();
+        self.source = Source::Over;
+    }
+
+    fn hear(&mut self, told: Live) {
+        match told {
+            Live::Frame(frame) => self.ready.push_back(frame),
+            Live::Gap => self.source = Source::Store,
+            Live::Draining(retry_in_ms) => self.ready.push_back(Arc::new(Encoded::draining(retry_in_ms))),
+        }
+    }
+
+    /// The next page of the store; after the last one the reader has caught up.
+    async fn read(&mut self) -> Result<()> {
+        // Asked first: if the run is over now, then its last observation is in what is read next, or was told.
+        let is_over = self.is_over().await?;
+        let page = self.log.page(self.cursor, CHUNK, &self.heard).await?;
+        if !page.is_empty() {
+            self.ready.extend(page.iter().map(|seen| Arc::new(Encoded::observation(seen))));
+            return Ok(());
+        }
+        self.cursor = self.cursor.max(self.last_seq);
+        if !std::mem::replace(&mut self.is_caught_up, true) {
+            self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
+        }
+        self.source = if is_over { Source::Over } else { Source::Live };
+        Ok(())
+    }
+
+    async fn is_over(&self) -> Result<bool> {
+        let Some(until) = &self.until else { return Ok(false) };
+        let (_, run) = self.runtime.stored_run(&self.caller, &until.run).await?;
+        Ok(until.is_met(run.status))
+    }
+}

@@ -1,0 +1,93 @@
+//! A thread's log as people read it: payloads and lists put back in, as of each seq.
+
+use std::sync::Arc;
+
+use super::shared::Shared;
+use super::{EventsPage, Result, Runtime};
+use crate::domain::caller::Caller;
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::payload::{self, Payloads};
+use super::fold_shim::Fold;
+use crate::store::{self, ObservationAsk};
+
+/// What a list is folded from.
+const FOLDED: [ObservationType; 3] =
+    [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
+/// Observations read at once.
+pub(super) const CHUNK: u32 = 200;
+
+/// Reads a log page by page, in order; what it folded for one page serves the next.
+pub(super) struct Log {
+    shared: Arc<Shared>,
+    pk: ThreadPk,
+    fold: Fold,
+    /// The seq up to which the fold has seen everything.
+    folded: i64,
+}
+
+impl Log {
+    pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk) -> Self {
+        Self { shared, pk, fold: Fold::default(), folded: 0 }
+    }
+
+    /// The next observations after `after`, whole.
+    pub(super) async fn page(
+        &mut self,
+        after: i64,
+        limit: u32,
+        types: &[ObservationType],
+    ) -> store::Result<Vec<Observation>> {
+        let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
+        let mut page = self.shared.store.observations(self.pk, &ask).await?;
+        if let Some(last) = page.iter().rev().find(|seen| FOLDED.contains(&seen.kind)).map(|last| last.seq) {
+            self.unfold(&mut page, last).await?;
+        }
+        let mut known = Payloads::new();
+        self.shared.fetch(self.pk, page.iter().map(|seen| &seen.content), &mut known).await?;
+        for seen in &mut page {
+            seen.content = payload::inline(seen.content.take(), &known);
+        }
+        Ok(page)
+    }
+
+    /// Folds everything up to `last` and completes those observations that stand in the page.
+    async fn unfold(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
+        while self.folded < last {
+            let ask = ObservationAsk {
+                after: self.folded,
+                until: Some(last),
+                limit: CHUNK,
+                types: FOLDED.to_vec(),
+                ..ObservationAsk::default()
+            };
+            let chunk = self.shared.store.observations(self.pk, &ask).await?;
+            for told in &chunk {
+                let whole = self.fold.tell(told);
+                if let Ok(place) = page.binary_search_by_key(&told.seq, |seen| seen.seq) {
+                    page[place].content = whole;
+                }
+            }
+            self.folded = chunk.last().map_or(last, |told| told.seq);
+        }
+        Ok(())
+    }
+}
+
+impl Runtime {
+    /// A page of the log, oldest first; every observation whole.
+    pub async fn events_page(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        after: i64,
+        limit: u32,
+        types: Vec<ObservationType>,
+    ) -> Result<EventsPage> {
+        let row = self.row(caller, id).await?;
+        let items = Log::new(self.0.clone(), row.pk).page(after, limit, &types).await?;
+        let is_full = items.len() >= limit as usize;
+        let next_cursor = items.last().filter(|last| is_full && last.seq < row.last_seq).map(|last| last.seq.to_string());
+        Ok(EventsPage { items, next_cursor, last_seq: row.last_seq, min_seq: row.min_seq })
+    }
+}

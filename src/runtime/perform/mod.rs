@@ -1,0 +1,132 @@
+//! Effects under way: one task each. What one comes to is an event; a panic is a failure like any other.
+
+mod model;
+mod reply;
+mod tool;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::domain::model::{FailureKind, ModelFailure};
+use crate::domain::tool::{ToolError, ToolOutcome};
+use crate::engine::effect::Effect;
+use crate::engine::event::Event;
+
+pub(super) use model::ModelCall;
+pub(super) use tool::ToolRun;
+
+/// The effects of one thread that are under way. Dropping it aborts them.
+#[derive(Default)]
+pub(super) struct Work {
+    tasks: JoinSet<(Effect, Event)>,
+    handles: HashMap<Effect, AbortHandle>,
+}
+
+impl Work {
+    pub(super) fn is_empty(&self) -> bool {
+        self.handles.is_empty()
+    }
+
+    pub(super) fn holds(&self, effect: &Effect) -> bool {
+        self.handles.contains_key(effect)
+    }
+
+    /// Starts an effect; `perform` answers it with its event.
+    pub(super) fn start(&mut self, effect: Effect, perform: impl Future<Output = Event> + Send + 'static) {
+        let named = effect.clone();
+        let task = async move {
+            let event = AssertUnwindSafe(perform).catch_unwind().await.unwrap_or_else(|_| broken(&named));
+            (named, event)
+        };
+        self.handles.insert(effect, self.tasks.spawn(task));
+    }
+
+    /// The next effect that ended by itself. Pending while none is under way.
+    pub(super) async fn next(&mut self) -> Event {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok((effect, event))) => {
+                    if self.handles.remove(&effect).is_some() {
+                        return event;
+                    }
+                }
+                // Aborted: forgotten already.
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Whatever it was about to answer is no longer wanted.
+    pub(super) fn abort(&mut self, effect: &Effect) {
+        if let Some(handle) = self.handles.remove(effect) {
+            handle.abort();
+        }
+    }
+
+    /// Aborts those that are not among these.
+    pub(super) fn keep_only(&mut self, wanted: &[Effect]) {
+        self.handles.retain(|effect, handle| {
+            let is_wanted = wanted.contains(effect);
+            if !is_wanted {
+                handle.abort();
+            }
+            is_wanted
+        });
+    }
+
+    /// Aborts everything and waits until the last task is gone.
+    pub(super) async fn stop(&mut self) {
+        self.handles.clear();
+        self.tasks.shutdown().await;
+    }
+
+    /// Aborts everything; the tasks end when they next yield.
+    pub(super) fn drop_all(&mut self) {
+        self.handles.clear();
+        self.tasks.abort_all();
+    }
+}
+
+/// What an effect that panicked comes to.
+fn broken(effect: &Effect) -> Event {
+    const WHAT: &str = "the code that performs this broke; see the server's log";
+    match effect {
+        Effect::CallModel { stream, attempt } => model_failed(stream, *attempt, FailureKind::Broken, WHAT),
+        Effect::CallTool { call, attempt } => Event::ToolReturned {
+            call: call.clone(),
+            attempt: *attempt,
+            outcome: Box::new(tool_failed("panicked", WHAT)),
+        },
+        Effect::Delegate { .. } => Event::Woke,
+    }
+}
+
+pub(super) fn model_failed(
+    stream: &crate::domain::ids::StreamId,
+    attempt: u32,
+    kind: FailureKind,
+    message: &str,
+) -> Event {
+    let failure = ModelFailure {
+        kind,
+        message: message.to_owned(),
+        http_status: None,
+        retry_after_ms: None,
+        partial_text: String::new(),
+    };
+    Event::ModelFailed { stream: stream.clone(), attempt, failure }
+}
+
+pub(super) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {
+    ToolOutcome {
+        result: Err(ToolError { code: code.to_owned(), message: message.into(), pointer: None }),
+        metadata: None,
+        state_patch: None,
+        duration_ms: 0,
+    }
+}

@@ -1,0 +1,135 @@
+//! One attempt of one model call: its tokens go to the hub as they come, the whole reply to the engine.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+use super::model_failed;
+use super::reply::Growing;
+use crate::domain::ids::{StreamId, ThreadPk};
+use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
+use crate::engine::event::Event;
+use crate::engine::parse::tags::TagFilter;
+use crate::failpoint;
+use crate::live::{Hub, StreamHead};
+use crate::provider::DeltaStream;
+use crate::runtime::shared::Shared;
+
+pub(in crate::runtime) struct ModelCall {
+    pub(in crate::runtime) shared: Arc<Shared>,
+    pub(in crate::runtime) pk: ThreadPk,
+    pub(in crate::runtime) stream: StreamId,
+    pub(in crate::runtime) attempt: u32,
+    pub(in crate::runtime) request: ModelRequest,
+    pub(in crate::runtime) head: StreamHead,
+}
+
+impl ModelCall {
+    pub(in crate::runtime) async fn perform(self) -> Event {
+        failpoint::reached("model.before");
+        let Self { shared, pk, stream, attempt, request, head } = self;
+        let began = Instant::now();
+        let (provider, model) = (request.provider.clone(), request.model.clone());
+        let opened = match shared.models.model(&provider) {
+            Ok(client) => client.call(request).await,
+            Err(fault) => return model_failed(&stream, attempt, FailureKind::Refused, &fault.detail),
+        };
+        let deltas = match opened {
+            Ok(deltas) => deltas,
+            Err(failure) => return Event::ModelFailed { stream, attempt, failure },
+        };
+        let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
+        let growing = Growing::new(began, shared.config.models.reply_bytes);
+        let answered = listen(deltas, growing, &mut tokens, provider, model).await;
+        failpoint::reached("model.replied");
+        match answered {
+            Ok(reply) => Event::ModelReplied { stream, attempt, reply: Box::new(reply) },
+            Err(failure) => Event::ModelFailed { stream, attempt, failure },
+        }
+    }
+}
+
+async fn listen(
+    mut deltas: DeltaStream,
+    mut reply: Growing,
+    tokens: &mut Tokens,
+    provider: String,
+    model: String,
+) -> Result<ModelReply, ModelFailure> {
+    while let Some(next) = deltas.next().await {
+        let delta = match next {
+            Ok(delta) => delta,
+            Err(failure) => return Err(ModelFailure { partial_text: tokens.said(), ..failure }),
+        };
+        tokens.show(&delta);
+        if reply.take(delta).is_err() {
+            return Err(failure(FailureKind::Broken, "The reply is larger than may be.", tokens));
+        }
+    }
+    tokens.end();
+    let incomplete = || failure(FailureKind::Incomplete, "The reply ended without saying why.", tokens);
+    reply.finish(provider, model).ok_or_else(incomplete)
+}
+
+fn failure(kind: FailureKind, message: &str, tokens: &Tokens) -> ModelFailure {
+    let message = message.to_owned();
+    ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: tokens.said() }
+}
+
+/// An open stream of the hub; closed when dropped, also by an abort.
+struct Tokens {
+    hub: Arc<Hub>,
+    pk: ThreadPk,
+    stream: StreamId,
+    /// A synthesis shows its content without the tags around it.
+    tags: Option<TagFilter>,
+    /// The text that was shown.
+    said: String,
+}
+
+impl Tokens {
+    fn open(hub: Arc<Hub>, pk: ThreadPk, head: StreamHead) -> Self {
+        let stream = head.stream_id.clone();
+        let tags = (head.phase == Phase::Synthesis).then(TagFilter::default);
+        hub.open_stream(pk, head);
+        Self { hub, pk, stream, tags, said: String::new() }
+    }
+
+    fn show(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text(piece) => match &mut self.tags {
+                Some(tags) => {
+                    let shown = tags.push(piece);
+                    self.say(&shown);
+                }
+                None => self.say(piece),
+            },
+            Delta::Thinking(piece) => self.hub.token(self.pk, &self.stream, true, piece),
+            Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
+        }
+    }
+
+    fn say(&mut self, piece: &str) {
+        self.said.push_str(piece);
+        self.hub.token(self.pk, &self.stream, false, piece);
+    }
+
+    /// What the filter held back until it was sure.
+    fn end(&mut self) {
+        if let Some(tags) = self.tags.take() {
+            let (rest, _) = tags.finish();
+            self.say(&rest);
+        }
+    }
+
+    fn said(&self) -> String {
+        self.said.clone()
+    }
+}
+
+impl Drop for Tokens {
+    fn drop(&mut self) {
+        self.hub.close_stream(self.pk, &self.stream);
+    }
+}

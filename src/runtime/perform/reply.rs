@@ -1,0 +1,145 @@
+//! A streamed reply as it grows: bounded, and every piece is copied once.
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::domain::model::{Delta, ModelReply, RawToolCall, StopReason, Usage};
+
+/// Calls that one reply may hold; the engine refuses those beyond its own limit one by one.
+const MOST_CALLS: usize = 256;
+
+pub(super) struct Growing {
+    began: Instant,
+    first: Option<Instant>,
+    bytes: usize,
+    most_bytes: usize,
+    text: String,
+    thinking: String,
+    /// By the provider's index, in order of appearance.
+    calls: Vec<(u32, RawToolCall)>,
+    replay: Option<Value>,
+    usage: Usage,
+    stop: Option<StopReason>,
+}
+
+/// The reply is larger than may be.
+#[derive(Debug, PartialEq)]
+pub(super) struct TooLarge;
+
+impl Growing {
+    pub(super) fn new(began: Instant, most_bytes: usize) -> Self {
+        Self {
+            began,
+            first: None,
+            bytes: 0,
+            most_bytes,
+            text: String::new(),
+            thinking: String::new(),
+            calls: Vec::new(),
+            replay: None,
+            usage: Usage::default(),
+            stop: None,
+        }
+    }
+
+    pub(super) fn take(&mut self, delta: Delta) -> Result<(), TooLarge> {
+        match delta {
+            Delta::Text(piece) => {
+                self.count(piece.len())?;
+                self.text.push_str(&piece);
+            }
+            Delta::Thinking(piece) => {
+                self.count(piece.len())?;
+                self.thinking.push_str(&piece);
+            }
+            Delta::ToolCall { index, id, name, arguments } => {
+                self.count(arguments.len() + name.as_ref().map_or(0, String::len))?;
+                let call = self.call(index)?;
+                call.id = call.id.take().or(id);
+                call.name.push_str(name.as_deref().unwrap_or_default());
+                call.arguments.push_str(&arguments);
+            }
+            Delta::Replay(blocks) => {
+                self.count(blocks.to_string().len())?;
+                self.replay = Some(blocks);
+            }
+            Delta::Usage(usage) => self.usage = usage,
+            Delta::Stop(reason) => self.stop = Some(reason),
+        }
+        Ok(())
+    }
+
+    /// The whole reply; `None` if the provider never said why it stopped.
+    pub(super) fn finish(self, provider: String, model: String) -> Option<ModelReply> {
+        let since = |at: Instant| i64::try_from(at.duration_since(self.began).as_millis()).unwrap_or(i64::MAX);
+        Some(ModelReply {
+            stop: self.stop?,
+            time_to_first_token_ms: self.first.map(since),
+            total_ms: since(Instant::now()),
+            text: self.text,
+            thinking: self.thinking,
+            tool_calls: self.calls.into_iter().map(|(_, call)| call).collect(),
+            replay: self.replay,
+            usage: self.usage,
+            provider,
+            model,
+        })
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), TooLarge> {
+        self.first.get_or_insert_with(Instant::now);
+        self.bytes += bytes;
+        if self.bytes > self.most_bytes { Err(TooLarge) } else { Ok(()) }
+    }
+
+    /// Pieces of one call nearly always follow each other: the last one is looked at first.
+    fn call(&mut self, index: u32) -> Result<&mut RawToolCall, TooLarge> {
+        let place = match self.calls.iter().rposition(|(known, _)| *known == index) {
+            Some(place) => place,
+            None if self.calls.len() == MOST_CALLS => return Err(TooLarge),
+            None => {
+                let call = RawToolCall { id: None, name: String::new(), arguments: String::new() };
+                self.calls.push((index, call));
+                self.calls.len() - 1
+            }
+        };
+        Ok(&mut self.calls[place].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) -> Delta {
+        let (id, name) = (id.map(str::to_owned), name.map(str::to_owned));
+        Delta::ToolCall { index, id, name, arguments: arguments.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn interleaved_calls_come_together_in_order_of_appearance() {
+        let mut reply = Growing::new(Instant::now(), 1_000);
+        for delta in [
+            piece(1, Some("b"), Some("second"), "{\"x\""),
+            piece(0, Some("a"), Some("first"), "{"),
+            piece(1, None, None, ":1}"),
+            piece(0, None, None, "}"),
+            Delta::Stop(StopReason::ToolUse),
+        ] {
+            reply.take(delta).unwrap();
+        }
+        let calls = reply.finish("p".into(), "m".into()).unwrap().tool_calls;
+        assert_eq!(calls.iter().map(|c| (&*c.name, &*c.arguments)).collect::<Vec<_>>(), [
+            ("second", "{\"x\":1}"),
+            ("first", "{}")
+        ]);
+    }
+
+    #[tokio::test]
+    async fn a_reply_without_a_reason_to_stop_is_none_and_a_large_one_is_refused() {
+        let mut reply = Growing::new(Instant::now(), 4);
+        assert_eq!(reply.take(Delta::Text("1234".into())), Ok(()));
+        assert_eq!(reply.take(Delta::Text("5".into())), Err(TooLarge));
+        assert!(reply.finish("p".into(), "m".into()).is_none());
+    }
+}

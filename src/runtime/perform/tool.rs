@@ -1,0 +1,101 @@
+//! One attempt of one tool call: bounded in time and size; a panic is its error.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::tool_failed;
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::thread::AgentState;
+use crate::domain::tool::{ToolError, ToolOutcome};
+use crate::engine::Invocation;
+use crate::engine::event::Event;
+use crate::engine::step::RowKind;
+use crate::failpoint;
+use crate::runtime::shared::Shared;
+use crate::tool::{ToolContext, ToolOutput};
+
+pub(in crate::runtime) struct ToolRun {
+    pub(in crate::runtime) shared: Arc<Shared>,
+    pub(in crate::runtime) pk: ThreadPk,
+    pub(in crate::runtime) thread_id: ThreadId,
+    pub(in crate::runtime) invocation: Invocation,
+    pub(in crate::runtime) attempt: u32,
+}
+
+impl ToolRun {
+    pub(in crate::runtime) async fn perform(self) -> Event {
+        failpoint::reached("tool.before");
+        let began = Instant::now();
+        let mut outcome = self.outcome().await;
+        outcome.duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        failpoint::reached("tool.returned");
+        Event::ToolReturned { call: self.invocation.call_id, attempt: self.attempt, outcome: Box::new(outcome) }
+    }
+
+    async fn outcome(&self) -> ToolOutcome {
+        let Some(tool) = self.shared.tools.get(&self.invocation.tool_name) else {
+            return tool_failed("unknown_tool", "This server no longer has this tool.");
+        };
+        let (arguments, context) = match self.prepare().await {
+            Ok(prepared) => prepared,
+            Err(error) => return tool_failed("failed", format!("What the call needs could not be read: {error}")),
+        };
+        let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
+        let ended = timeout(limit, AssertUnwindSafe(tool.call(arguments, context)).catch_unwind()).await;
+        failpoint::reached("tool.sent");
+        match ended {
+            Ok(Ok(Ok(output))) => self.bounded(output),
+            Ok(Ok(Err(error))) => ToolOutcome { result: Err(error), ..tool_failed("failed", "") },
+            Ok(Err(panic)) => tool_failed("panicked", format!("The tool broke: {}", words(&*panic))),
+            Err(_) => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
+        }
+    }
+
+    /// Arguments whole, and the context as it is when the call starts.
+    async fn prepare(&self) -> crate::store::Result<(serde_json::Value, ToolContext)> {
+        let (store, invocation) = (&self.shared.store, &self.invocation);
+        let arguments = self.shared.inlined(self.pk, invocation.arguments.clone()).await?;
+        let row = store.row(self.pk, RowKind::AgentState, "").await?;
+        let agent_state = row.and_then(|row| serde_json::from_str::<AgentState>(&row.body).ok()).unwrap_or_default();
+        let context = ToolContext {
+            thread_id: self.thread_id.clone(),
+            run_id: invocation.run_id.clone(),
+            item_id: invocation.item_id.clone(),
+            call_id: invocation.call_id.clone(),
+            user_id: invocation.user_id.clone(),
+            trace_id: invocation.trace_id.clone(),
+            idempotency_key: invocation.idempotency_key.clone(),
+            agent_state,
+            now: self.shared.now(),
+        };
+        Ok((arguments, context))
+    }
+
+    fn bounded(&self, output: ToolOutput) -> ToolOutcome {
+        let limit = self.shared.config.limits.tool_output_bytes;
+        let parts = [Some(&output.output), output.metadata.as_ref(), output.state_patch.as_ref()];
+        let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
+        if size > limit {
+            let message = format!("The tool's output has {size} bytes; at most {limit} are kept.");
+            return ToolOutcome {
+                result: Err(ToolError { code: "output_too_large".to_owned(), message, pointer: None }),
+                ..tool_failed("failed", "")
+            };
+        }
+        ToolOutcome {
+            result: Ok(output.output),
+            metadata: output.metadata,
+            state_patch: output.state_patch,
+            duration_ms: 0,
+        }
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
+}

@@ -1,0 +1,111 @@
+//! Runs as people see them, and waiting for one.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Result, Runtime, Waited};
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::hitl::{Suspension, SuspensionStatus};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::{Run, RunResource, RunStatus};
+use crate::engine::step::{Row, RowKind};
+use crate::store::{self, Found, Page, PageAsk};
+
+impl Runtime {
+    pub async fn run(&self, caller: &Caller, id: &RunId) -> Result<RunResource> {
+        let (pk, run) = self.stored_run(caller, id).await?;
+        self.resource(pk, run).await
+    }
+
+    /// The run once it has ended or is suspended, or as it is when the time is up.
+    pub async fn wait_run(&self, caller: &Caller, id: &RunId, at_most: Duration) -> Result<Waited> {
+        let until = Instant::now() + at_most;
+        let mut waiter = self.0.waiters.join(id);
+        loop {
+            let (pk, run) = self.stored_run(caller, id).await?;
+            let is_over = run.status.is_terminal() || run.status == RunStatus::Suspended;
+            if is_over || timeout_at(until, waiter.moved()).await.is_err() {
+                let suspensions = match run.status {
+                    RunStatus::Suspended => self.open_suspensions_of(pk, id).await?,
+                    RunStatus::Queued
+                    | RunStatus::Running
+                    | RunStatus::Waiting
+                    | RunStatus::Completed
+                    | RunStatus::Failed
+                    | RunStatus::Cancelled => Vec::new(),
+                };
+                return Ok(Waited { run: self.resource(pk, run).await?, suspensions });
+            }
+        }
+    }
+
+    /// Oldest first.
+    pub async fn runs(&self, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<RunResource>> {
+        let thread = self.row(caller, id).await?;
+        let page = self.0.store.rows(thread.pk, RowKind::Run, false, &page).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for row in page.items {
+            items.push(self.resource(thread.pk, read(&row)?).await?);
+        }
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
+    pub(super) async fn stored_run(&self, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
+        let found = self.0.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+        let Found { pk, row, .. } = found.ok_or_else(|| Fault::not_found("run"))?;
+        Ok((pk, read(&row)?))
+    }
+
+    async fn resource(&self, pk: ThreadPk, run: Run) -> Result<RunResource> {
+        let answer: Option<ConversationMessage> = match &run.outcome {
+            None => None,
+            Some(outcome) => {
+                let row = self.0.store.row(pk, RowKind::Message, outcome.message_id.as_str()).await?;
+                row.as_ref().map(read).transpose()?
+            }
+        };
+        Ok(run.resource(answer))
+    }
+
+    /// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first.
+    async fn open_suspensions_of(&self, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
+        let Some((_, rows)) = self.0.store.load(pk).await? else { return Ok(Vec::new()) };
+        let mut open = Vec::new();
+        for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
+            let suspension: Suspension = read(row)?;
+            if suspension.status == SuspensionStatus::Pending && suspension.run_id == *run {
+                open.push(self.0.inlined(pk, told(&suspension)).await?);
+            }
+        }
+        Ok(open)
+    }
+}
+
+/// The content of its `AGENT_SUSPENDED`.
+fn told(suspension: &Suspension) -> Value {
+    const TOLD: [&str; 9] = [
+        "suspensionId",
+        "kind",
+        "callId",
+        "toolName",
+        "toolInput",
+        "message",
+        "feedbackSchema",
+        "riskLevel",
+        "expiresAt",
+    ];
+    let mut whole = serde_json::to_value(suspension).expect("a suspension is plain data");
+    if let Some(fields) = whole.as_object_mut() {
+        fields.retain(|field, _| TOLD.contains(&field.as_str()));
+    }
+    whole
+}
+
+/// A stored row whose body is documented.
+pub(super) fn read<T: serde::de::DeserializeOwned>(row: &Row) -> store::Result<T> {
+    serde_json::from_str(&row.body).map_err(|error| store::Error::Damaged(format!("{:?} {}: {error}", row.kind, row.id)))
+}

@@ -1,0 +1,163 @@
+//! A thread in memory: its row, its engine, and how it gets there: read, and recovered where a holder was lost.
+
+use super::actor::Actor;
+use super::command::{Note, Refusal};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::engine::effect::Effect;
+use crate::engine::event::Event;
+use crate::engine::{Loaded, Machine};
+use crate::store::{Fence, LeaseChange, NewThread, ThreadRow};
+
+pub(super) struct Seat {
+    pub(super) row: ThreadRow,
+    pub(super) machine: Box<dyn Machine>,
+    /// The thread does not exist yet: the first commit creates it.
+    pub(super) new: Option<NewThread>,
+}
+
+/// On what footing a commit is made.
+pub(super) struct Footing {
+    pub(super) lease: LeaseChange,
+    /// The epoch that holds after it; `None`: without the lease.
+    pub(super) holder: Option<i64>,
+}
+
+/// How a lease may be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Ours is kept, nobody's is taken, another's is respected.
+    IfFree,
+    /// As above, and another's is taken if the store agrees that its owner is gone.
+    IfGone,
+    /// A new epoch in any case: what ran under the old one is lost.
+    Anew,
+}
+
+/// Reads and recoveries of one thread that may fail in a row because somebody else wrote it.
+pub(super) const TRIES: usize = 16;
+
+impl Actor {
+    /// Whether the stored lease is that of this process, as far as the seat knows.
+    pub(super) fn is_ours(&self, seat: &Seat) -> bool {
+        let hold = self.shared.tenure.hold();
+        hold.is_some_and(|hold| seat.row.fence.lease == Some(hold.lease))
+    }
+
+    /// While draining nothing may become `Running`: everything is decided as by a guest.
+    pub(super) fn footing(&self, seat: &Seat, claim: Claim) -> Footing {
+        let guest = Footing { lease: LeaseChange::Keep, holder: None };
+        if self.shared.draining.is_cancelled() {
+            return guest;
+        }
+        let Some(hold) = self.shared.tenure.hold() else { return guest };
+        let epoch = seat.row.fence.epoch;
+        let taken = Footing {
+            lease: LeaseChange::Claim { lease: hold.lease, replica: hold.replica },
+            holder: Some(epoch + 1),
+        };
+        match (claim, seat.row.fence.lease) {
+            (Claim::Anew, _) | (_, None) => taken,
+            (_, Some(lease)) if lease == hold.lease => Footing { lease: LeaseChange::Keep, holder: Some(epoch) },
+            (Claim::IfGone, Some(_)) => taken,
+            (Claim::IfFree, Some(_)) => guest,
+        }
+    }
+
+    /// The seat, read if it is not there. What a lost holder left `Running` is settled before anything else.
+    pub(super) async fn take_seat(&mut self, note: &Note, claim: Claim) -> Result<(), Refusal> {
+        for _ in 0..TRIES {
+            if self.seat.is_some() {
+                return Ok(());
+            }
+            self.seat = Some(self.load(note).await?);
+            self.settle(claim).await?;
+        }
+        Err(contended())
+    }
+
+    async fn load(&self, note: &Note) -> Result<Seat, Refusal> {
+        if let Some((row, rows)) = self.shared.store.load(self.pk).await? {
+            let loaded = Loaded {
+                thread_id: Some(row.thread_id.clone()),
+                head: row.head.clone(),
+                rows,
+                last_seq: row.last_seq,
+            };
+            let machine = self.shared.core(&row.core)?.load(loaded)?;
+            return Ok(Seat { row, machine, new: None });
+        }
+        let (new, sheet) = note.create.clone().ok_or(Refusal::Gone)?;
+        let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
+        let machine = self.shared.core(&new.core)?.load(loaded)?;
+        Ok(Seat { row: self.new_row(&new, sheet), machine, new: Some(new) })
+    }
+
+    fn new_row(&self, new: &NewThread, sheet: Sheet) -> ThreadRow {
+        ThreadRow {
+            pk: self.pk,
+            tenant: new.tenant,
+            thread_id: new.thread_id.clone(),
+            fence: Fence::NEW,
+            replica: None,
+            core: new.core.clone(),
+            head: String::new(),
+            status: ThreadStatus::Idle,
+            sheet,
+            wake_at: None,
+            floor: 0,
+            last_seq: 0,
+            min_seq: 1,
+            crash_count: 0,
+            created_at: new.created_at,
+            updated_at: new.created_at,
+        }
+    }
+
+    /// Brings the effects in line with what was read. Slots `Running` that nobody here performs were left by a holder
+    /// that is gone: the thread is claimed and they are settled in that same commit, which counts as a crash.
+    async fn settle(&mut self, claim: Claim) -> Result<(), Refusal> {
+        let Some(seat) = &self.seat else { return Ok(()) };
+        let is_ours = self.is_ours(seat);
+        let running = seat.machine.running();
+        match is_ours {
+            true => self.work.keep_only(&running),
+            false => self.let_go(),
+        }
+        let Some(seat) = &self.seat else { return Ok(()) };
+        let is_free = is_ours || seat.row.fence.lease.is_none() || claim == Claim::IfGone;
+        let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_owed(effect));
+        if !is_lost || !is_free || self.footing(seat, Claim::Anew).holder.is_none() {
+            return Ok(());
+        }
+        let crashes = seat.row.crash_count + 1;
+        tracing::info!(threadId = %seat.row.thread_id, crashes, "recovering what a lost holder left");
+        self.let_go();
+        let event = match crashes >= self.shared.config.runtime.crash_limit {
+            true => Event::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) },
+            false => Event::Recovered,
+        };
+        let note = Note { crashes: Some(crashes), ..Note::default() };
+        self.attempt(event, &note, Claim::Anew).await.map(drop)
+    }
+
+    /// Whether an answer to this effect waits to be committed.
+    fn is_owed(&self, effect: &Effect) -> bool {
+        self.owed.iter().any(|event| match (&**event, effect) {
+            (
+                Event::ModelReplied { stream, attempt, .. } | Event::ModelFailed { stream, attempt, .. },
+                Effect::CallModel { stream: asked, attempt: current },
+            ) => stream == asked && attempt == current,
+            (Event::ToolReturned { call, attempt, .. }, Effect::CallTool { call: asked, attempt: current }) => {
+                call == asked && attempt == current
+            }
+            (event, _) => matches!(event, Event::EffectsStopped),
+        })
+    }
+}
+
+pub(super) fn contended() -> Refusal {
+    let mut fault = Fault::new(Code::StoreUnavailable, "The thread is being written by others; try again.");
+    fault.retry_after_ms = Some(500);
+    fault.into()
+}

@@ -1,0 +1,179 @@
+//! What a run is accepted with: call > thread > server, resolved once and stored with the run.
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+
+use crate::config;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
+use crate::domain::settings::{
+    CallOptions, ExecutionConfig, ExecutionOverrides, ProviderConfig, RunSettings, ThreadConfig,
+};
+use crate::provider::Catalog;
+
+/// Resolves the settings of a run, and asks the model's provider whether it may be called like that.
+pub(super) fn resolve(
+    server: &config::Agent,
+    models: &dyn Catalog,
+    core: &str,
+    thread: &ThreadConfig,
+    call: &CallOptions,
+) -> Result<RunSettings, Fault> {
+    let (provider, model) = chosen_model(models, [&call.provider_config, &thread.provider_config])?;
+    let mut llm_params = Map::new();
+    for layer in [&thread.provider_config, &call.provider_config].into_iter().flatten() {
+        llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
+    }
+    llm_params.extend(call.llm_params.clone().unwrap_or_default());
+    models.model(&provider)?.admit(&model, &llm_params)?;
+    let mut tool_policy = server.tool_policy.clone();
+    tool_policy.extend(thread.tool_policy.clone());
+    Ok(RunSettings {
+        core: core.to_owned(),
+        provider,
+        model,
+        llm_params,
+        enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
+        tool_policy,
+        history_limit: thread.history_limit.unwrap_or(server.history_limit),
+        system_prompt: compose(
+            &server.templates,
+            [
+                ("the server's agent.system_prompt", &server.system_prompt),
+                ("/config/systemPrompt", &thread.system_prompt),
+                ("/options/systemPrompt", &call.system_prompt),
+            ],
+        )?,
+        persona: persona([Some(&server.persona), thread.persona.as_ref(), call.persona.as_ref()]),
+        execution: execution([
+            Some(&server.execution),
+            thread.execution_config.as_ref(),
+            call.execution_config.as_ref(),
+        ])?,
+        state_saving: thread.state_saving_strategy.unwrap_or(server.state_saving),
+        budget: call.budget.clone(),
+    })
+}
+
+/// The nearest layer that names a provider or a model; what it leaves open is the default of what it names.
+fn chosen_model(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<(String, String), Fault> {
+    let (default_provider, default_model) = models.default_model();
+    let named = |layer: &&ProviderConfig| layer.provider_name.is_some() || layer.model_id.is_some();
+    let Some(layer) = layers.into_iter().flatten().find(named) else {
+        return Ok((default_provider, default_model));
+    };
+    let provider = layer.provider_name.clone().unwrap_or_else(|| default_provider.clone());
+    if let Some(model) = &layer.model_id {
+        return Ok((provider, model.clone()));
+    }
+    if provider == default_provider {
+        return Ok((provider, default_model));
+    }
+    let offered = models.list().into_iter().find(|known| known.provider == provider);
+    match offered {
+        Some(known) => Ok((provider, known.model)),
+        None => models.model(&provider).and_then(|_| {
+            let detail = format!("Name a model of `{provider}`.");
+            Err(Fault::new(Code::Invalid, detail.clone()).at("/options/providerConfig/modelId", detail))
+        }),
+    }
+}
+
+/// The layers joined by blank lines, each after or before those below it, variables put in.
+fn compose(
+    templates: &BTreeMap<String, String>,
+    layers: [(&str, &Option<SystemPrompt>); 3],
+) -> Result<String, Fault> {
+    let mut parts: Vec<String> = Vec::new();
+    for (place, layer) in layers {
+        let (texts, strategy) = match layer {
+            None => continue,
+            Some(SystemPrompt::Text(text)) => (vec![text.clone()], MergeStrategy::Append),
+            Some(SystemPrompt::Layer(layer)) => (texts(templates, place, layer)?, layer.strategy),
+        };
+        let text = texts.join("\n\n");
+        match strategy {
+            _ if text.trim().is_empty() => {}
+            MergeStrategy::Append => parts.push(text),
+            MergeStrategy::Prepend => parts.insert(0, text),
+        }
+    }
+    Ok(parts.join("\n\n"))
+}
+
+fn texts(
+    templates: &BTreeMap<String, String>,
+    place: &str,
+    layer: &SystemPromptLayer,
+) -> Result<Vec<String>, Fault> {
+    let template = match &layer.tag {
+        None => None,
+        Some(tag) => Some(templates.get(tag).ok_or_else(|| {
+            let known: Vec<&str> = templates.keys().map(String::as_str).collect();
+            let detail = format!("There is no template `{tag}`; known: {}.", known.join(", "));
+            Fault::new(Code::Invalid, detail.clone()).at(format!("{place}/tag"), detail)
+        })?),
+    };
+    let given = [template, layer.content.as_ref()].into_iter().flatten();
+    Ok(given.map(|text| filled(text, &layer.variables)).collect())
+}
+
+/// `{{name}}` becomes the variable's value; an unknown name stays as it is. A value is never looked at again.
+fn filled(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let known = after.split_once("}}").and_then(|(name, after)| Some((variables.get(name.trim())?, after)));
+        match known {
+            Some((value, after)) => {
+                out.push_str(value);
+                rest = after;
+            }
+            None => {
+                out.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+fn persona(layers: [Option<&Persona>; 3]) -> Persona {
+    layers.into_iter().flatten().fold(Persona::default(), |below, layer| Persona {
+        name: layer.name.clone().or(below.name),
+        prompts: PersonaPrompts {
+            planning: layer.prompts.planning.clone().or(below.prompts.planning),
+            execution: layer.prompts.execution.clone().or(below.prompts.execution),
+            synthesis: layer.prompts.synthesis.clone().or(below.prompts.synthesis),
+        },
+    })
+}
+
+fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig, Fault> {
+    let mut config = ExecutionConfig::default();
+    for layer in layers.into_iter().flatten() {
+        for (field, least, most, value, into) in [
+            ("maxIterations", 1, 100, layer.max_iterations, &mut config.max_iterations),
+            ("taefMaxRetries", 0, 10, layer.taef_max_retries, &mut config.taef_max_retries),
+            ("toolResultMaxLength", 1, u32::MAX, layer.tool_result_max_length, &mut config.tool_result_max_length),
+            ("maxParallelItems", 1, 64, layer.max_parallel_items, &mut config.max_parallel_items),
+        ] {
+            *into = within(field, least, most, value.unwrap_or(*into))?;
+        }
+        config.enable_a2a_delegation = layer.enable_a2a_delegation.unwrap_or(config.enable_a2a_delegation);
+        config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
+        config.suspension_timeout_ms = layer.suspension_timeout_ms.or(config.suspension_timeout_ms);
+        config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);
+    }
+    Ok(config)
+}
+
+fn within(field: &str, least: u32, most: u32, value: u32) -> Result<u32, Fault> {
+    if (least..=most).contains(&value) {
+        return Ok(value);
+    }
+    let detail = format!("`{field}` is {value}; it must be {least} to {most}.");
+    Err(Fault::new(Code::Invalid, detail.clone()).at(format!("/options/executionConfig/{field}"), detail))
+}

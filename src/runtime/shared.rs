@@ -1,0 +1,102 @@
+//! What every part of the runtime holds on to: the rooms below, the configuration, and who is at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::actors::Actors;
+use super::clock::Clock;
+use super::idempotent::Flights;
+use super::lease::Tenure;
+use super::sweep::Alarm;
+use super::waiters::Waiters;
+use crate::config::Config;
+use crate::domain::Millis;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{Mint, ThreadPk};
+use crate::domain::thread::Limits;
+use crate::engine::{DynCore, World};
+use crate::live::Hub;
+use crate::provider::Catalog;
+use crate::store::{self, Store};
+use crate::tool::Registry;
+
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) tools: Arc<Registry>,
+    pub(super) models: Arc<dyn Catalog>,
+    pub(super) cores: Vec<Arc<dyn DynCore>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) config: Arc<Config>,
+    pub(super) limits: Limits,
+    pub(super) tenure: Tenure,
+    pub(super) actors: Actors,
+    pub(super) waiters: Waiters,
+    pub(super) flights: Flights,
+    pub(super) alarm: Alarm,
+    /// Nothing new starts any more; what runs is recorded.
+    pub(super) draining: CancellationToken,
+    /// What still runs is dropped.
+    pub(super) halted: CancellationToken,
+    pub(super) tasks: TaskTracker,
+    pub(super) pks: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    pub(super) fn mint(&self) -> Mint {
+        Mint::new(self.clock.now(), self.clock.seed())
+    }
+
+    /// A key that no thread ever had: milliseconds, then a count that began at a random place.
+    pub(super) fn new_pk(&self) -> ThreadPk {
+        const COUNT_BITS: u32 = 22;
+        let count = self.pks.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
+        ThreadPk((self.clock.now() << COUNT_BITS) | count as i64)
+    }
+
+    pub(super) fn world(&self) -> World<'_> {
+        World { tools: &*self.tools, limits: &self.limits }
+    }
+
+    pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn DynCore>, Fault> {
+        self.cores.iter().find(|core| core.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = self.cores.iter().map(|core| core.name()).collect();
+            Fault::new(Code::Invalid, format!("There is no agent core `{name}`; use one of: {}.", known.join(", ")))
+        })
+    }
+
+    /// Refuses what would start or change something once the server is stopping.
+    pub(super) fn accepting(&self) -> Result<(), Fault> {
+        if self.draining.is_cancelled() {
+            let mut fault = Fault::new(Code::Draining, "The server is stopping; ask again in a moment.");
+            fault.retry_after_ms = Some(2_000);
+            return Err(fault);
+        }
+        Ok(())
+    }
+}
+
+impl From<store::Error> for Fault {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Unavailable(_) | store::Error::Unusable(_) => {
+                tracing::warn!(%error, "the store failed");
+                let mut fault = Fault::new(Code::StoreUnavailable, "The store does not answer; try again in a moment.");
+                fault.retry_after_ms = Some(1_000);
+                fault
+            }
+            store::Error::Refused(reason) => Fault::new(Code::Invalid, reason),
+            store::Error::Damaged(_) => {
+                tracing::error!(%error, "stored data cannot be read");
+                Fault::new(Code::Internal, "What is stored here cannot be read; see the server's log.")
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Starting and stopping: the registration, the sweeper, the drain.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::clock::Clock;
+use super::lease::Tenure;
+use super::shared::Shared;
+use super::{Result, Runtime};
+use crate::config::Config;
+use crate::engine::DynCore;
+use crate::live::Hub;
+use crate::provider::Catalog;
+use crate::store::Store;
+use crate::tool::Registry;
+
+/// What a runtime is put together from.
+pub struct Parts {
+    pub config: Arc<Config>,
+    pub store: Arc<dyn Store>,
+    pub hub: Arc<Hub>,
+    pub tools: Arc<Registry>,
+    pub models: Arc<dyn Catalog>,
+    pub cores: Vec<Arc<dyn DynCore>>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What the end of a drain keeps for giving the leases back.
+const LAST_STEPS: Duration = Duration::from_millis(1_500);
+/// How long `ready` waits for the store.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Runtime {
+    /// Registers this process and begins to look after its threads: every unfinished run goes on.
+    pub async fn start(parts: Parts) -> Result<Self> {
+        let tenure = Tenure::begin(&*parts.store, parts.config.runtime.lease_ms).await?;
+        let shared = Arc::new(Shared {
+            limits: parts.config.limits.of_threads(),
+            pks: AtomicU64::new(parts.clock.seed()),
+            store: parts.store,
+            hub: parts.hub,
+            tools: parts.tools,
+            models: parts.models,
+            cores: parts.cores,
+            clock: parts.clock,
+            config: parts.config,
+            tenure,
+            actors: Default::default(),
+            waiters: Default::default(),
+            flights: Default::default(),
+            alarm: Default::default(),
+            draining: CancellationToken::new(),
+            halted: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        shared.core(&shared.config.agent.core)?;
+        let keeper = shared.clone();
+        tokio::spawn(async move { keeper.tenure.keep(keeper.store.clone(), keeper.halted.clone()).await });
+        shared.tasks.spawn(shared.clone().sweep());
+        Ok(Self(shared))
+    }
+
+    /// Whether requests can be served; else what fails, a sentence each.
+    pub async fn ready(&self) -> std::result::Result<(), Vec<String>> {
+        let mut failing = Vec::new();
+        if self.0.draining.is_cancelled() {
+            failing.push("draining: the server is stopping".to_owned());
+        }
+        match timeout(PATIENCE, self.0.store.ping()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => failing.push(format!("store: {error}")),
+            Err(_) => failing.push("store: it does not answer in time".to_owned()),
+        }
+        if self.0.tenure.hold().is_none() && failing.is_empty() {
+            failing.push("lease: it has ended and could not be renewed yet".to_owned());
+        }
+        if failing.is_empty() { Ok(()) } else { Err(failing) }
+    }
+
+    /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are
+    /// dropped), and gives the leases back. Listeners are told first.
+    pub async fn drain(&self) {
+        let shared = &self.0;
+        let limit = Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(LAST_STEPS);
+        shared.draining.cancel();
+        shared.hub.draining(1_000);
+        shared.tasks.close();
+        if timeout(limit, shared.tasks.wait()).await.is_err() {
+            tracing::warn!(threads = self.active_threads(), "steps that did not end in time are dropped");
+        }
+        shared.halted.cancel();
+        match timeout(LAST_STEPS, shared.tenure.end(&*shared.store)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the leases were not given back; they expire"),
+            Err(_) => tracing::warn!("the leases were not given back in time; they expire"),
+        }
+    }
+
+    /// Drains, and closes the store.
+    pub async fn close(&self) {
+        self.drain().await;
+        self.0.store.close().await;
+    }
+
+    /// Threads that take a task and memory right now.
+    pub fn active_threads(&self) -> usize {
+        self.0.actors.count()
+    }
+}

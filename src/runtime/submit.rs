@@ -1,0 +1,172 @@
+//! What starts or moves a run: process, resume, pause. Each is one decision of the thread's task, answered when durable.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::command::{Command, Decided, KeptAnswer, Note, Refusal};
+use super::idempotent::Admission;
+use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime, settings};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::Answer;
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::run::{Ask, RunStatus};
+use crate::domain::thread::Sheet;
+use crate::engine::event::Event;
+use crate::failpoint;
+use crate::store::NewThread;
+
+/// How often a thread's id is looked up again because the thread came or went in between.
+const LOOKUPS: usize = 8;
+
+impl Runtime {
+    /// Accepts a query; an unknown thread is created by the same commit.
+    pub async fn process(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        ask: ProcessAsk,
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<Receipt>> {
+        self.0.accepting()?;
+        let _flight = match self.0.admit(caller, idempotent.as_ref()).await? {
+            Admission::First(flight) => flight,
+            Admission::Stored(row) => return Ok(row.into()),
+        };
+        let mut mint = self.0.mint();
+        let (run, message) = (mint.run(), mint.message());
+        let trace_id = ask.trace_id.clone().unwrap_or_else(|| mint.hex());
+        for _ in 0..LOOKUPS {
+            let (pk, core, sheet, is_new) = self.thread_or_new(caller, id).await?;
+            let settings =
+                settings::resolve(&self.0.config.agent, &*self.0.models, &core, &sheet.config, &ask.options)?;
+            let asked = Ask {
+                query: ask.query.clone(),
+                user_id: ask.user_id.clone(),
+                session_id: ask.session_id.clone(),
+                trace_id: trace_id.clone(),
+                on_busy: ask.on_busy,
+                settings,
+            };
+            let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
+            let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now() };
+            let note = Note {
+                create: is_new.then_some((new, sheet)),
+                kept: kept(caller, &idempotent, id, Some(&run)),
+                ..Note::default()
+            };
+            match self.decide(pk, event, note).await {
+                Err(Refusal::Exists | Refusal::Gone) => {}
+                Err(Refusal::Duplicate) => return Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
+                Err(Refusal::Fault(fault)) => return Err(fault),
+                Ok(decided) => {
+                    failpoint::reached("process.acked");
+                    return receipt(id, Some(&run), &decided).map(Answered::Fresh).ok_or_else(no_run);
+                }
+            }
+        }
+        Err(Refusal::Gone.into())
+    }
+
+    /// Answers a suspension, once.
+    pub async fn resume(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        answer: Answer,
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<Receipt>> {
+        let detail = json!({ "suspensionId": answer.suspension_id });
+        let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone() };
+        let answered = self.act(caller, id, event, ("resume", detail), idempotent).await?;
+        failpoint::reached("resume.committed");
+        Ok(answered)
+    }
+
+    /// Nothing new starts until somebody answers the suspension that this opens.
+    pub async fn pause(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<Receipt>> {
+        let event = Event::PauseAsked { by: caller.name.clone() };
+        self.act(caller, id, event, ("pause", Value::Null), idempotent).await
+    }
+
+    async fn act(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        event: Event,
+        (action, detail): (&'static str, Value),
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<Receipt>> {
+        self.0.accepting()?;
+        let _flight = match self.0.admit(caller, idempotent.as_ref()).await? {
+            Admission::First(flight) => flight,
+            Admission::Stored(row) => return Ok(row.into()),
+        };
+        let row = self.row(caller, id).await?;
+        let note = Note {
+            kept: kept(caller, &idempotent, id, None),
+            audit: Some((caller.name.clone(), action, detail)),
+            ..Note::default()
+        };
+        match self.decide(row.pk, event, note).await {
+            Err(Refusal::Duplicate) => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
+            Err(refusal) => Err(refusal.into()),
+            Ok(decided) => receipt(id, None, &decided).map(Answered::Fresh).ok_or_else(no_run),
+        }
+    }
+
+    /// Hands a decision to the thread's task.
+    pub(super) async fn decide(&self, pk: ThreadPk, event: Event, note: Note) -> std::result::Result<Decided, Refusal> {
+        let (event, note) = (Arc::new(event), Box::new(note));
+        self.0.ask(pk, |reply| Command::Decide { event, note, reply }).await
+    }
+
+    async fn thread_or_new(&self, caller: &Caller, id: &ThreadId) -> Result<(ThreadPk, String, Sheet, bool)> {
+        if let Some(row) = self.0.store.thread(caller.tenant, id).await? {
+            return Ok((row.pk, row.core, row.sheet, false));
+        }
+        self.check_id(id)?;
+        Ok((self.0.new_pk(), self.0.config.agent.core.clone(), Sheet::default(), true))
+    }
+}
+
+/// The receipt of the run that was asked for, else of the active one.
+fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &Decided) -> Option<Receipt> {
+    let asked = decided.runs.iter().find(|moved| Some(&moved.run_id) == run);
+    let other = || decided.current.as_ref().or(decided.runs.first());
+    let run = asked.or_else(other)?;
+    Some(Receipt {
+        run_id: run.run_id.clone(),
+        thread_id: id.clone(),
+        status: run.status,
+        events_url: format!("/threads/{id}/events"),
+        run_url: format!("/runs/{}", run.run_id),
+        suspensions: Vec::new(),
+    })
+}
+
+/// What is stored under the key: the receipt as it will be answered, a 202.
+fn kept(caller: &Caller, key: &Option<Idempotent>, id: &ThreadId, run: Option<&RunId>) -> Option<KeptAnswer> {
+    let (id, run) = (id.clone(), run.cloned());
+    Some(KeptAnswer {
+        tenant: caller.tenant,
+        key: key.clone()?,
+        answer: Box::new(move |decided| {
+            let receipt = receipt(&id, run.as_ref(), decided);
+            let location = receipt.as_ref().map(|receipt| receipt.run_url.clone());
+            let body = serde_json::to_string(&receipt).expect("a receipt is plain data");
+            (202, body, location)
+        }),
+    })
+}
+
+fn no_run() -> Fault {
+    Fault::new(Code::RunFinished, "There is no active run on this thread.")
+        .with("status", RunStatus::Completed.as_str())
+}

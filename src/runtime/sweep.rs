@@ -1,0 +1,95 @@
+//! The one timer of the process: due threads, threads that nobody owns, and old answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::shared::Shared;
+use crate::domain::Millis;
+use crate::domain::ids::ThreadPk;
+use crate::store::Result;
+
+/// How many threads are looked after at once.
+const BATCH: u32 = 256;
+/// After a failure, and while something is overdue that belongs to another.
+const PAUSE: Millis = 1_000;
+/// How long an answer to an `Idempotency-Key` is kept, and how often old ones are looked for.
+const KEPT: Millis = 24 * 3_600_000;
+const HOUSEKEEPING: Millis = 3_600_000;
+
+/// Wakes the sweeper when a timer is set that is due before it would look.
+pub(super) struct Alarm {
+    at: AtomicI64,
+    rung: Notify,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self { at: AtomicI64::new(Millis::MIN), rung: Notify::new() }
+    }
+}
+
+impl Alarm {
+    /// A timer was set for `at`, durably.
+    pub(super) fn sooner(&self, at: Millis) {
+        if at < self.at.load(Ordering::SeqCst) {
+            self.rung.notify_one();
+        }
+    }
+
+    async fn sleep(&self, now: Millis, until: Millis) {
+        self.at.store(until, Ordering::SeqCst);
+        let span = Duration::from_millis(u64::try_from(until - now).unwrap_or(0));
+        // Rung or slept out: both mean look.
+        timeout(span, self.rung.notified()).await.ok();
+        self.at.store(Millis::MIN, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    /// Looks after threads until the process drains. The first look is the recovery of every unfinished run.
+    pub(super) async fn sweep(self: Arc<Self>) {
+        let mut cleaned = Millis::MIN;
+        loop {
+            let now = self.now();
+            if now.saturating_sub(cleaned) >= HOUSEKEEPING {
+                cleaned = now;
+                if let Err(error) = self.store.forget_idempotency(now - KEPT).await {
+                    tracing::warn!(%error, "old answers are kept a while longer");
+                }
+            }
+            let until = self.look(now).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the sweep failed");
+                now + PAUSE
+            });
+            if until > now && self.draining.run_until_cancelled(self.alarm.sleep(now, until)).await.is_none() {
+                return;
+            }
+            if self.draining.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    /// Looks after what is due now; returns when to look again.
+    async fn look(self: &Arc<Self>, now: Millis) -> Result<Millis> {
+        let Some(hold) = self.tenure.hold() else { return Ok(now + PAUSE) };
+        // Read before the work: a timer that is set meanwhile rings.
+        self.alarm.at.store(Millis::MAX, Ordering::SeqCst);
+        let mut found: Vec<ThreadPk> = self.store.due(hold.replica, now, BATCH).await?;
+        found.extend(self.store.claimable(now, BATCH).await?);
+        if found.is_empty() {
+            let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
+            // Another's lease may end at any time.
+            let horizon = now + self.config.runtime.lease_ms.max(PAUSE);
+            return Ok(if next <= now { now + PAUSE } else { next.min(horizon) });
+        }
+        let looked = join_all(found.into_iter().map(|pk| self.wake(pk))).await;
+        // Threads that cannot be looked after stay due: they cost a look a second, not a core.
+        Ok(if looked.contains(&true) { now } else { now + PAUSE })
+    }
+}

@@ -1,0 +1,161 @@
+//! Threads as people manage them: create, list, look at, change, erase.
+
+use serde_json::Value;
+
+use super::command::Command;
+use super::idempotent::Admission;
+use super::{Answered, Idempotent, NewThreadAsk, Result, Runtime};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadId;
+use crate::domain::thread::{Sheet, Thread};
+use crate::store::{Committed, IdempotencyRow, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
+
+impl Runtime {
+    /// Creates a thread. The same id with the same content again is the same thread (`false`); with another, a fault.
+    pub async fn create_thread(
+        &self,
+        caller: &Caller,
+        ask: NewThreadAsk,
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<(Thread, bool)>> {
+        self.0.accepting()?;
+        let _flight = match self.0.admit(caller, idempotent.as_ref()).await? {
+            Admission::First(flight) => flight,
+            Admission::Stored(row) => return Ok(row.into()),
+        };
+        let id = ask.thread_id.unwrap_or_else(|| self.0.mint().thread());
+        self.check_id(&id)?;
+        let sheet = Sheet { title: ask.title, config: ask.config, metadata: ask.metadata };
+        let core = sheet.config.agent_core.clone().unwrap_or_else(|| self.0.config.agent.core.clone());
+        self.0.core(&core)?;
+        let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now() };
+        let fresh = fresh(&new, &sheet);
+        let kept = idempotent.clone().map(|key| stored_thread(caller, key, &fresh));
+        match self.0.store.create_thread(self.0.new_pk(), new, sheet.clone(), kept).await? {
+            Committed::Done => Ok(Answered::Fresh((fresh, true))),
+            Committed::Duplicate => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
+            Committed::Exists | Committed::Stale => {
+                let row = self.row(caller, &id).await?;
+                if row.sheet == sheet {
+                    return Ok(Answered::Fresh((shown(row), false)));
+                }
+                Err(Fault::new(Code::ThreadExists, format!("`{id}` exists with other content; use PATCH to change it.")))
+            }
+        }
+    }
+
+    pub async fn threads(&self, caller: &Caller, filter: ThreadFilter, page: PageAsk) -> Result<Page<Thread>> {
+        let page = self.0.store.threads(caller.tenant, &filter, &page).await?;
+        Ok(Page { items: page.items.into_iter().map(shown).collect(), next_cursor: page.next_cursor })
+    }
+
+    pub async fn thread(&self, caller: &Caller, id: &ThreadId) -> Result<Thread> {
+        self.row(caller, id).await.map(shown)
+    }
+
+    /// A merge patch of `title`, `config` and `metadata`; what runs already keeps the settings it was accepted with.
+    pub async fn patch_thread(&self, caller: &Caller, id: &ThreadId, merge_patch: Value) -> Result<Thread> {
+        self.0.accepting()?;
+        let row = self.row(caller, id).await?;
+        patched(&row, &merge_patch)?;
+        self.0.ask(row.pk, |reply| Command::Patch { patch: merge_patch, reply }).await?;
+        self.thread(caller, id).await
+    }
+
+    /// Stops what runs and erases everything of the thread.
+    pub async fn delete_thread(&self, caller: &Caller, id: &ThreadId) -> Result<()> {
+        self.0.accepting()?;
+        let row = self.row(caller, id).await?;
+        Ok(self.0.ask(row.pk, |reply| Command::Delete { reply }).await?)
+    }
+
+    /// The thread of this tenant, or the fault that says that there is none.
+    pub(super) async fn row(&self, caller: &Caller, id: &ThreadId) -> Result<ThreadRow> {
+        self.0.store.thread(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("thread"))
+    }
+
+    pub(super) fn check_id(&self, id: &ThreadId) -> Result<()> {
+        let (text, most) = (id.as_str(), self.0.config.limits.id_length);
+        let is_valid = (1..=most).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
+            && text.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        if is_valid {
+            return Ok(());
+        }
+        let detail = format!("A thread id has 1 to {most} characters of A-Z a-z 0-9 . _ : - and one letter or digit.");
+        Err(Fault::new(Code::Invalid, detail.clone()).at("/threadId", detail))
+    }
+}
+
+pub(super) fn shown(row: ThreadRow) -> Thread {
+    Thread {
+        thread_id: row.thread_id,
+        status: row.status,
+        title: row.sheet.title.unwrap_or_default(),
+        config: row.sheet.config,
+        metadata: row.sheet.metadata,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        last_seq: row.last_seq,
+    }
+}
+
+/// A thread as it is right after its creation.
+pub(super) fn fresh(new: &NewThread, sheet: &Sheet) -> Thread {
+    Thread {
+        thread_id: new.thread_id.clone(),
+        status: Default::default(),
+        title: sheet.title.clone().unwrap_or_default(),
+        config: sheet.config.clone(),
+        metadata: sheet.metadata.clone(),
+        created_at: new.created_at,
+        updated_at: new.created_at,
+        last_seq: 0,
+    }
+}
+
+fn stored_thread(caller: &Caller, key: Idempotent, thread: &Thread) -> IdempotencyRow {
+    IdempotencyRow {
+        tenant: caller.tenant,
+        scope: key.scope,
+        key: key.key,
+        fingerprint: key.fingerprint,
+        status: 201,
+        body: serde_json::to_string(thread).expect("a thread is plain data"),
+        location: Some(format!("/threads/{}", thread.thread_id)),
+        created_at: thread.created_at,
+    }
+}
+
+/// The sheet after a merge patch, checked.
+pub(super) fn patched(row: &ThreadRow, patch: &Value) -> Result<Sheet> {
+    let invalid = |pointer: &str, detail: String| Err(Fault::new(Code::Invalid, detail.clone()).at(pointer, detail));
+    let Some(fields) = patch.as_object() else {
+        return invalid("", "A merge patch of a thread is an object.".to_owned());
+    };
+    if let Some(field) = fields.keys().find(|field| !["title", "config", "metadata"].contains(&field.as_str())) {
+        return invalid(&format!("/{field}"), format!("`{field}` cannot be changed; title, config and metadata can."));
+    }
+    let mut whole = serde_json::to_value(&row.sheet).expect("a sheet is plain data");
+    json_patch::merge(&mut whole, patch);
+    for (field, empty) in [("config", Value::Object(Default::default())), ("metadata", Value::Object(Default::default()))] {
+        if whole.get(field).is_none() {
+            whole[field] = empty;
+        }
+    }
+    let sheet: Sheet = match serde_json::from_value(whole) {
+        Ok(sheet) => sheet,
+        Err(error) => return invalid("", format!("The patched thread is not valid: {error}.")),
+    };
+    if sheet.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
+        return invalid("/config/agentCore", format!("This thread was begun with the core `{}` and keeps it.", row.core));
+    }
+    Ok(sheet)
+}
+
+impl<T> From<IdempotencyRow> for Answered<T> {
+    fn from(row: IdempotencyRow) -> Self {
+        Answered::Replayed { status: row.status, body: row.body, location: row.location }
+    }
+}

@@ -1,0 +1,234 @@
+//! One transition: decide, commit, publish, then start what was born and abort what died. In this order, always.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::actor::Actor;
+use super::command::{Decided, Note, Refusal};
+use super::publish::News;
+use super::seat::{Claim, Footing, Seat, TRIES, contended};
+use crate::domain::Millis;
+use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::engine::event::Event;
+use crate::engine::step::{self, Step};
+use crate::engine::{Illegal, Stamp};
+use crate::failpoint;
+use crate::store::{AuditRow, Commit, Committed, IdempotencyRow, LeaseChange};
+
+impl Actor {
+    /// Decides until a decision holds. An effect of it has started only if all of it is durable.
+    pub(super) async fn transit(&mut self, event: &Arc<Event>, note: &Note) -> Result<Decided, Refusal> {
+        self.transit_as(event, note, Claim::IfFree).await
+    }
+
+    pub(super) async fn transit_as(
+        &mut self,
+        event: &Arc<Event>,
+        note: &Note,
+        claim: Claim,
+    ) -> Result<Decided, Refusal> {
+        for _ in 0..TRIES {
+            self.take_seat(note, claim).await?;
+            if let Some(decided) = self.attempt(Event::clone(event), note, claim).await? {
+                return Ok(decided);
+            }
+        }
+        Err(contended())
+    }
+
+    /// One decision on the thread as it is in memory; `None`: it was stale, and must be read again.
+    pub(super) async fn attempt(
+        &mut self,
+        event: Event,
+        note: &Note,
+        claim: Claim,
+    ) -> Result<Option<Decided>, Refusal> {
+        let seat = self.seat.as_ref().ok_or(Refusal::Gone)?;
+        let footing = self.footing(seat, claim);
+        let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: footing.holder };
+        let shared = self.shared.clone();
+        let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
+        let before = seat.machine.running();
+        let mut step = match seat.machine.decide(&shared.world(), stamp, event) {
+            Ok(step) => step,
+            Err(Illegal(fault)) => return Err(fault.into()),
+        };
+        let mut decided = Decided::of(&step, seat, note);
+        if step.is_noop {
+            return Ok(Some(decided));
+        }
+        let news = News::of(&shared, seat, &step);
+        let commit = seat.commit_of(&mut step, &footing, note, &decided, stamp.now);
+        if !self.write(commit).await? {
+            return Ok(None);
+        }
+        decided.stop_effects = step.stop_effects;
+        self.publish(news, &step).await;
+        self.perform(&before, footing.holder.is_some()).await;
+        Ok(Some(decided))
+    }
+
+    /// Commits and keeps the row in memory equal to the stored one. `false`: stale; whatever is not `true` leaves the
+    /// seat to be read again.
+    pub(super) async fn write(&mut self, commit: Commit) -> Result<bool, Refusal> {
+        let landed = Landed::of(&commit);
+        failpoint::reached("commit.before");
+        let committed = self.shared.store.commit(commit).await;
+        match (committed, &mut self.seat) {
+            (Ok(Committed::Done), Some(seat)) => {
+                failpoint::reached("commit.after");
+                landed.note_in(seat);
+                if let Some(at) = seat.row.wake_at {
+                    self.shared.alarm.sooner(at);
+                }
+                Ok(true)
+            }
+            (outcome, seat) => {
+                *seat = None;
+                match outcome? {
+                    Committed::Done | Committed::Stale => Ok(false),
+                    Committed::Exists => Err(Refusal::Exists),
+                    Committed::Duplicate => Err(Refusal::Duplicate),
+                }
+            }
+        }
+    }
+
+    async fn perform(&mut self, before: &[crate::engine::effect::Effect], is_holder: bool) {
+        let Some(seat) = &self.seat else { return };
+        for effect in step::died(before, &*seat.machine) {
+            self.work.abort(effect);
+        }
+        let born = step::born(before, &*seat.machine);
+        if is_holder && !born.is_empty() {
+            self.start(born).await;
+        }
+    }
+}
+
+impl Seat {
+    /// A commit that changes nothing.
+    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
+        let row = &self.row;
+        Commit {
+            pk: row.pk,
+            create: self.new.clone(),
+            fence: row.fence.clone(),
+            lease,
+            token: Uuid::new_v4(),
+            now,
+            head: None,
+            sheet: self.new.is_some().then(|| row.sheet.clone()),
+            status: row.status,
+            wake_at: row.wake_at,
+            floor: row.floor,
+            crash_count: row.crash_count,
+            rows: Vec::new(),
+            last_seq: row.last_seq,
+            records: Vec::new(),
+            idempotency: None,
+            audit: Vec::new(),
+        }
+    }
+
+    /// The step as a commit; what readers are told later stays in the step.
+    fn commit_of(&self, step: &mut Step, footing: &Footing, note: &Note, decided: &Decided, now: Millis) -> Commit {
+        let mut commit = self.commit(footing.lease.clone(), now);
+        commit.head = step.head.take();
+        commit.status = step.status;
+        commit.wake_at = step.wake_at;
+        commit.floor = step.floor;
+        commit.crash_count = match (note.crashes, step.progress) {
+            (Some(crashes), _) => crashes,
+            (None, true) => 0,
+            (None, false) => self.row.crash_count,
+        };
+        commit.rows = std::mem::take(&mut step.rows);
+        commit.records = std::mem::take(&mut step.records);
+        // A title that a person gave stays.
+        if let (Some(title), None) = (&step.title, &self.row.sheet.title) {
+            commit.sheet.get_or_insert_with(|| self.row.sheet.clone()).title = Some(title.clone());
+        }
+        commit.idempotency = note.kept.as_ref().map(|kept| {
+            let (status, body, location) = (kept.answer)(decided);
+            let key = kept.key.clone();
+            let (tenant, created_at) = (kept.tenant, now);
+            IdempotencyRow {
+                tenant,
+                scope: key.scope,
+                key: key.key,
+                fingerprint: key.fingerprint,
+                status,
+                body,
+                location,
+                created_at,
+            }
+        });
+        commit.audit = note.audit.iter().map(|done| self.audit(done, now)).collect();
+        commit
+    }
+
+    fn audit(&self, (actor, action, detail): &(String, &'static str, serde_json::Value), at: Millis) -> AuditRow {
+        AuditRow {
+            tenant: self.row.tenant,
+            thread: self.row.pk,
+            at,
+            actor: actor.clone(),
+            action: (*action).to_owned(),
+            detail: detail.clone(),
+        }
+    }
+}
+
+/// What a commit makes of the thread's row.
+struct Landed {
+    lease: LeaseChange,
+    status: ThreadStatus,
+    wake_at: Option<Millis>,
+    floor: i64,
+    crash_count: i32,
+    last_seq: i64,
+    now: Millis,
+    sheet: Option<Sheet>,
+}
+
+impl Landed {
+    fn of(commit: &Commit) -> Self {
+        Self {
+            lease: commit.lease.clone(),
+            status: commit.status,
+            wake_at: commit.wake_at,
+            floor: commit.floor,
+            crash_count: commit.crash_count,
+            last_seq: commit.last_seq + commit.records.len() as i64,
+            now: commit.now,
+            sheet: commit.sheet.clone(),
+        }
+    }
+
+    fn note_in(self, seat: &mut Seat) {
+        seat.new = None;
+        let row = &mut seat.row;
+        row.fence.version += 1;
+        match self.lease {
+            LeaseChange::Keep => {}
+            LeaseChange::Claim { lease, replica } => {
+                row.fence.epoch += 1;
+                row.fence.lease = Some(lease);
+                row.replica = Some(replica);
+            }
+            LeaseChange::Release => {
+                row.fence.lease = None;
+                row.replica = None;
+            }
+        }
+        row.status = self.status;
+        row.wake_at = self.wake_at;
+        row.floor = self.floor;
+        row.crash_count = self.crash_count;
+        row.last_seq = self.last_seq;
+        row.updated_at = self.now;
+        row.sheet = self.sheet.unwrap_or_else(|| std::mem::take(&mut row.sheet));
+    }
+}

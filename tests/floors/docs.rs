@@ -1,0 +1,91 @@
+//! The documents say what is: paths exist, every code is explained, every promise names a test that runs.
+
+use std::collections::BTreeSet;
+
+use pes::domain::fault::Code;
+
+use super::{root, sources};
+
+const DOCUMENTS: &[&str] = &["README.md", "docs/ARCHITECTURE.md", "docs/ERRORS.md", "CONTRIBUTING.md", "SECURITY.md"];
+const ROOMS: &[&str] = &["src/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "scripts/"];
+
+fn read(document: &str) -> String {
+    std::fs::read_to_string(root().join(document)).unwrap()
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
+}
+
+fn missing_paths(text: &str) -> Vec<String> {
+    let is_path = |text: &&str| ROOMS.iter().any(|room| text.starts_with(room)) && !text.contains(['*', '<', ' ', '{']);
+    quoted(text).into_iter().filter(is_path).filter(|path| !root().join(path).exists()).map(str::to_owned).collect()
+}
+
+/// Names of the form `module::a_test_that_says_what_holds` that are no function of the sources.
+fn missing_tests(text: &str, functions: &BTreeSet<String>) -> Vec<String> {
+    let is_test = |name: &&str| {
+        name.contains("::")
+            && name.chars().all(|c| c == ':' || c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
+    quoted(text)
+        .into_iter()
+        .filter(is_test)
+        .filter(|name| !functions.contains(&last(name)))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn functions() -> BTreeSet<String> {
+    let all = sources("src").into_iter().chain(sources("tests"));
+    let pairs = all.flat_map(|source| source.tokens.windows(2).map(<[_]>::to_vec).collect::<Vec<_>>());
+    pairs.filter(|pair| pair[0].text == "fn" || pair[0].text == "mod").map(|pair| pair[1].text.clone()).collect()
+}
+
+#[test]
+fn every_path_that_a_document_names_exists() {
+    for document in DOCUMENTS {
+        assert_eq!(missing_paths(&read(document)), Vec::<String>::new(), "{document}");
+    }
+}
+
+#[test]
+fn every_test_that_a_document_names_exists() {
+    let functions = functions();
+    for document in DOCUMENTS {
+        assert_eq!(missing_tests(&read(document), &functions), Vec::<String>::new(), "{document}");
+    }
+}
+
+#[test]
+fn every_promise_of_the_readme_names_its_test() {
+    let readme = read("README.md");
+    let promises = readme.split("## What holds").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 5, "the table of promises is gone");
+    for row in rows {
+        assert!(quoted(row).iter().any(|name| name.contains("::")), "without a test: {row}");
+    }
+}
+
+#[test]
+fn every_code_is_explained_with_its_status() {
+    let text = read("docs/ERRORS.md");
+    let rows: Vec<Vec<&str>> =
+        text.lines().filter(|line| line.starts_with("| `")).map(|line| line.split(" | ").collect()).collect();
+    let documented: Vec<(String, u16)> = rows
+        .iter()
+        .map(|row| (row[0].trim_matches(['|', ' ', '`']).to_owned(), row[1].trim().parse().unwrap()))
+        .collect();
+    let expected: Vec<(String, u16)> = Code::ALL.iter().map(|code| (code.as_str().to_owned(), code.status())).collect();
+    assert_eq!(documented, expected);
+}
+
+#[test]
+fn a_stale_document_is_seen() {
+    assert_eq!(missing_paths("see `src/nowhere.rs` and `src/lib.rs`, `GET /x`"), ["src/nowhere.rs"]);
+    let known = BTreeSet::from(["it_holds".to_owned()]);
+    assert_eq!(missing_tests("`store::it_holds` `store::it_broke` `Code::ALL`", &known), ["store::it_broke"]);
+}

@@ -1,0 +1,178 @@
+//! A room names only rooms on lower floors, and some crates have one home.
+
+use super::lexer::Token;
+use super::{Source, keep, sources};
+
+/// From the ground up. Rooms of one floor do not name each other.
+const FLOORS: &[&[&str]] = &[
+    &["domain"],
+    &["config", "live", "egress", "engine"],
+    &["failpoint"],
+    &["store"],
+    &["auth", "tool"],
+    &["provider", "mcp", "a2a", "outbox", "usage"],
+    &["runtime"],
+    &["http"],
+    // The roof may name everything, itself too.
+    &["app", "cli", "lib", "main", "shutdown", "telemetry"],
+];
+
+/// Rooms that may not be named although they stand lower.
+const STRANGERS: &[(&str, &[&str])] =
+    &[("engine", &["config", "live", "egress", "store"]), ("http", &["engine", "provider", "egress"])];
+
+/// A crate, and where alone it is named.
+const HOMES: &[(&str, &[&str])] = &[
+    ("sqlx", &["store"]),
+    ("axum", &["http", "app", "shutdown"]),
+    ("reqwest", &["egress"]),
+    (
+        "tokio",
+        &[
+            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "usage", "runtime", "http",
+            "app", "cli", "main", "shutdown",
+        ],
+    ),
+];
+
+fn room(path: &str) -> &str {
+    let inside = path.strip_prefix("src/").unwrap_or(path);
+    inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs")
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+fn check_rooms(source: &Source) -> Vec<String> {
+    let own = room(&source.path);
+    let Some(own_floor) = floor(own) else {
+        return vec![format!("{}: `{own}` has no floor", source.path)];
+    };
+    let roof = FLOORS.len() - 1;
+    let strangers = STRANGERS.iter().find(|(room, _)| *room == own).map_or(&[][..], |(_, strangers)| strangers);
+    let mut breaches = Vec::new();
+    for (named, line) in named_rooms(&source.tokens) {
+        let Some(floor) = floor(&named) else { continue };
+        let is_allowed =
+            named == own || own_floor == roof || (floor < own_floor && !strangers.contains(&named.as_str()));
+        if !is_allowed {
+            breaches.push(format!("{}:{line}: `{own}` names `{named}`", source.path));
+        }
+    }
+    let depth = source.path.trim_end_matches("/mod.rs").matches('/').count();
+    for (line, steps) in climbs(source.code()) {
+        if steps >= depth {
+            breaches.push(format!("{}:{line}: climbs out of its room by `super`; say `crate::`", source.path));
+        }
+    }
+    breaches
+}
+
+/// The rooms behind every `crate::`, with their lines; groups are looked into.
+fn named_rooms(tokens: &[Token]) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for (at, window) in tokens.windows(3).enumerate() {
+        if (window[0].text != "crate" && window[0].text != "pes") || window[1].text != "::" {
+            continue;
+        }
+        if window[2].text != "{" {
+            found.push((window[2].text.clone(), window[2].line));
+            continue;
+        }
+        let (mut depth, mut is_first) = (0, false);
+        for token in &tokens[at + 2..] {
+            match token.text.as_str() {
+                "{" => (depth, is_first) = (depth + 1, depth == 0),
+                "}" => depth -= 1,
+                "," => is_first = depth == 1,
+                name if is_first => {
+                    found.push((name.to_owned(), token.line));
+                    is_first = false;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Every chain of `super::`, with its length.
+fn climbs(tokens: &[Token]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut steps = 0;
+    for pair in tokens.windows(2) {
+        match (pair[0].text.as_str(), pair[1].text.as_str()) {
+            ("super", "::") => steps += 1,
+            ("::", "super") => {}
+            _ if steps > 0 => {
+                found.push((pair[0].line, steps));
+                steps = 0;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn check_homes(source: &Source) -> Vec<String> {
+    let own = room(&source.path);
+    let mut breaches = Vec::new();
+    for (index, token) in source.code().iter().enumerate() {
+        let Some((_, homes)) = HOMES.iter().find(|(name, _)| *name == token.text) else { continue };
+        let before = index.checked_sub(1).map_or("", |at| source.tokens[at].text.as_str());
+        let is_crate = source.tokens.get(index + 1).is_some_and(|next| next.text == "::") && before != "::";
+        if is_crate && !homes.contains(&own) {
+            breaches.push(format!("{}:{}: `{}` is not at home in `{own}`", source.path, token.line, token.text));
+        }
+    }
+    breaches
+}
+
+#[test]
+fn a_room_names_only_lower_floors() {
+    keep(sources("src").iter().flat_map(check_rooms).collect());
+}
+
+#[test]
+fn some_crates_have_one_home() {
+    keep(sources("src").iter().flat_map(check_homes).collect());
+}
+
+#[test]
+fn a_room_that_looks_up_is_seen() {
+    for (path, text) in [
+        ("src/domain/a.rs", "use crate::engine::Stamp;"),
+        ("src/store/a.rs", "use crate::{domain::{ids, plan}, runtime::Runtime};"),
+        ("src/engine/a.rs", "fn f() { crate::config::Limits::default(); }"),
+        ("src/http/a.rs", "use crate::provider::Catalog;"),
+        ("src/auth/a.rs", "use crate::tool::Tool;"),
+        ("src/attic/a.rs", ""),
+        ("src/store/sqlite/a.rs", "use super::super::super::runtime;"),
+    ] {
+        assert_eq!(check_rooms(&Source::new(path, text)).len(), 1, "{path}: {text}");
+    }
+    for (path, text) in [
+        ("src/store/a.rs", "use crate::{domain::{ids, plan}, failpoint};\nuse super::Error;"),
+        ("src/app.rs", "use crate::{cli, http};"),
+        ("src/engine/a.rs", "// crate::store\nuse crate::engine::step;"),
+    ] {
+        assert!(check_rooms(&Source::new(path, text)).is_empty(), "{path}: {text}");
+    }
+}
+
+#[test]
+fn a_crate_away_from_home_is_seen() {
+    for (path, text) in [
+        ("src/runtime/a.rs", "use sqlx::Pool;"),
+        ("src/live/a.rs", "fn f() -> axum::Response {}"),
+        ("src/cli/a.rs", "use reqwest::Client;"),
+        ("src/engine/a.rs", "tokio::spawn(f)"),
+    ] {
+        assert_eq!(check_homes(&Source::new(path, text)).len(), 1, "{path}: {text}");
+    }
+    assert!(check_homes(&Source::new("src/store/a.rs", "use sqlx::Pool; use tokio::sync;")).is_empty());
+}
