@@ -49,16 +49,7 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
-        Self {
-            shared,
-            pk,
-            mailbox,
-            seat: None,
-            hold: None,
-            work: Work::default(),
-            owed: VecDeque::new(),
-            retry: None,
-        }
+        Self { shared, pk, mailbox, seat: None, hold: None, work: Work::default(), owed: VecDeque::new(), retry: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -246,9 +237,7 @@ impl Actor {
 fn unstorable(event: &Event) -> Option<Event> {
     const WHY: &str = "what came back cannot be stored";
     match event {
-        Event::ModelReplied { stream, attempt, .. } => {
-            Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))
-        }
+        Event::ModelReplied { stream, attempt, .. } => Some(model_failed(stream, *attempt, FailureKind::Broken, WHY)),
         Event::ToolReturned { call, attempt, outcome } if outcome.result.is_ok() => {
             let outcome = Box::new(tool_failed("failed", WHY));
             Some(Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome })

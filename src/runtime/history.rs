@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::fold_shim::Fold;
 use super::shared::Shared;
 use super::{EventsPage, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
-use super::fold_shim::Fold;
 use crate::store::{self, ObservationAsk};
 
 /// What a list is folded from.
@@ -87,7 +87,8 @@ impl Runtime {
         let row = self.row(caller, id).await?;
         let items = Log::new(self.0.clone(), row.pk).page(after, limit, &types).await?;
         let is_full = items.len() >= limit as usize;
-        let next_cursor = items.last().filter(|last| is_full && last.seq < row.last_seq).map(|last| last.seq.to_string());
+        let next_cursor =
+            items.last().filter(|last| is_full && last.seq < row.last_seq).map(|last| last.seq.to_string());
         Ok(EventsPage { items, next_cursor, last_seq: row.last_seq, min_seq: row.min_seq })
     }
 }

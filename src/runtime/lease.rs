@@ -93,12 +93,7 @@ impl Tenure {
 async fn register(store: &dyn Store, ttl: Millis) -> Result<Incarnation> {
     let (replica, asked) = (Uuid::new_v4(), Instant::now());
     store.register(replica, ttl).await?;
-    Ok(Incarnation {
-        replica,
-        lease: Uuid::new_v4(),
-        ended: CancellationToken::new(),
-        until: deadline(asked, ttl),
-    })
+    Ok(Incarnation { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until: deadline(asked, ttl) })
 }
 
 /// A fifth before the store's own, counted from before the store was asked: ours always ends first.

@@ -57,7 +57,9 @@ fn patched(mut list: Value, patch: PlanPatch) -> Result<Vec<Value>> {
         }
         PlanPatch::MergePatch(Value::Array(whole)) => list = Value::Array(whole),
         PlanPatch::MergePatch(Value::Object(changes)) => merge(&mut list, changes)?,
-        PlanPatch::MergePatch(_) => return Err(invalid("A merge patch is a list, or an object by item id.".to_owned())),
+        PlanPatch::MergePatch(_) => {
+            return Err(invalid("A merge patch is a list, or an object by item id.".to_owned()));
+        }
     }
     match list {
         Value::Array(list) => Ok(list),

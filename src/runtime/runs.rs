@@ -107,5 +107,6 @@ fn told(suspension: &Suspension) -> Value {
 
 /// A stored row whose body is documented.
 pub(super) fn read<T: serde::de::DeserializeOwned>(row: &Row) -> store::Result<T> {
-    serde_json::from_str(&row.body).map_err(|error| store::Error::Damaged(format!("{:?} {}: {error}", row.kind, row.id)))
+    serde_json::from_str(&row.body)
+        .map_err(|error| store::Error::Damaged(format!("{:?} {}: {error}", row.kind, row.id)))
 }

@@ -52,10 +52,8 @@ impl Actor {
         }
         let Some(hold) = self.shared.tenure.hold() else { return guest };
         let epoch = seat.row.fence.epoch;
-        let taken = Footing {
-            lease: LeaseChange::Claim { lease: hold.lease, replica: hold.replica },
-            holder: Some(epoch + 1),
-        };
+        let taken =
+            Footing { lease: LeaseChange::Claim { lease: hold.lease, replica: hold.replica }, holder: Some(epoch + 1) };
         match (claim, seat.row.fence.lease) {
             (Claim::Anew, _) | (_, None) => taken,
             (_, Some(lease)) if lease == hold.lease => Footing { lease: LeaseChange::Keep, holder: Some(epoch) },
@@ -78,12 +76,8 @@ impl Actor {
 
     async fn load(&self, note: &Note) -> Result<Seat, Refusal> {
         if let Some((row, rows)) = self.shared.store.load(self.pk).await? {
-            let loaded = Loaded {
-                thread_id: Some(row.thread_id.clone()),
-                head: row.head.clone(),
-                rows,
-                last_seq: row.last_seq,
-            };
+            let loaded =
+                Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
             let machine = self.shared.core(&row.core)?.load(loaded)?;
             return Ok(Seat { row, machine, new: None });
         }

@@ -81,10 +81,7 @@ fn chosen_model(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> R
 }
 
 /// The layers joined by blank lines, each after or before those below it, variables put in.
-fn compose(
-    templates: &BTreeMap<String, String>,
-    layers: [(&str, &Option<SystemPrompt>); 3],
-) -> Result<String, Fault> {
+fn compose(templates: &BTreeMap<String, String>, layers: [(&str, &Option<SystemPrompt>); 3]) -> Result<String, Fault> {
     let mut parts: Vec<String> = Vec::new();
     for (place, layer) in layers {
         let (texts, strategy) = match layer {
@@ -102,11 +99,7 @@ fn compose(
     Ok(parts.join("\n\n"))
 }
 
-fn texts(
-    templates: &BTreeMap<String, String>,
-    place: &str,
-    layer: &SystemPromptLayer,
-) -> Result<Vec<String>, Fault> {
+fn texts(templates: &BTreeMap<String, String>, place: &str, layer: &SystemPromptLayer) -> Result<Vec<String>, Fault> {
     let template = match &layer.tag {
         None => None,
         Some(tag) => Some(templates.get(tag).ok_or_else(|| {

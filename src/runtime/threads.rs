@@ -40,7 +40,10 @@ impl Runtime {
                 if row.sheet == sheet {
                     return Ok(Answered::Fresh((shown(row), false)));
                 }
-                Err(Fault::new(Code::ThreadExists, format!("`{id}` exists with other content; use PATCH to change it.")))
+                Err(Fault::new(
+                    Code::ThreadExists,
+                    format!("`{id}` exists with other content; use PATCH to change it."),
+                ))
             }
         }
     }
@@ -139,7 +142,9 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value) -> Result<Sheet> {
     }
     let mut whole = serde_json::to_value(&row.sheet).expect("a sheet is plain data");
     json_patch::merge(&mut whole, patch);
-    for (field, empty) in [("config", Value::Object(Default::default())), ("metadata", Value::Object(Default::default()))] {
+    for (field, empty) in
+        [("config", Value::Object(Default::default())), ("metadata", Value::Object(Default::default()))]
+    {
         if whole.get(field).is_none() {
             whole[field] = empty;
         }
@@ -149,7 +154,10 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value) -> Result<Sheet> {
         Err(error) => return invalid("", format!("The patched thread is not valid: {error}.")),
     };
     if sheet.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
-        return invalid("/config/agentCore", format!("This thread was begun with the core `{}` and keeps it.", row.core));
+        return invalid(
+            "/config/agentCore",
+            format!("This thread was begun with the core `{}` and keeps it.", row.core),
+        );
     }
     Ok(sheet)
 }

@@ -99,12 +99,8 @@ impl Runtime {
     }
 
     fn machine(&self, row: &ThreadRow, rows: Vec<Row>) -> Result<Box<dyn Machine>> {
-        let loaded = Loaded {
-            thread_id: Some(row.thread_id.clone()),
-            head: row.head.clone(),
-            rows,
-            last_seq: row.last_seq,
-        };
+        let loaded =
+            Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
         self.0.core(&row.core)?.load(loaded)
     }
 

@@ -129,10 +129,10 @@ mod tests {
             reply.take(delta).unwrap();
         }
         let calls = reply.finish("p".into(), "m".into()).unwrap().tool_calls;
-        assert_eq!(calls.iter().map(|c| (&*c.name, &*c.arguments)).collect::<Vec<_>>(), [
-            ("second", "{\"x\":1}"),
-            ("first", "{}")
-        ]);
+        assert_eq!(
+            calls.iter().map(|c| (&*c.name, &*c.arguments)).collect::<Vec<_>>(),
+            [("second", "{\"x\":1}"), ("first", "{}")]
+        );
     }
 
     #[tokio::test]
