@@ -3,7 +3,9 @@
 use super::Error;
 use crate::config::Config;
 use crate::config::env::Variables;
+use crate::telemetry;
 
-pub(super) async fn serve(_: Config, _: &Variables) -> Result<(), Error> {
+pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
+    telemetry::install(&config.log, variables)?;
     Ok(())
 }

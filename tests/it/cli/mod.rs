@@ -1,3 +1,4 @@
 //! The binary as people start it, and the configuration it starts from.
 
+mod binary;
 mod config;

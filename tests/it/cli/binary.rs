@@ -1,0 +1,92 @@
+//! Commands that need no server: what they print, and the exit codes of what cannot work.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The binary in an empty folder, with nothing of this process's environment.
+fn pes(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+    command.args(arguments).current_dir(folder).env_clear().envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn refused(output: &Output, code: i32, expected: &str) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.starts_with(expected), "{said}\nshould start with\n{expected}");
+    assert_eq!(said.trim_end().lines().count(), 1, "one line, not\n{said}");
+}
+
+#[test]
+fn an_unusable_configuration_is_one_line_and_exit_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("broken.toml"), "[server\n").unwrap();
+    std::fs::write(at.join("unknown.toml"), "[server]\nprot = 1\n").unwrap();
+    let run = |arguments: &[&str], variables: &[(&str, &str)]| pes(at, arguments, variables);
+
+    refused(&run(&["--config", "broken.toml"], &[]), 2, "pes: configuration: broken.toml:1: ");
+    refused(&run(&["--config", "gone.toml"], &[]), 2, "pes: configuration: gone.toml cannot be read: ");
+    refused(
+        &run(&["serve", "--config", "unknown.toml"], &[]),
+        2,
+        "pes: configuration: unknown.toml: unknown key `server.prot`; did you mean `port`?",
+    );
+    refused(
+        &run(&[], &[("PES_LEASE", "1")]),
+        2,
+        "pes: configuration: environment: unknown name `PES_LEASE`; did you mean",
+    );
+    refused(
+        &run(&[], &[("PES_ENV", "production")]),
+        2,
+        "pes: configuration: PES_ENV=production refuses the demo model",
+    );
+    refused(&run(&["--model", "gpt"], &[]), 2, "pes: configuration: flags: `gpt` is not provider:model");
+    refused(&run(&[], &[("RUST_LOG", "pes=loud")]), 2, "pes: configuration: log.filter (RUST_LOG): `pes=loud`");
+    assert!(!at.join("data").exists(), "nothing may be touched");
+}
+
+#[test]
+fn the_effective_configuration_is_printed_without_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [("OPENAI_API_KEY", "hush"), ("PES_API_KEYS", "acme:read:hush"), ("PORT", "1")];
+    let output = pes(folder.path(), &["config", "--port", "2"], &variables);
+    let shown = text(&output.stdout);
+    assert!(output.status.success());
+    assert!(shown.contains("port = 2") && shown.contains("api_key = \"[redacted]\""), "{shown}");
+    assert!(!shown.contains("hush"), "{shown}");
+
+    let template = pes(folder.path(), &["config", "--template"], &[]);
+    assert_eq!(text(&template.stdout), pes::config::template::template());
+    let version = pes(folder.path(), &["version"], &[]);
+    assert_eq!(text(&version.stdout).trim(), concat!("pes ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn config_local_toml_is_read_when_no_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    std::fs::write(folder.path().join("config/default.toml"), "[server]\nport = 1\n[limits]\npage = 7\n").unwrap();
+    std::fs::write(folder.path().join("config/local.toml"), "[server]\nport = 2\n").unwrap();
+    let shown = text(&pes(folder.path(), &["config"], &[]).stdout);
+    assert!(shown.contains("port = 2") && shown.contains("page = 7"), "{shown}");
+}
+
+#[test]
+fn health_of_nobody_fails_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let expected = format!("pes: {url} does not answer: ");
+    refused(&pes(folder.path(), &["health", "--url", &url], &[]), 1, &expected);
+    refused(&pes(folder.path(), &["health"], &[("PES_URL", &url)]), 1, &expected);
+    let port = url.rsplit(':').next().unwrap();
+    refused(&pes(folder.path(), &["health"], &[("PORT", port), ("HOST", "0.0.0.0")]), 1, &expected);
+}
