@@ -23,7 +23,7 @@ fi
 shift
 
 # The owner of the pipe decides when this ends.
-trap '' INT TERM HUP
+trap '' INT TERM HUP PIPE
 initdb=$(find_initdb) || { echo "$initdb"; exit 1; }
 folder=$(mktemp -d "${TMPDIR:-/tmp}/pes-postgres.XXXXXX")
 server=
