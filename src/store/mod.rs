@@ -10,6 +10,7 @@
 pub(crate) mod committer;
 mod cursor;
 pub mod memory;
+pub mod postgres;
 mod text;
 
 use std::sync::Arc;

@@ -1,1 +1,3 @@
 //! One conformance suite over every store.
+
+mod postgres;

@@ -1,0 +1,73 @@
+//! What PostgreSQL's errors mean to whoever writes or reads.
+
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
+use crate::store::Error;
+use crate::store::committer::BatchError;
+
+/// After a failed statement that was its own transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// These values, and no others, are to blame.
+    Data,
+    /// Somebody else's transaction came between; the same statement now sees what it wrote.
+    Raced,
+    /// The server rolled it back and said so.
+    Unavailable,
+    /// No answer: it may be stored or not.
+    Lost,
+}
+
+pub(super) fn failure(error: &sqlx::Error) -> Failure {
+    let Some(error) = told(error) else {
+        return if matches!(error, sqlx::Error::Encode(_)) { Failure::Data } else { Failure::Lost };
+    };
+    // A session that is ended may be ended in the middle of its commit.
+    if matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic) {
+        return Failure::Lost;
+    }
+    match error.code() {
+        code::UNIQUE_VIOLATION | code::SERIALIZATION_FAILURE | code::DEADLOCK_DETECTED => Failure::Raced,
+        other => match &other[..2] {
+            code::DATA_EXCEPTION | code::CARDINALITY_VIOLATION | code::INTEGRITY_VIOLATION | code::LIMIT_EXCEEDED => {
+                Failure::Data
+            }
+            _ => Failure::Unavailable,
+        },
+    }
+}
+
+/// How a batch failed, when asking again would not help.
+pub(super) fn batch_error(error: &sqlx::Error) -> BatchError {
+    match failure(error) {
+        Failure::Data => BatchError::Data(error.to_string()),
+        // A race is lost a few times at most; a row that is always there was damaged by somebody else.
+        Failure::Raced => BatchError::Data(error.to_string()),
+        Failure::Unavailable => BatchError::Unavailable(error.to_string()),
+        Failure::Lost => BatchError::Lost(error.to_string()),
+    }
+}
+
+/// A failed read, or a failed write that may be repeated.
+pub(super) fn error(error: sqlx::Error) -> Error {
+    match &error {
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Error::Damaged(error.to_string()),
+        _ if failure(&error) == Failure::Data => Error::Refused(error.to_string()),
+        _ => Error::Unavailable(error.to_string()),
+    }
+}
+
+fn told(error: &sqlx::Error) -> Option<&PgDatabaseError> {
+    error.as_database_error()?.try_downcast_ref()
+}
+
+/// https://www.postgresql.org/docs/current/errcodes-appendix.html; two characters name a whole class.
+mod code {
+    pub const CARDINALITY_VIOLATION: &str = "21";
+    pub const DATA_EXCEPTION: &str = "22";
+    pub const INTEGRITY_VIOLATION: &str = "23";
+    pub const UNIQUE_VIOLATION: &str = "23505";
+    pub const SERIALIZATION_FAILURE: &str = "40001";
+    pub const DEADLOCK_DETECTED: &str = "40P01";
+    pub const LIMIT_EXCEEDED: &str = "54";
+}

@@ -1,0 +1,71 @@
+//! Who is alive, who owns what, and what is due. Leases run by the database's clock.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::fault::error;
+use crate::domain::Millis;
+use crate::domain::ids::ThreadPk;
+use crate::store::Result;
+
+/// Long-dead replicas are forgotten on the way: being unknown is the same as being dead.
+const REGISTER: &str = "
+WITH forgotten AS (DELETE FROM replicas WHERE alive_until < now() - interval '1 day' AND id <> $1)
+INSERT INTO replicas (id, alive_until) VALUES ($1, now() + $2 * interval '1 millisecond')
+ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until";
+
+const RENEW: &str = "
+UPDATE replicas SET alive_until = now() + $2 * interval '1 millisecond' WHERE id = $1 AND alive_until > now()";
+
+/// Locks in key order, as the committers do.
+const FREE: &str = "
+WITH owned AS (SELECT pk FROM threads WHERE replica = $1 ORDER BY pk FOR UPDATE)
+UPDATE threads t SET lease = NULL, replica = NULL FROM owned WHERE t.pk = owned.pk AND t.replica = $1";
+
+const CLAIMABLE: &str = "
+SELECT t.pk FROM threads t
+WHERE (t.wake_at <= $1 OR t.status = 'running')
+    AND NOT EXISTS (SELECT FROM replicas r WHERE r.id = t.replica AND r.alive_until > now())
+ORDER BY coalesce(t.wake_at, t.updated_at), t.pk LIMIT $2";
+
+const DUE: &str = "
+SELECT pk FROM threads WHERE wake_at <= $1 AND replica = $3 ORDER BY wake_at, pk LIMIT $2";
+
+const PING: &str = "
+INSERT INTO pulse (id, beats) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET beats = pulse.beats + 1";
+
+pub(super) async fn register(pool: &PgPool, replica: Uuid, ttl: Millis) -> Result<()> {
+    sqlx::query(REGISTER).bind(replica).bind(ttl).execute(pool).await.map_err(error)?;
+    Ok(())
+}
+
+pub(super) async fn renew(pool: &PgPool, replica: Uuid, ttl: Millis) -> Result<bool> {
+    let renewed = sqlx::query(RENEW).bind(replica).bind(ttl).execute(pool).await.map_err(error)?;
+    Ok(renewed.rows_affected() == 1)
+}
+
+/// Dead first: from then on nothing is claimed in its name.
+pub(super) async fn unregister(pool: &PgPool, replica: Uuid) -> Result<()> {
+    sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica).execute(pool).await.map_err(error)?;
+    sqlx::query(FREE).bind(replica).execute(pool).await.map_err(error)?;
+    Ok(())
+}
+
+pub(super) async fn claimable(pool: &PgPool, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+    let found = sqlx::query_scalar(CLAIMABLE).bind(now).bind(i64::from(limit)).fetch_all(pool).await.map_err(error)?;
+    Ok(found.into_iter().map(ThreadPk).collect())
+}
+
+pub(super) async fn due(pool: &PgPool, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+    let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica);
+    Ok(query.fetch_all(pool).await.map_err(error)?.into_iter().map(ThreadPk).collect())
+}
+
+pub(super) async fn next_wake(pool: &PgPool) -> Result<Option<Millis>> {
+    sqlx::query_scalar("SELECT min(wake_at) FROM threads").fetch_one(pool).await.map_err(error)
+}
+
+pub(super) async fn ping(pool: &PgPool) -> Result<()> {
+    sqlx::query(PING).execute(pool).await.map_err(error)?;
+    Ok(())
+}

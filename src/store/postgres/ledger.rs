@@ -1,0 +1,123 @@
+//! Answers to be given again, decisions to be accounted for, tenants and their keys.
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+
+use super::fault::error;
+use super::nul::{escaped, unescaped};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{AuditRow, Error, IdempotencyRow, KeyRow, Result, text};
+
+const KEYS: &str = "
+SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
+FROM api_keys k JOIN tenants t ON t.pk = k.tenant
+WHERE $1::text IS NULL OR k.hash = $1 ORDER BY k.created_at, k.key_id";
+
+const ADD_KEY: &str = "
+INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
+
+const ANSWER: &str = "
+SELECT fingerprint, status, body, location, created_at FROM idempotency
+WHERE tenant = $1 AND scope = $2 AND key = $3";
+
+const AUDIT: &str = "SELECT tenant, at, actor, action, detail FROM audit WHERE pk = $1 ORDER BY id";
+
+pub(super) async fn idempotency(
+    pool: &PgPool,
+    tenant: TenantPk,
+    scope: &str,
+    key: &str,
+) -> Result<Option<IdempotencyRow>> {
+    let query = sqlx::query(ANSWER).bind(tenant.0).bind(escaped(scope)).bind(escaped(key));
+    let Some(row) = query.fetch_optional(pool).await.map_err(error)? else { return Ok(None) };
+    let status: i32 = row.try_get("status").map_err(error)?;
+    Ok(Some(IdempotencyRow {
+        tenant,
+        scope: scope.to_owned(),
+        key: key.to_owned(),
+        fingerprint: row.try_get("fingerprint").map_err(error)?,
+        status: u16::try_from(status).map_err(|why| text::damaged("stored answer", why))?,
+        body: row.try_get("body").map_err(error)?,
+        location: row.try_get("location").map_err(error)?,
+        created_at: row.try_get("created_at").map_err(error)?,
+    }))
+}
+
+pub(super) async fn forget_idempotency(pool: &PgPool, before: Millis) -> Result<u64> {
+    let query = sqlx::query("DELETE FROM idempotency WHERE created_at < $1").bind(before);
+    Ok(query.execute(pool).await.map_err(error)?.rows_affected())
+}
+
+pub(super) async fn audit(pool: &PgPool, thread: ThreadPk) -> Result<Vec<AuditRow>> {
+    let rows = sqlx::query(AUDIT).bind(thread.0).fetch_all(pool).await.map_err(error)?;
+    rows.iter().map(|row| audit_row(thread, row)).collect()
+}
+
+fn audit_row(thread: ThreadPk, row: &PgRow) -> Result<AuditRow> {
+    let detail: &str = row.try_get("detail").map_err(error)?;
+    Ok(AuditRow {
+        tenant: TenantPk(row.try_get("tenant").map_err(error)?),
+        thread,
+        at: row.try_get("at").map_err(error)?,
+        actor: unescaped(row.try_get("actor").map_err(error)?),
+        action: unescaped(row.try_get("action").map_err(error)?),
+        detail: text::json(detail)?,
+    })
+}
+
+pub(super) async fn tenant(pool: &PgPool, name: &str, now: Millis) -> Result<TenantPk> {
+    let known = || sqlx::query_scalar("SELECT pk FROM tenants WHERE name = $1").bind(escaped(name));
+    if let Some(pk) = known().fetch_optional(pool).await.map_err(error)? {
+        return Ok(TenantPk(pk));
+    }
+    let add = "INSERT INTO tenants (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+    sqlx::query(add).bind(escaped(name)).bind(now).execute(pool).await.map_err(error)?;
+    Ok(TenantPk(known().fetch_one(pool).await.map_err(error)?))
+}
+
+pub(super) async fn add_key(pool: &PgPool, key: KeyRow) -> Result<()> {
+    let query = sqlx::query(ADD_KEY)
+        .bind(key.key_id)
+        .bind(key.tenant.0)
+        .bind(escaped(&key.name).into_owned())
+        .bind(key.hash)
+        .bind(key.scopes)
+        .bind(key.created_at)
+        .bind(key.revoked_at);
+    match query.execute(pool).await.map_err(error)?.rows_affected() {
+        0 => Err(Error::Refused("a key with this id or this hash is there already".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn keys(pool: &PgPool) -> Result<Vec<KeyRow>> {
+    let rows = sqlx::query(KEYS).bind(None::<String>).fetch_all(pool).await.map_err(error)?;
+    rows.iter().map(key).collect()
+}
+
+pub(super) async fn key_by_hash(pool: &PgPool, hash: &str) -> Result<Option<KeyRow>> {
+    let row = sqlx::query(KEYS).bind(escaped(hash)).fetch_optional(pool).await.map_err(error)?;
+    row.as_ref().map(key).transpose()
+}
+
+pub(super) async fn revoke_key(pool: &PgPool, key_id: &str, now: Millis) -> Result<bool> {
+    let query = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
+    Ok(query.execute(pool).await.map_err(error)?.rows_affected() == 1)
+}
+
+fn key(row: &PgRow) -> Result<KeyRow> {
+    Ok(KeyRow {
+        key_id: row.try_get("key_id").map_err(error)?,
+        tenant: TenantPk(row.try_get("tenant").map_err(error)?),
+        tenant_name: unescaped(row.try_get("tenant_name").map_err(error)?),
+        name: unescaped(row.try_get("name").map_err(error)?),
+        hash: row.try_get("hash").map_err(error)?,
+        scopes: row.try_get("scopes").map_err(error)?,
+        created_at: row.try_get("created_at").map_err(error)?,
+        revoked_at: row.try_get("revoked_at").map_err(error)?,
+    })
+}

@@ -1,0 +1,159 @@
+//! PostgreSQL: any number of processes on one database.
+//!
+//! Two committers write, each thread always by the same one; everything else takes a connection from a pool. Replicas
+//! are alive by the database's clock.
+
+mod fault;
+mod lease;
+mod ledger;
+mod nul;
+mod open;
+mod query;
+mod statement;
+mod threads;
+mod writer;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use serde_json::Value;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::committer::{Bounds, Committer};
+use super::{
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
+    ThreadFilter, ThreadRow,
+};
+use crate::domain::Millis;
+use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::Observation;
+use crate::engine::step::{Row, RowKind};
+use writer::Writer;
+
+/// While one waits for its commit to be flushed, the other writes; a third would only share their processor.
+const COMMITTERS: usize = 2;
+
+pub struct Postgres {
+    place: String,
+    pool: PgPool,
+    committer: Committer,
+}
+
+impl Postgres {
+    /// Migrates first. Fails with `Unusable` when the database cannot be reached, or was migrated by a newer program.
+    pub async fn open(url: &SecretString, connections: u32) -> Result<Self> {
+        let options = open::options(url)?;
+        open::migrate(&options).await?;
+        let session = open::session(&options);
+        let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
+        Ok(Self {
+            place: open::place(&options),
+            pool: open::pool(&options, connections),
+            committer: Committer::spawn(writers, Bounds::default()),
+        })
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    fn describe(&self) -> String {
+        format!("postgres at {}", self.place)
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.committer.commit(commit).await
+    }
+
+    async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
+        threads::named(&self.pool, tenant, id).await
+    }
+    async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
+        threads::by_pk(&self.pool, pk).await
+    }
+    async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
+        threads::load(&self.pool, pk).await
+    }
+    async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
+        threads::list(&self.pool, tenant, filter, page).await
+    }
+    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool> {
+        threads::delete(&self.pool, pk).await
+    }
+
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+        query::row(&self.pool, pk, kind, id).await
+    }
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+        query::find(&self.pool, tenant, kind, id).await
+    }
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>> {
+        query::page_of_rows(&self.pool, pk, kind, descending, page).await
+    }
+    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+        query::history(&self.pool, pk, before, limit).await
+    }
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+        query::payloads(&self.pool, pk, ids).await
+    }
+    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
+        query::open_suspensions(&self.pool, tenant, page).await
+    }
+    async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+        query::observations(&self.pool, pk, ask).await
+    }
+
+    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
+        ledger::audit(&self.pool, pk).await
+    }
+    async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
+        ledger::idempotency(&self.pool, tenant, scope, key).await
+    }
+    async fn forget_idempotency(&self, before: Millis) -> Result<u64> {
+        ledger::forget_idempotency(&self.pool, before).await
+    }
+    async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
+        ledger::tenant(&self.pool, name, now).await
+    }
+    async fn add_key(&self, key: KeyRow) -> Result<()> {
+        ledger::add_key(&self.pool, key).await
+    }
+    async fn keys(&self) -> Result<Vec<KeyRow>> {
+        ledger::keys(&self.pool).await
+    }
+    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool> {
+        ledger::revoke_key(&self.pool, key_id, now).await
+    }
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
+        ledger::key_by_hash(&self.pool, hash).await
+    }
+
+    async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
+        lease::register(&self.pool, replica, ttl).await
+    }
+    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+        lease::renew(&self.pool, replica, ttl).await
+    }
+    async fn unregister(&self, replica: Uuid) -> Result<()> {
+        lease::unregister(&self.pool, replica).await
+    }
+    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        lease::claimable(&self.pool, now, limit).await
+    }
+    async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        lease::due(&self.pool, replica, now, limit).await
+    }
+    async fn next_wake(&self) -> Result<Option<Millis>> {
+        lease::next_wake(&self.pool).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        lease::ping(&self.pool).await
+    }
+    async fn close(&self) {
+        self.committer.close().await;
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,153 @@
+//! What belongs to a thread: rows, messages, payloads, observations.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row as _};
+
+use super::fault::error;
+use super::nul::{escaped, unescaped};
+use crate::domain::ids::{PayloadId, TenantPk, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::Observation;
+use crate::engine::step::{Row, RowKind};
+use crate::store::cursor::{Cursor, page};
+use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, text};
+
+const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
+
+/// The planner takes a partial index only for what it can prove from the text of a query: hence `$more`.
+macro_rules! page_of_rows {
+    ($more:literal, $beyond:literal, $order:literal) => {
+        concat!(
+            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2",
+            $more,
+            " AND (ord, id) ",
+            $beyond,
+            " ($3, $4) ORDER BY ord ",
+            $order,
+            ", id ",
+            $order,
+            " LIMIT $5"
+        )
+    };
+}
+
+const FOUND: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
+
+const INBOX: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 ORDER BY r.id LIMIT $3";
+
+const HISTORY: &str = "
+SELECT body FROM (
+    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2 AND ord < $2 ORDER BY ord DESC, id DESC LIMIT $3
+) newest ORDER BY ord, id";
+
+const PAYLOADS: &str = "
+SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place)
+JOIN thread_rows r ON r.pk = $1 AND r.kind = 8 AND r.id = w.id ORDER BY w.place";
+
+const OBSERVATIONS: &str = "
+SELECT seq, type, run, body, (SELECT thread_id FROM threads WHERE pk = $1) AS thread_id FROM observations
+WHERE pk = $1 AND seq > $2 AND seq <= $3 AND ($4::text[] = '{}' OR type = ANY ($4)) AND ($5::text IS NULL OR run = $5)
+ORDER BY seq LIMIT $6";
+
+pub(super) async fn row(pool: &PgPool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+    let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
+    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(stored).transpose()
+}
+
+pub(super) async fn find(pool: &PgPool, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+    let query = sqlx::query(FOUND).bind(tenant.0).bind(kind.code()).bind(escaped(id));
+    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(found).transpose()
+}
+
+pub(super) async fn page_of_rows(
+    pool: &PgPool,
+    pk: ThreadPk,
+    kind: RowKind,
+    descending: bool,
+    ask: &PageAsk,
+) -> Result<Page<Row>> {
+    let sql = match (matches!(kind, RowKind::Run | RowKind::Message), descending) {
+        (true, false) => page_of_rows!(" AND kind <= 2", ">", "ASC"),
+        (true, true) => page_of_rows!(" AND kind <= 2", "<", "DESC"),
+        (false, false) => page_of_rows!("", ">", "ASC"),
+        (false, true) => page_of_rows!("", "<", "DESC"),
+    };
+    let beginning = if descending { i64::MAX } else { i64::MIN };
+    let from = Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(beginning, ""));
+    let limit = i64::from(ask.limit) + 1;
+    let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id)).bind(limit);
+    let rows = query.fetch_all(pool).await.map_err(error)?;
+    let rows = rows.iter().map(stored).collect::<Result<_>>()?;
+    Ok(page(rows, ask.limit, |row: &Row| Cursor::new(row.ord, row.id.clone())))
+}
+
+pub(super) async fn history(
+    pool: &PgPool,
+    pk: ThreadPk,
+    before: Option<i64>,
+    limit: u32,
+) -> Result<Vec<ConversationMessage>> {
+    let query = sqlx::query_scalar(HISTORY).bind(pk.0).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
+    let bodies: Vec<String> = query.fetch_all(pool).await.map_err(error)?;
+    bodies.iter().map(|body| text::message(body)).collect()
+}
+
+pub(super) async fn payloads(pool: &PgPool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+    let ids: Vec<_> = ids.iter().map(|id| escaped(id.as_str())).collect();
+    let rows = sqlx::query_as(PAYLOADS).bind(pk.0).bind(ids).fetch_all(pool).await.map_err(error)?;
+    rows.into_iter().map(|(id, body): (String, String)| text::payload(&unescaped(id), &body)).collect()
+}
+
+pub(super) async fn open_suspensions(pool: &PgPool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    let after = Cursor::of(ask)?.map(|cursor| cursor.id).unwrap_or_default();
+    let query = sqlx::query(INBOX).bind(tenant.0).bind(escaped(&after)).bind(i64::from(ask.limit) + 1);
+    let open = query.fetch_all(pool).await.map_err(error)?;
+    let open = open.iter().map(found).collect::<Result<_>>()?;
+    Ok(page(open, ask.limit, |found: &Found| Cursor::new(0, found.row.id.clone())))
+}
+
+pub(super) async fn observations(pool: &PgPool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+    let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
+    let query = sqlx::query(OBSERVATIONS)
+        .bind(pk.0)
+        .bind(ask.after)
+        .bind(ask.until.unwrap_or(i64::MAX))
+        .bind(types)
+        .bind(ask.run.as_ref().map(|run| escaped(run.as_str())))
+        .bind(i64::from(ask.limit));
+    let rows = query.fetch_all(pool).await.map_err(error)?;
+    let thread = rows.first().map(|row| row.try_get("thread_id").map_err(error)).transpose()?;
+    let thread = unescaped(thread.unwrap_or_default()).into();
+    rows.iter()
+        .map(|row| {
+            let run: String = row.try_get("run").map_err(error)?;
+            let (kind, body): (&str, &str) = (row.try_get("type").map_err(error)?, row.try_get("body").map_err(error)?);
+            text::observation(&thread, row.try_get("seq").map_err(error)?, kind, &unescaped(run), body)
+        })
+        .collect()
+}
+
+fn stored(row: &PgRow) -> Result<Row> {
+    text::row(
+        row.try_get("kind").map_err(error)?,
+        unescaped(row.try_get("id").map_err(error)?),
+        row.try_get("ord").map_err(error)?,
+        row.try_get("keep").map_err(error)?,
+        row.try_get("body").map_err(error)?,
+    )
+}
+
+fn found(row: &PgRow) -> Result<Found> {
+    Ok(Found {
+        pk: ThreadPk(row.try_get("pk").map_err(error)?),
+        thread_id: unescaped(row.try_get("thread_id").map_err(error)?).into(),
+        row: stored(row)?,
+    })
+}

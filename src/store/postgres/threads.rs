@@ -1,0 +1,139 @@
+//! Threads: one, whole, in lists, and gone.
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row as _};
+
+use super::fault::error;
+use super::nul::{escaped, unescaped};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::engine::step::Row;
+use crate::store::cursor::{Cursor, page};
+use crate::store::{Fence, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+
+macro_rules! select {
+    ($what:literal, $rest:literal) => {
+        concat!(
+            "SELECT t.pk, t.tenant, t.thread_id, t.epoch, t.lease, t.version, t.replica, t.core, t.head, t.status, \
+             t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.crash_count, t.created_at, t.updated_at",
+            $what,
+            " FROM threads t ",
+            $rest
+        )
+    };
+}
+
+const NAMED: &str = select!("", "WHERE t.tenant = $1 AND t.thread_id = $2");
+
+const BY_PK: &str = select!("", "WHERE t.pk = $1");
+
+/// One statement is one snapshot. Rows below the floor are not even looked at.
+const LOAD: &str = select!(
+    ", r.kinds, r.ids, r.ords, r.keeps, r.bodies",
+    "CROSS JOIN LATERAL (
+        SELECT array_agg(kind) AS kinds, array_agg(id) AS ids, array_agg(ord) AS ords, array_agg(keep) AS keeps,
+            array_agg(body) AS bodies
+        FROM (
+            SELECT * FROM (
+                SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = t.pk AND keep = 1
+                UNION ALL
+                SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = t.pk AND keep = 2 AND ord >= t.floor
+            ) kept ORDER BY kind, ord, id
+        ) sorted
+    ) r
+    WHERE t.pk = $1"
+);
+
+const LIST: &str = select!(
+    "",
+    "WHERE t.tenant = $1 AND (t.updated_at, t.pk) < ($2, $3) AND ($4::text IS NULL OR t.status = $4)
+        AND ($5::text IS NULL OR strpos(lower(t.thread_id), $5) > 0 OR strpos(t.title, $5) > 0)
+    ORDER BY t.updated_at DESC, t.pk DESC LIMIT $6"
+);
+
+/// Whatever was being committed to it is seen by now, and nothing more can be.
+const DELETE_THE_REST: &str = "
+WITH r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
+    i AS (DELETE FROM idempotency WHERE pk = $1)
+DELETE FROM audit WHERE pk = $1";
+
+pub(super) async fn named(pool: &PgPool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
+    let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));
+    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(thread).transpose()
+}
+
+pub(super) async fn by_pk(pool: &PgPool, pk: ThreadPk) -> Result<Option<ThreadRow>> {
+    let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(pool).await.map_err(error)?;
+    found.as_ref().map(thread).transpose()
+}
+
+pub(super) async fn load(pool: &PgPool, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
+    let found = sqlx::query(LOAD).bind(pk.0).fetch_optional(pool).await.map_err(error)?;
+    found.map(|found| Ok((thread(&found)?, loaded(&found)?))).transpose()
+}
+
+/// The rows of a thread, column by column; absent when there are none.
+fn loaded(found: &PgRow) -> Result<Vec<Row>> {
+    let Some(kinds) = found.try_get::<Option<Vec<i16>>, _>("kinds").map_err(error)? else { return Ok(Vec::new()) };
+    let ids: Vec<String> = found.try_get("ids").map_err(error)?;
+    let ords: Vec<i64> = found.try_get("ords").map_err(error)?;
+    let keeps: Vec<i16> = found.try_get("keeps").map_err(error)?;
+    let bodies: Vec<String> = found.try_get("bodies").map_err(error)?;
+    let columns = kinds.into_iter().zip(ids).zip(ords).zip(keeps).zip(bodies);
+    columns.map(|((((kind, id), ord), keep), body)| text::row(kind, unescaped(id), ord, keep, body)).collect()
+}
+
+pub(super) async fn list(
+    pool: &PgPool,
+    tenant: TenantPk,
+    filter: &ThreadFilter,
+    ask: &PageAsk,
+) -> Result<Page<ThreadRow>> {
+    let before = Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(i64::MAX, i64::MAX.to_string()));
+    let query = sqlx::query(LIST)
+        .bind(tenant.0)
+        .bind(before.at)
+        .bind(before.id.parse::<i64>().unwrap_or(0))
+        .bind(filter.status.map(|status| status.as_str()))
+        .bind(filter.q.as_deref().map(text::folded))
+        .bind(i64::from(ask.limit) + 1);
+    let found = query.fetch_all(pool).await.map_err(error)?;
+    let found = found.iter().map(thread).collect::<Result<_>>()?;
+    Ok(page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
+}
+
+/// The thread goes first, and alone: that waits for a commit in flight and forbids every other.
+pub(super) async fn delete(pool: &PgPool, pk: ThreadPk) -> Result<bool> {
+    let mut transaction = pool.begin().await.map_err(error)?;
+    let gone = sqlx::query("DELETE FROM threads WHERE pk = $1").bind(pk.0).execute(&mut *transaction).await;
+    let existed = gone.map_err(error)?.rows_affected() == 1;
+    sqlx::query(DELETE_THE_REST).bind(pk.0).execute(&mut *transaction).await.map_err(error)?;
+    transaction.commit().await.map_err(error)?;
+    Ok(existed)
+}
+
+fn thread(row: &PgRow) -> Result<ThreadRow> {
+    let sheet: &str = row.try_get("sheet").map_err(error)?;
+    let status: &str = row.try_get("status").map_err(error)?;
+    Ok(ThreadRow {
+        pk: ThreadPk(row.try_get("pk").map_err(error)?),
+        tenant: TenantPk(row.try_get("tenant").map_err(error)?),
+        thread_id: unescaped(row.try_get("thread_id").map_err(error)?).into(),
+        fence: Fence {
+            epoch: row.try_get("epoch").map_err(error)?,
+            lease: row.try_get("lease").map_err(error)?,
+            version: row.try_get("version").map_err(error)?,
+        },
+        replica: row.try_get("replica").map_err(error)?,
+        core: row.try_get("core").map_err(error)?,
+        head: row.try_get("head").map_err(error)?,
+        status: text::status(status)?,
+        sheet: text::sheet(sheet)?,
+        wake_at: row.try_get("wake_at").map_err(error)?,
+        floor: row.try_get("floor").map_err(error)?,
+        last_seq: row.try_get("last_seq").map_err(error)?,
+        min_seq: row.try_get("min_seq").map_err(error)?,
+        crash_count: row.try_get("crash_count").map_err(error)?,
+        created_at: row.try_get("created_at").map_err(error)?,
+        updated_at: row.try_get("updated_at").map_err(error)?,
+    })
+}

@@ -1,0 +1,125 @@
+//! One connection that writes batches, opened again whenever it is lost.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{ConnectOptions, Connection, Postgres, Row};
+use tokio::time::timeout;
+
+use super::fault::{Failure, batch_error, failure};
+use super::statement::{self, DONE, DUPLICATE, EXISTS};
+use crate::store::Committed;
+use crate::store::committer::{Batch, BatchError, Parcel, Sending};
+
+/// Longer than the server lets a statement run: after that the connection leads nowhere.
+const ANSWER: Duration = Duration::from_secs(45);
+
+/// How long opening a connection may take.
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
+
+/// Every lost race shows one more of the others' writes; a batch meets few of them.
+const RACES: usize = 8;
+
+pub(super) struct Writer {
+    options: PgConnectOptions,
+    /// `None` after an error that leaves its state in doubt.
+    connection: Option<PgConnection>,
+}
+
+impl Writer {
+    pub fn new(options: PgConnectOptions) -> Self {
+        Self { options, connection: None }
+    }
+
+    async fn connection(&mut self) -> Result<&mut PgConnection, BatchError> {
+        let unavailable = |error: &dyn std::fmt::Display| BatchError::Unavailable(error.to_string());
+        if self.connection.is_none() {
+            let opened = timeout(CONNECT, self.options.connect()).await.map_err(|late| unavailable(&late))?;
+            self.connection = Some(opened.map_err(|error| unavailable(&error))?);
+        }
+        Ok(self.connection.as_mut().expect("just opened"))
+    }
+
+    async fn run(
+        &mut self,
+        statement: impl Fn() -> Query<'static, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, BatchError> {
+        let mut races = 0;
+        loop {
+            let answer = timeout(ANSWER, statement().fetch_all(self.connection().await?)).await;
+            let error = match answer {
+                Ok(Ok(rows)) => return Ok(rows),
+                Ok(Err(error)) => error,
+                Err(late) => {
+                    self.connection = None;
+                    return Err(BatchError::Lost(late.to_string()));
+                }
+            };
+            match failure(&error) {
+                Failure::Raced if races < RACES => races += 1,
+                Failure::Raced | Failure::Data => return Err(batch_error(&error)),
+                Failure::Unavailable | Failure::Lost => {
+                    self.connection = None;
+                    return Err(batch_error(&error));
+                }
+            }
+        }
+    }
+
+    /// What an earlier sending of the same batch has stored.
+    async fn recognise(&mut self, parcels: &[Parcel], outcomes: &mut [Committed]) -> Result<(), BatchError> {
+        let refused: Vec<&Parcel> = parcels
+            .iter()
+            .zip(outcomes.iter())
+            .filter(|(_, outcome)| **outcome != Committed::Done)
+            .map(|(parcel, _)| parcel)
+            .collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let landed = self.run(|| statement::landed(&refused)).await?;
+        let landed: Vec<i64> = landed.iter().map(|row| row.get(0)).collect();
+        for (parcel, outcome) in parcels.iter().zip(outcomes) {
+            if landed.contains(&parcel.commit.pk.0) {
+                *outcome = Committed::Done;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Batch for Writer {
+    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Result<Vec<Committed>, BatchError> {
+        let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(parcels.len());
+        for row in self.run(|| statement::write(parcels, sending)).await? {
+            let verdict = verdicts.entry(row.get(0)).or_default();
+            *verdict = row.get::<i32, _>(1).max(*verdict);
+        }
+        let mut outcomes: Vec<Committed> =
+            parcels.iter().map(|parcel| outcome(verdicts.get(&parcel.commit.pk.0).copied())).collect();
+        if sending == Sending::Again {
+            self.recognise(parcels, &mut outcomes).await?;
+        }
+        Ok(outcomes)
+    }
+
+    async fn close(self) {
+        if let Some(connection) = self.connection
+            && let Err(error) = connection.close().await
+        {
+            tracing::debug!(%error, "the database did not take leave");
+        }
+    }
+}
+
+fn outcome(verdict: Option<i32>) -> Committed {
+    match verdict {
+        None => Committed::Stale,
+        Some(DONE) => Committed::Done,
+        Some(EXISTS) => Committed::Exists,
+        Some(DUPLICATE) => Committed::Duplicate,
+        Some(unknown) => unreachable!("the statement knows three verdicts, not {unknown}"),
+    }
+}
