@@ -1,13 +1,19 @@
 //! What models are told: pure functions from what the engine knows to the messages of one call.
 //!
 //! The first line of every system prompt names the phase. Text that people, tools or models wrote stands verbatim; what
-//! is data rather than instruction stands between markers with a nonce that occurs nowhere in it, so no text can close
-//! one. A call always stands before its results, and every call has exactly one.
+//! is data rather than instruction stands between markers with a nonce that occurs nowhere between them, so no text can
+//! close one. A call always stands before its results, and every call has exactly one.
 
+mod data;
 mod execution;
+mod layers;
 mod planning;
 mod repair;
+mod results;
+mod schema;
 mod synthesis;
+mod template;
+mod turns;
 
 use std::sync::Arc;
 
@@ -20,8 +26,9 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::{ToolResult, ToolSpec};
 
 pub use execution::{enforcement, reasoning_step, tool_step};
-pub use planning::{plan, plan_schema, refine};
+pub use planning::{plan, refine};
 pub use repair::repair;
+pub use schema::plan_schema;
 pub use synthesis::synthesis;
 
 /// What every prompt of a run shares.

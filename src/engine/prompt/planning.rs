@@ -2,24 +2,71 @@
 
 use serde_json::{Value, json};
 
+use super::data::{Marker, marked};
+use super::layers::{Stage, history, notes, system};
+use super::template::{PLAN, REFINE, paragraphs};
 use super::{PlanPrompt, RefinePrompt};
+use crate::domain::plan::TodoItem;
 use crate::domain::prompt::PromptMessage;
 
 pub fn plan(prompt: &PlanPrompt<'_>) -> Vec<PromptMessage> {
-    vec![
-        PromptMessage::System { content: "Phase: planning\n".into() },
-        PromptMessage::User { content: prompt.query.to_owned() },
-    ]
+    let stage = Stage {
+        phase: "planning".to_owned(),
+        instructions: PLAN,
+        tools: prompt.tools,
+        persona: |prompts| prompts.planning.as_ref(),
+    };
+    marked(prompt.frame.seed, |marker| {
+        let mut messages = vec![system(&prompt.frame, &stage, marker)];
+        messages.extend(history(prompt.history));
+        messages.push(PromptMessage::User { content: prompt.query.to_owned() });
+        messages
+    })
 }
 
 pub fn refine(prompt: &RefinePrompt<'_>) -> Vec<PromptMessage> {
-    vec![
-        PromptMessage::System { content: "Phase: refinement\n".into() },
-        PromptMessage::User { content: prompt.query.to_owned() },
-    ]
+    let stage = Stage {
+        phase: "refinement".to_owned(),
+        instructions: REFINE,
+        tools: prompt.tools,
+        persona: |prompts| prompts.planning.as_ref(),
+    };
+    marked(prompt.frame.seed, |marker| {
+        let mut messages = vec![system(&prompt.frame, &stage, marker)];
+        messages.extend(history(prompt.history));
+        messages.push(PromptMessage::User { content: refined(prompt, marker) });
+        messages
+    })
 }
 
-/// The JSON schema of a plan, for providers with structured output.
-pub fn plan_schema() -> Value {
-    json!({})
+fn refined(prompt: &RefinePrompt<'_>, marker: &Marker) -> String {
+    let items: Vec<String> = prompt.items.iter().map(|item| shown(item).to_string()).collect();
+    let so_far = paragraphs([
+        format!("Intent: {}", prompt.intent).as_str(),
+        format!("Plan: {}", prompt.plan).as_str(),
+        format!("Todo list, one item per line:\n{}", items.join("\n")).as_str(),
+    ]);
+    let block = marker.block("plan so far", &so_far);
+    paragraphs([prompt.query, &block, &notes(prompt.notes)])
+}
+
+/// What a planner needs to see of an item.
+fn shown(item: &TodoItem) -> Value {
+    let mut shown = json!({ "id": item.id, "description": item.description, "status": item.status });
+    if let Some(step_type) = item.step_type {
+        shown["stepType"] = json!(step_type);
+    }
+    if !item.required_tools.is_empty() {
+        shown["requiredTools"] = json!(item.required_tools);
+    }
+    if let Some(outcome) = &item.expected_outcome {
+        shown["expectedOutcome"] = json!(outcome);
+    }
+    if !item.dependencies.is_empty() {
+        shown["dependencies"] = json!(item.dependencies);
+    }
+    if let Some(reason) = &item.reason {
+        shown["reason"] = json!(reason);
+    }
+    shown
 }

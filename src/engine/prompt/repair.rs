@@ -1,10 +1,23 @@
 //! Asking again for a reply that can be read.
 
 use super::RepairPrompt;
+use super::data::shortened;
+use super::template::{REPAIR, fill};
 use crate::domain::prompt::PromptMessage;
+
+/// How much of a bad reply is shown to the model again.
+const SHOWN: usize = 20_000;
 
 /// `messages` is the prompt that was answered badly; the phase in its first line becomes `repair`.
 pub fn repair(mut messages: Vec<PromptMessage>, prompt: &RepairPrompt<'_>) -> Vec<PromptMessage> {
-    messages.push(PromptMessage::User { content: prompt.fault.to_owned() });
+    if let Some(PromptMessage::System { content }) = messages.first_mut() {
+        let rest = content.find('\n').map_or("", |end| &content[end..]);
+        *content = format!("Phase: repair{rest}");
+    }
+    if !prompt.reply.trim().is_empty() {
+        let content = shortened(prompt.reply, SHOWN);
+        messages.push(PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None });
+    }
+    messages.push(PromptMessage::User { content: fill(REPAIR, &[("fault", prompt.fault)]) });
     messages
 }

@@ -1,11 +1,28 @@
 //! The final answer.
 
-use super::SynthesisPrompt;
+use super::data::{Marker, marked};
+use super::layers::{Stage, history, system};
+use super::template::{SYNTHESIS, paragraphs};
+use super::{SynthesisPrompt, results};
 use crate::domain::prompt::PromptMessage;
 
 pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
-    vec![
-        PromptMessage::System { content: "Phase: synthesis\n".into() },
-        PromptMessage::User { content: prompt.query.to_owned() },
-    ]
+    let stage = Stage {
+        phase: "synthesis".to_owned(),
+        instructions: SYNTHESIS,
+        tools: &[],
+        persona: |prompts| prompts.synthesis.as_ref(),
+    };
+    marked(prompt.frame.seed, |marker| {
+        let mut messages = vec![system(&prompt.frame, &stage, marker)];
+        messages.extend(history(prompt.history));
+        messages.push(PromptMessage::User { content: question(prompt, marker) });
+        messages
+    })
+}
+
+fn question(prompt: &SynthesisPrompt<'_>, marker: &Marker) -> String {
+    let most = prompt.frame.settings.execution.tool_result_max_length as usize;
+    let plan = marker.block("plan", &format!("Intent: {}\nPlan: {}", prompt.intent, prompt.plan));
+    paragraphs([prompt.query, &plan, "Results:", &results::all(prompt.results, most, marker)])
 }

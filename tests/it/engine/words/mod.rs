@@ -4,6 +4,7 @@ mod parse_any;
 mod parse_plan;
 mod parse_step;
 mod parse_synthesis;
+mod prompts;
 
 use pes::domain::model::{ModelReply, RawToolCall, StopReason, Usage};
 

@@ -1,0 +1,63 @@
+//! Data between markers that nothing inside can close.
+
+use std::cell::Cell;
+
+use super::template::{DATA, fill};
+use crate::domain::prompt::PromptMessage;
+
+/// Renders a prompt under a nonce that stands in its markers and nowhere between them; whoever knows an earlier one and
+/// writes it into data only makes this prompt take another.
+pub(super) fn marked(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>) -> Vec<PromptMessage> {
+    let mut number = fnv(seed);
+    loop {
+        let marker = Marker { nonce: format!("{:012x}", number & 0xFFFF_FFFF_FFFF), is_known: Cell::new(false) };
+        let messages = render(&marker);
+        if !marker.is_known.get() {
+            return messages;
+        }
+        number = fnv(&marker.nonce);
+    }
+}
+
+pub(super) struct Marker {
+    nonce: String,
+    /// Some data holds the nonce.
+    is_known: Cell<bool>,
+}
+
+impl Marker {
+    /// `text` verbatim, between lines that name it.
+    pub(super) fn block(&self, name: &str, text: &str) -> String {
+        let (name, nonce) = (one_line(name), &self.nonce);
+        if text.contains(nonce) || name.contains(nonce) {
+            self.is_known.set(true);
+        }
+        format!("--- BEGIN {name} {nonce} ---\n{text}\n--- END {name} {nonce} ---")
+    }
+
+    /// What the system prompt says about the markers.
+    pub(super) fn explained(&self) -> String {
+        fill(DATA, &[("nonce", &self.nonce)])
+    }
+}
+
+/// Names come from models too: they must not break out of their line.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// At most `most` characters, and then how many are missing.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((cut, _)) => {
+            let left_out = text[cut..].chars().count();
+            format!("{}\n[… {left_out} more characters left out]", &text[..cut])
+        }
+    }
+}
+
+/// FNV-1a: the same text gives the same number in every build.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}

@@ -1,0 +1,66 @@
+//! The system prompt, layer by layer: phase, who the agent is, what this stage asks, the persona's word on the stage,
+//! the guidance that server, thread and call composed, and what markers mean.
+
+use std::sync::Arc;
+
+use super::Frame;
+use super::data::{Marker, one_line};
+use super::template::paragraphs;
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::prompt::{PersonaPrompts, PromptMessage};
+use crate::domain::tool::ToolSpec;
+
+/// What differs from phase to phase.
+pub(super) struct Stage<'a> {
+    pub phase: String,
+    pub instructions: &'a str,
+    pub tools: &'a [Arc<ToolSpec>],
+    pub persona: fn(&PersonaPrompts) -> Option<&String>,
+}
+
+pub(super) fn system(frame: &Frame<'_>, stage: &Stage<'_>, marker: &Marker) -> PromptMessage {
+    let settings = frame.settings;
+    let phase = format!("Phase: {}", one_line(&stage.phase));
+    let name = settings.persona.name.as_deref().map(|name| format!("You are {name}.")).unwrap_or_default();
+    let persona = (stage.persona)(&settings.persona.prompts).map(String::as_str).unwrap_or_default();
+    let content = paragraphs([
+        phase.as_str(),
+        name.as_str(),
+        stage.instructions,
+        &tools(stage.tools),
+        persona,
+        &settings.system_prompt,
+        &marker.explained(),
+    ]);
+    PromptMessage::System { content }
+}
+
+/// Told in words too, for models that are not offered tools natively.
+fn tools(tools: &[Arc<ToolSpec>]) -> String {
+    if tools.is_empty() {
+        return String::new();
+    }
+    let described = tools.iter().map(|tool| {
+        format!("- {}: {}\n  input schema: {}", tool.name, one_line(tool.description.trim()), tool.input_schema)
+    });
+    format!("Tools:\n{}", described.collect::<Vec<_>>().join("\n"))
+}
+
+/// Earlier messages, as they were said.
+pub(super) fn history(messages: &[ConversationMessage]) -> impl Iterator<Item = PromptMessage> {
+    messages.iter().filter(|message| !message.content.is_empty()).map(|message| {
+        let content = message.content.clone();
+        match message.role {
+            MessageRole::User | MessageRole::System | MessageRole::Tool => PromptMessage::User { content },
+            MessageRole::Ai => PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None },
+        }
+    })
+}
+
+/// Sentences the model must know, if any.
+pub(super) fn notes(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    format!("Note:\n{}", notes.iter().map(|note| format!("- {note}")).collect::<Vec<_>>().join("\n"))
+}

@@ -1,0 +1,86 @@
+//! What items came to, as later prompts show it.
+
+use serde_json::Value;
+
+use super::StepResult;
+use super::data::{Marker, shortened};
+use crate::domain::plan::ItemStatus;
+use crate::domain::tool::{ToolResult, ToolStatus};
+
+/// However many share a budget, each gets this much.
+const LEAST_SHARE: usize = 200;
+
+/// For an item's step: the results it depends on first and whole, then the others within the budget, all together.
+pub(super) fn earlier(results: &[StepResult], budget: usize, marker: &Marker) -> String {
+    let (needed, others): (Vec<&StepResult>, Vec<&StepResult>) =
+        results.iter().partition(|result| result.is_dependency);
+    let share = share(budget, others.len());
+    let needed = needed.iter().map(|result| block(result, usize::MAX, "", marker));
+    let others = others.iter().map(|result| block(result, share, "", marker));
+    needed.chain(others).collect::<Vec<_>>().join("\n\n")
+}
+
+/// For the answer: every result whole, with what its tools said; each output within the budget, all of them within four
+/// times that.
+pub(super) fn all(results: &[StepResult], budget: usize, marker: &Marker) -> String {
+    let outputs = results.iter().map(|result| result.tool_results.len()).sum();
+    let share = share(budget.saturating_mul(4), outputs).min(budget);
+    let block = |result: &StepResult| block(result, usize::MAX, &tools(&result.tool_results, share), marker);
+    results.iter().map(block).collect::<Vec<_>>().join("\n\n")
+}
+
+fn share(budget: usize, among: usize) -> usize {
+    (budget / among.max(1)).max(LEAST_SHARE)
+}
+
+fn block(result: &StepResult, most: usize, tools: &str, marker: &Marker) -> String {
+    let mut text = format!("Task: {}\nStatus: {}", result.description, status(result.status));
+    if let Some(reason) = &result.reason {
+        text.push_str(&format!("\nReason: {reason}"));
+    }
+    if let Some(value) = &result.result {
+        text.push_str(&format!("\nResult: {}", shortened(&as_text(value), most)));
+    }
+    text.push_str(tools);
+    marker.block(&format!("item {}", result.item_id), &text)
+}
+
+fn tools(results: &[ToolResult], most: usize) -> String {
+    results.iter().map(|result| format!("\nTool {}: {}", result.tool_name, tool_result(result, most))).collect()
+}
+
+/// A call's result in words: its output, or what went wrong.
+pub(super) fn tool_result(result: &ToolResult, most: usize) -> String {
+    let text = match (&result.error, &result.output) {
+        (Some(error), _) => {
+            let at = error.pointer.as_deref().map(|pointer| format!(" (at {pointer})")).unwrap_or_default();
+            format!("{} {}: {}{at}", status_word(result.status), error.code, error.message)
+        }
+        (None, Some(output)) => as_text(output),
+        (None, None) => status_word(result.status).to_owned(),
+    };
+    shortened(&text, most)
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn status_word(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Success => "success",
+        ToolStatus::Error => "error",
+        ToolStatus::Skipped => "skipped",
+    }
+}
+
+fn status(status: ItemStatus) -> &'static str {
+    match status {
+        ItemStatus::Pending => "pending",
+        ItemStatus::InProgress => "in progress",
+        ItemStatus::Completed => "completed",
+        ItemStatus::Failed => "failed",
+        ItemStatus::Cancelled => "cancelled",
+        ItemStatus::Waiting => "waiting",
+    }
+}

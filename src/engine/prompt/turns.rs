@@ -1,0 +1,71 @@
+//! An item's loop as messages that every provider accepts: each call before its result, each with exactly one.
+
+use std::collections::HashSet;
+
+use super::Turn;
+use super::data::Marker;
+use super::results::tool_result;
+use crate::domain::prompt::{PromptCall, PromptMessage};
+use crate::domain::tool::ToolResult;
+
+pub(super) fn messages(turns: &[Turn], most: usize, marker: &Marker) -> Vec<PromptMessage> {
+    let mut history = History { messages: Vec::new(), open: Vec::new(), stray: Vec::new(), known: HashSet::new() };
+    for turn in turns {
+        match turn {
+            Turn::Said { content, calls, replay } => history.said(content, calls, replay.clone()),
+            Turn::Returned { id, result } => {
+                let content = marker.block(&format!("output of {}", result.tool_name), &tool_result(result, most));
+                history.returned(id, result, content);
+            }
+            Turn::Told(text) => {
+                history.close();
+                history.messages.push(PromptMessage::User { content: text.clone() });
+            }
+        }
+    }
+    history.close();
+    history.messages
+}
+
+struct History {
+    messages: Vec<PromptMessage>,
+    /// The calls of the last reply, and what is known to have become of them.
+    open: Vec<(PromptCall, Option<String>)>,
+    /// Results whose call is not in the loop: told in words.
+    stray: Vec<PromptMessage>,
+    known: HashSet<String>,
+}
+
+impl History {
+    fn said(&mut self, content: &str, calls: &[PromptCall], replay: Option<serde_json::Value>) {
+        self.close();
+        // Providers refuse a message that says nothing.
+        if !content.is_empty() || !calls.is_empty() {
+            let (content, tool_calls) = (content.to_owned(), calls.to_vec());
+            self.messages.push(PromptMessage::Assistant { content, tool_calls, replay });
+        }
+        self.known.extend(calls.iter().map(|call| call.id.clone()));
+        self.open = calls.iter().map(|call| (call.clone(), None)).collect();
+    }
+
+    fn returned(&mut self, id: &str, result: &ToolResult, content: String) {
+        match self.open.iter_mut().find(|(call, _)| call.id == id) {
+            Some((_, known @ None)) => *known = Some(content),
+            Some((_, Some(_))) => {}
+            None if self.known.contains(id) => {}
+            None => {
+                let content = format!("An earlier call of {} returned:\n{content}", result.tool_name);
+                self.stray.push(PromptMessage::User { content });
+            }
+        }
+    }
+
+    /// The results, in the order of their calls.
+    fn close(&mut self) {
+        for (call, content) in std::mem::take(&mut self.open) {
+            let content = content.unwrap_or_else(|| "No result: the call was not carried out.".to_owned());
+            self.messages.push(PromptMessage::Tool { tool_call_id: call.id, name: call.name, content });
+        }
+        self.messages.append(&mut self.stray);
+    }
+}
