@@ -7,6 +7,7 @@
 pub mod effect;
 pub mod event;
 pub mod parse;
+pub mod pes;
 pub mod prompt;
 pub mod step;
 
@@ -73,6 +74,8 @@ pub struct Needs {
     pub payloads: Vec<PayloadId>,
     /// The newest n messages before this run's own, if any.
     pub history: Option<u32>,
+    /// Only messages whose row number is below this: those before the run's own.
+    pub before: Option<i64>,
 }
 
 /// What was read for [`Needs`].

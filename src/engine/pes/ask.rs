@@ -1,0 +1,143 @@
+//! A query comes in: it starts a run, waits in the queue, steers, or interrupts.
+
+use serde_json::Value;
+
+use super::record::to_value;
+use super::state::{Active, Phase, Replan, Steer};
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{MessageId, RunId};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::run::{Ask, Counters, OnBusy, Run, RunStatus};
+
+impl Transition<'_> {
+    pub fn ask(&mut self, run: RunId, message: MessageId, ask: Ask) -> Handled {
+        let on_busy = ask.on_busy;
+        let run = self.accepted(run, message, ask);
+        if self.state.run.is_none() && self.state.head.queue.is_empty() {
+            let ord = self.ord();
+            self.start_run(ord, run);
+            return Ok(Taken::Yes);
+        }
+        match on_busy {
+            OnBusy::Reject => {
+                Err(Fault::new(Code::ThreadBusy, "A run is active; wait for it, or set onBusy to enqueue or interrupt."))
+            }
+            OnBusy::Enqueue => self.enqueue(run, false),
+            OnBusy::Steer if self.can_be_steered() => self.steer(run),
+            OnBusy::Steer => self.enqueue(run, false),
+            OnBusy::Interrupt => {
+                self.enqueue(run, true)?;
+                self.interrupt();
+                Ok(Taken::Yes)
+            }
+        }
+    }
+
+    fn accepted(&self, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
+        Run {
+            run_id,
+            thread_id: self.state.thread_id.clone(),
+            status: RunStatus::Queued,
+            message_id,
+            query: ask.query,
+            user_id: ask.user_id,
+            session_id: ask.session_id,
+            trace_id: ask.trace_id,
+            created_at: self.stamp.now,
+            started_at: None,
+            finished_at: None,
+            settings: ask.settings,
+            counters: Counters::default(),
+            outcome: None,
+        }
+    }
+
+    /// Makes it the active run and records its start.
+    pub fn start_run(&mut self, ord: i64, mut run: Run) {
+        run.status = RunStatus::Running;
+        run.started_at = Some(self.stamp.now);
+        let message = self.user_message(&run);
+        // The number is given anew: contexts are ordered by run, and this one begins now.
+        let message_ord = self.ord();
+        self.write_message(message_ord, &message);
+        self.state.head.quarantined = false;
+        self.state.head.active = Some(Active {
+            run: run.run_id.clone(),
+            ord,
+            message_ord,
+            counters: Counters::default(),
+            model: None,
+            steers: Vec::new(),
+            replan: Replan::Unasked,
+            cancel: None,
+            pause: None,
+            notes: Vec::new(),
+            planned: false,
+            stopped: false,
+        });
+        let content = self.store(message.message_id.as_str(), Value::String(run.query.clone()));
+        self.state.run = Some(run);
+        self.run_changed();
+        self.record_run_started(&message, content);
+        self.begin_flow();
+    }
+
+    fn user_message(&self, run: &Run) -> ConversationMessage {
+        ConversationMessage {
+            message_id: run.message_id.clone(),
+            thread_id: run.thread_id.clone(),
+            role: MessageRole::User,
+            content: run.query.clone(),
+            timestamp: run.created_at,
+            run_id: Some(run.run_id.clone()),
+            metadata: None,
+        }
+    }
+
+    fn enqueue(&mut self, run: Run, first: bool) -> Handled {
+        let limit = self.world.limits.queued_runs;
+        if self.state.head.queue.len() >= limit {
+            return Err(Fault::new(Code::QueueFull, format!("At most {limit} runs may wait on a thread; try later.")));
+        }
+        let message = self.told(&run);
+        self.record_queued(&run, message);
+        let ord = self.ord();
+        self.write_run(ord, &run);
+        let at = if first { 0 } else { self.state.head.queue.len() };
+        self.state.head.queue.insert(at, run.run_id.clone());
+        self.state.queued.insert(run.run_id.clone(), (ord, run));
+        Ok(Taken::Yes)
+    }
+
+    /// Stores the user's message and returns it as observations show it.
+    fn told(&mut self, run: &Run) -> Value {
+        let message = self.user_message(run);
+        let ord = self.ord();
+        self.write_message(ord, &message);
+        let content = self.store(message.message_id.as_str(), Value::String(message.content.clone()));
+        let mut shown = to_value(&message);
+        shown["content"] = content;
+        shown
+    }
+
+    fn can_be_steered(&self) -> bool {
+        let is_cancelled = self.state.head.active.as_ref().is_none_or(|active| active.cancel.is_some());
+        match self.state.phase() {
+            Phase::Planning | Phase::Refining | Phase::Executing => {
+                !is_cancelled && self.state.shape == super::state::Shape::Planned
+            }
+            Phase::Idle | Phase::Synthesizing => false,
+        }
+    }
+
+    /// The message joins the active run; the plan is refined as soon as no item is executing.
+    fn steer(&mut self, mut run: Run) -> Handled {
+        run.run_id = self.run().run_id.clone();
+        let shown = self.told(&run);
+        let text = shown["content"].clone();
+        self.active().steers.push(Steer { message: run.message_id, text, shown: false });
+        self.record_state_update(vec!["messages".into()], Some(shown));
+        Ok(Taken::Yes)
+    }
+}

@@ -1,0 +1,189 @@
+//! The calls of one reply: judged together, carried out in order, one at a time; a call that waits for a person does not
+//! hold up the others. When all have ended, the model sees one result per call, in order.
+
+use serde_json::{Value, json};
+
+use super::execute::Replied;
+use super::item::error;
+use super::record::cut;
+use super::state::{Call, Said};
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::observation::ObservationType;
+use crate::domain::settings::StateSavingStrategy;
+use crate::domain::tool::{CallRecord, CallStatus, ToolError, ToolOutcome, ToolResult, ToolStatus, Verdict};
+use crate::engine::parse::CallDraft;
+
+/// How much of a tool's error message is kept.
+const ERROR_CHARS: usize = 4000;
+
+impl Transition<'_> {
+    pub fn open_batch(&mut self, id: &ItemId, replied: &Replied<'_>, mut drafts: Vec<CallDraft>) {
+        let most = self.world.limits.calls_per_reply;
+        let dropped = drafts.len().saturating_sub(most);
+        drafts.truncate(most);
+        let mut batch = Vec::with_capacity(drafts.len());
+        let mut verdicts = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let verdict = match &draft.arguments {
+                Ok(arguments) => self.world.tools.judge(self.settings(), &draft.name, arguments),
+                Err(why) => Verdict::Refuse(error("invalid_arguments", why.clone())),
+            };
+            batch.push(self.new_call(id, replied.call.iteration, draft, &verdict));
+            verdicts.push(verdict);
+        }
+        self.said(id, replied, batch.clone());
+        self.record_tool_call(id, replied, &batch);
+        if dropped > 0 {
+            let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
+            self.say(id, Said::Engine { text });
+        }
+        self.work(id, |work| work.batch = batch.clone());
+        for (call, verdict) in batch.iter().zip(verdicts) {
+            self.dispose(call, verdict);
+        }
+        self.batch_went_on(id);
+    }
+
+    fn new_call(&mut self, item: &ItemId, iteration: u32, draft: CallDraft, verdict: &Verdict) -> CallId {
+        let call_id = self.mint.call();
+        let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
+        let arguments = self.store(format!("{call_id}.arguments"), arguments);
+        let idempotent = match verdict {
+            Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
+            Verdict::Input { .. } | Verdict::Refuse(_) => false,
+        };
+        let record = CallRecord {
+            call_id: call_id.clone(),
+            tool_name: draft.name,
+            arguments,
+            modified_arguments: None,
+            run_id: self.run().run_id.clone(),
+            item_id: Some(item.clone()),
+            iteration,
+            attempt: 1,
+            status: CallStatus::Ready,
+            provider_call_id: draft.provider_id,
+            idempotent,
+            epoch: None,
+            result: None,
+            created_at: self.stamp.now,
+            updated_at: self.stamp.now,
+        };
+        let ord = self.ord();
+        self.state.calls.insert(call_id.clone(), Call { ord, record });
+        if let Some(item) = self.state.list.get_mut(item) {
+            item.calls.push(call_id.clone());
+        }
+        self.call(&call_id, |_| ());
+        call_id
+    }
+
+    fn record_tool_call(&mut self, id: &ItemId, replied: &Replied<'_>, batch: &[CallId]) {
+        let calls: Vec<Value> = batch
+            .iter()
+            .filter_map(|call| self.state.calls.get(call))
+            .map(|call| {
+                let record = &call.record;
+                json!({ "callId": record.call_id, "toolName": record.tool_name, "arguments": record.arguments })
+            })
+            .collect();
+        let body = json!({ "streamId": replied.stream, "iteration": replied.call.iteration, "toolCalls": calls });
+        self.record(ObservationType::ToolCall, Some(id), "Tools called", body);
+    }
+
+    /// What policy and schema said of it takes effect.
+    fn dispose(&mut self, id: &CallId, verdict: Verdict) {
+        match verdict {
+            Verdict::Run { .. } => {}
+            Verdict::Refuse(fault) => self.end_call(id, ToolStatus::Error, Err(fault), None, 0),
+            Verdict::Ask { message, schema, risk, rule, .. } => self.park_for_approval(id, message, schema, risk, &rule),
+            Verdict::Input { message, schema } => self.park_for_input(id, message, schema),
+        }
+    }
+
+    pub fn tool_returned(&mut self, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
+        let is_open = self
+            .state
+            .calls
+            .get(id)
+            .is_some_and(|call| call.record.status == CallStatus::Running && call.record.attempt == attempt);
+        if !is_open {
+            return Ok(Taken::No);
+        }
+        let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
+        let result = result.and_then(|output| self.save_patch(id, state_patch).map(|()| output));
+        let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
+        self.end_call(id, status, result, metadata, duration_ms);
+        self.went_on(id);
+        Ok(Taken::Yes)
+    }
+
+    /// With `explicit` saving only the tool that is there for it changes the application state.
+    fn save_patch(&mut self, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
+        let Some(patch) = patch else { return Ok(()) };
+        let is_asked_for = self.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
+        match self.settings().state_saving {
+            StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
+            StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
+                self.patch_state(patch).map_err(|fault| error(fault.code.as_str(), fault.detail))
+            }
+        }
+    }
+
+    /// A call ends, once: its result is recorded and never changes.
+    pub fn end_call(
+        &mut self,
+        id: &CallId,
+        status: ToolStatus,
+        result: Result<Value, ToolError>,
+        metadata: Option<Value>,
+        duration_ms: i64,
+    ) {
+        let Some(call) = self.state.calls.get(id) else { return };
+        let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
+        let (output, fault) = match result {
+            Ok(output) => (Some(self.store(format!("{id}.output"), output)), None),
+            Err(fault) => (None, Some(ToolError { message: cut(&fault.message, ERROR_CHARS), ..fault })),
+        };
+        let metadata = metadata.map(|metadata| self.store(format!("{id}.metadata"), metadata));
+        let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
+        let now = self.stamp.now;
+        self.record_tool_execution(item.as_ref(), &result);
+        self.call(id, |call| {
+            call.record.status = CallStatus::Done;
+            call.record.result = Some(result);
+            call.record.updated_at = now;
+        });
+        let counters = &mut self.active().counters;
+        counters.tool_calls += u32::from(status != ToolStatus::Skipped);
+        counters.tool_errors += u32::from(status == ToolStatus::Error);
+    }
+
+    /// A call's state changed: its item may go on.
+    pub fn went_on(&mut self, call: &CallId) {
+        let item = self.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+        if let Some(item) = item {
+            self.batch_went_on(&item);
+            self.waits_for_place(&item);
+        }
+    }
+
+    /// If the last open call of the batch has ended, the model sees the results.
+    fn batch_went_on(&mut self, id: &ItemId) {
+        let is_done = self.state.item(id).and_then(|item| item.track.work.as_ref()).is_some_and(|work| {
+            !work.batch.is_empty() && work.batch.iter().all(|call| self.state.call_status(call) == Some(CallStatus::Done))
+        });
+        if !is_done {
+            return;
+        }
+        let patch = self.work(id, |work| {
+            work.batch.clear();
+            work.patch.take()
+        });
+        if let Some(patch) = patch.flatten() {
+            self.apply_patch(id, patch);
+        }
+        self.next_iteration(id);
+    }
+}

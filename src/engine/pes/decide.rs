@@ -1,0 +1,39 @@
+//! Every event, and who deals with it. Nothing else happens here.
+
+use super::state::State;
+use super::transition::{Handled, Taken, Transition};
+use crate::engine::event::Event;
+use crate::engine::step::Step;
+use crate::engine::{Illegal, Stamp, World};
+
+pub(super) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+    let mut transition = Transition::begin(state, world, stamp);
+    match dispatch(&mut transition, event)? {
+        Taken::Yes => transition.advance(),
+        Taken::No => {}
+    }
+    Ok(transition.seal())
+}
+
+/// A handler that refuses has changed nothing.
+fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
+    match event {
+        Event::Asked { run, message, ask } => t.ask(run, message, *ask),
+        Event::ModelReplied { stream, attempt, reply } => t.model_replied(&stream, attempt, *reply),
+        Event::ModelFailed { stream, attempt, failure } => t.model_failed(&stream, attempt, failure),
+        Event::ToolReturned { call, attempt, outcome } => t.tool_returned(&call, attempt, *outcome),
+        Event::Resumed { answer, by } => t.resume(*answer, &by),
+        Event::PauseAsked { by } => t.pause(&by),
+        Event::CancelAsked { run, by } => t.cancel(run, &by),
+        Event::EffectsStopped => t.effects_stopped(),
+        Event::PlanEdited { expected, list, by } => t.edit_plan(expected, list, &by),
+        Event::StatePut { data, expected, by: _ } => t.put_state(data, expected),
+        Event::Recovered => t.recover(),
+        Event::Woke => {
+            t.expire();
+            Ok(Taken::Yes)
+        }
+        Event::Forked { state, messages, agent_state } => t.begin_as_copy(*state, messages, agent_state),
+        Event::Quarantined { crashes } => t.quarantine(crashes),
+    }
+}

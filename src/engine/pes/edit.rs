@@ -1,0 +1,320 @@
+//! People edit the plan: pending items only, and only what leaves a plan that can be carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::plan::Source;
+use super::refine::Merged;
+use super::rows;
+use super::state::{Definition, Item, Phase, Track};
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ItemId;
+use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
+
+/// What a person may say about an item.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    id: ItemId,
+    description: String,
+    dependencies: Vec<ItemId>,
+    step_type: Option<StepType>,
+    required_tools: Vec<String>,
+    expected_outcome: Option<String>,
+    tool_validation_mode: Option<ToolValidationMode>,
+    status: ItemStatus,
+}
+
+impl Transition<'_> {
+    pub fn edit_plan(&mut self, expected: i64, list: Vec<Value>, by: &str) -> Handled {
+        self.check_editable(expected, list.len())?;
+        let wanted = read_list(list)?;
+        self.check_protected(&wanted)?;
+        check_graph(&wanted)?;
+        self.check_tools(&wanted)?;
+        let merged = self.rewrite(wanted);
+        if merged.changes.is_empty() {
+            return Ok(Taken::No);
+        }
+        self.record_plan_update(Source::User, None, &merged.changes);
+        if let Some(last) = self.records.last_mut() {
+            last.metadata = Some(serde_json::json!({ "by": by }));
+        }
+        self.record_moved(&merged);
+        Ok(Taken::Yes)
+    }
+
+    fn check_editable(&self, expected: i64, len: usize) -> Result<(), Fault> {
+        let version = self.state.head.plan_version;
+        if expected != version {
+            let detail = format!("The plan is at version {version}; read it again.");
+            return Err(Fault::new(Code::PreconditionFailed, detail).with("planVersion", version));
+        }
+        match self.state.phase() {
+            Phase::Idle | Phase::Executing => {}
+            Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+                return Err(Fault::new(Code::PlanNotEditable, "The plan is being made or summed up; try again after that."));
+            }
+        }
+        let most = self.world.limits.items_per_plan;
+        if len > most {
+            return Err(Fault::new(Code::TooManyItems, format!("A plan has at most {most} items.")));
+        }
+        Ok(())
+    }
+
+    /// What is finished or under way must stand in the new list as it was.
+    fn check_protected(&self, wanted: &[Wanted]) -> Result<(), Fault> {
+        let by_id: BTreeMap<&ItemId, &Wanted> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
+        for item in self.state.list.iter() {
+            let code = match item.track.status {
+                ItemStatus::Pending => continue,
+                ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => Code::FinishedItem,
+                ItemStatus::InProgress | ItemStatus::Waiting => Code::ItemInProgress,
+            };
+            if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != as_wanted(item)) {
+                return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
+            }
+        }
+        for wanted in wanted {
+            let may_be = match self.state.item(&wanted.id).map(|item| item.track.status) {
+                None => wanted.status == ItemStatus::Pending,
+                Some(ItemStatus::Pending) => matches!(wanted.status, ItemStatus::Pending | ItemStatus::Cancelled),
+                Some(_) => true,
+            };
+            if !may_be {
+                return Err(Fault::new(Code::PlanInvalid, "A pending item can stay pending or be cancelled, nothing else.")
+                    .at(format!("/{}/status", wanted.id), "only pending or cancelled"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tools(&self, wanted: &[Wanted]) -> Result<(), Fault> {
+        let Some(run) = &self.state.run else { return Ok(()) };
+        let tools = self.world.tools.offered(&run.settings);
+        for wanted in wanted.iter().filter(|wanted| wanted.status == ItemStatus::Pending) {
+            if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
+                return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
+                    .at(format!("/{}/requiredTools", wanted.id), format!("{tool} is not enabled here")));
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, wanted: Vec<Wanted>) -> Merged {
+        let version = self.state.head.plan_version + 1;
+        let mut merged = Merged::default();
+        let mut before: BTreeMap<ItemId, Item> = BTreeMap::new();
+        self.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
+        let mut after = Vec::with_capacity(wanted.len());
+        for (at, wanted) in wanted.into_iter().enumerate() {
+            let known = before.remove(&wanted.id);
+            after.push(self.rewritten(at as i64, wanted, known, version, &mut merged));
+        }
+        self.state.list.rebuild(|list| *list = after);
+        for (id, item) in before {
+            self.remove(&id, &item, version, &mut merged);
+        }
+        let settle: Vec<(ItemId, ItemStatus)> = merged.moved.clone();
+        for (id, _) in settle {
+            self.state.list.touch(&id);
+        }
+        if !merged.changes.is_empty() {
+            self.state.head.plan_version = version;
+        }
+        let changes = std::mem::take(&mut merged.changes);
+        merged.changes = changes.into_iter().map(|change| self.filled(change)).collect();
+        merged
+    }
+
+    fn rewritten(&mut self, ord: i64, wanted: Wanted, known: Option<Item>, version: i64, merged: &mut Merged) -> Item {
+        let Some(mut item) = known else {
+            merged.note(ChangeType::Added, &wanted.id);
+            let def = self.defined(wanted, self.stamp.now, version);
+            let track = Track { updated: self.stamp.now, ..Track::default() };
+            return Item { ord, def, track, calls: Vec::new(), turns: Vec::new() };
+        };
+        let is_same = as_wanted(&item) == wanted;
+        if is_same && item.ord == ord {
+            return item;
+        }
+        item.ord = ord;
+        if is_same {
+            self.definition_changed(&item.def.id);
+            return item;
+        }
+        merged.note(ChangeType::Modified, &wanted.id);
+        if wanted.status != item.track.status {
+            merged.moved.push((wanted.id.clone(), item.track.status));
+            item.track.status = wanted.status;
+            item.track.edited_away = wanted.status == ItemStatus::Cancelled;
+            item.track.reason = Some("cancelled by a person".into());
+        }
+        item.track.updated = self.stamp.now;
+        let since = item.def.since;
+        item.def = Definition { since, ..self.defined(wanted, item.def.created, version) };
+        item
+    }
+
+    fn defined(&self, wanted: Wanted, created: i64, version: i64) -> Definition {
+        Definition {
+            id: wanted.id,
+            description: wanted.description,
+            dependencies: wanted.dependencies,
+            step_type: wanted.step_type,
+            required_tools: wanted.required_tools,
+            expected_outcome: wanted.expected_outcome,
+            tool_validation_mode: wanted.tool_validation_mode,
+            created,
+            since: version,
+            edited: Some(version),
+        }
+    }
+
+    fn remove(&mut self, id: &ItemId, item: &Item, version: i64, merged: &mut Merged) {
+        merged.note(ChangeType::Removed, id);
+        self.item_removed(id);
+        let ord = self.ord();
+        self.rows.extend(rows::tombstone(id, ord, version));
+        self.state.removed.insert(id.clone(), version);
+        for call in &item.calls {
+            if let Some(call) = self.state.calls.remove(call) {
+                self.rows.push(rows::forgotten_call(&call));
+            }
+        }
+    }
+
+    fn filled(&mut self, change: TodoItemChange) -> TodoItemChange {
+        match change.kind {
+            ChangeType::Added | ChangeType::Modified => self.change(change.kind, &change.item_id),
+            ChangeType::Removed => TodoItemChange { timestamp: self.stamp.now, ..change },
+        }
+    }
+}
+
+fn as_wanted(item: &Item) -> Wanted {
+    let def = item.def.clone();
+    Wanted {
+        id: def.id,
+        description: def.description,
+        dependencies: def.dependencies,
+        step_type: def.step_type,
+        required_tools: def.required_tools,
+        expected_outcome: def.expected_outcome,
+        tool_validation_mode: def.tool_validation_mode,
+        status: item.track.status,
+    }
+}
+
+/// Fields that the server fills in; a client that sends back what it read may leave them in.
+const FILLED: [&str; 10] = [
+    "result",
+    "thoughts",
+    "toolCalls",
+    "actualToolCalls",
+    "toolResults",
+    "validationStatus",
+    "createdTimestamp",
+    "updatedTimestamp",
+    "runId",
+    "reason",
+];
+
+fn read_list(list: Vec<Value>) -> Result<Vec<Wanted>, Fault> {
+    let mut seen = BTreeSet::new();
+    let mut wanted = Vec::with_capacity(list.len());
+    for (at, value) in list.into_iter().enumerate() {
+        let item = read_item(at, value)?;
+        if !seen.insert(item.id.clone()) {
+            return Err(invalid(at, "id", "this id occurs twice"));
+        }
+        wanted.push(item);
+    }
+    Ok(wanted)
+}
+
+fn read_item(at: usize, value: Value) -> Result<Wanted, Fault> {
+    let Value::Object(mut map) = value else { return Err(invalid(at, "", "an item is an object")) };
+    map.retain(|key, _| !FILLED.contains(&key.as_str()));
+    for key in ["createdTimestamp", "updatedTimestamp"] {
+        map.insert(key.into(), 0.into());
+    }
+    if !map.contains_key("status") {
+        map.insert("status".into(), "pending".into());
+    }
+    let known = known_fields();
+    if let Some(unknown) = map.keys().find(|key| !known.contains(key.as_str())) {
+        return Err(invalid(at, unknown, "there is no such field"));
+    }
+    let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| invalid(at, "", e.to_string()))?;
+    let id = todo.id.as_str();
+    if id.is_empty() || id.len() > 128 || id.chars().any(char::is_control) {
+        return Err(invalid(at, "id", "1 to 128 characters"));
+    }
+    if todo.description.trim().is_empty() {
+        return Err(invalid(at, "description", "must not be empty"));
+    }
+    Ok(Wanted {
+        id: todo.id,
+        description: todo.description,
+        dependencies: todo.dependencies,
+        step_type: todo.step_type,
+        required_tools: todo.required_tools,
+        expected_outcome: todo.expected_outcome,
+        tool_validation_mode: todo.tool_validation_mode,
+        status: todo.status,
+    })
+}
+
+fn known_fields() -> BTreeSet<&'static str> {
+    let editable = [
+        "id",
+        "description",
+        "status",
+        "dependencies",
+        "stepType",
+        "requiredTools",
+        "expectedOutcome",
+        "toolValidationMode",
+    ];
+    editable.into_iter().chain(FILLED).collect()
+}
+
+/// Every dependency is in the list, and none leads back to its item.
+fn check_graph(wanted: &[Wanted]) -> Result<(), Fault> {
+    let index: BTreeMap<&ItemId, usize> = wanted.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
+    let mut unmet = vec![0usize; wanted.len()];
+    let mut dependants = vec![Vec::new(); wanted.len()];
+    for (at, item) in wanted.iter().enumerate() {
+        for need in &item.dependencies {
+            let Some(on) = index.get(need) else {
+                return Err(invalid(at, "dependencies", format!("there is no item {need}")));
+            };
+            dependants[*on].push(at);
+            unmet[at] += 1;
+        }
+    }
+    let mut free: Vec<usize> = (0..wanted.len()).filter(|at| unmet[*at] == 0).collect();
+    let mut sorted = 0;
+    while let Some(at) = free.pop() {
+        sorted += 1;
+        for next in &dependants[at] {
+            unmet[*next] -= 1;
+            if unmet[*next] == 0 {
+                free.push(*next);
+            }
+        }
+    }
+    match unmet.iter().position(|left| *left > 0) {
+        Some(at) if sorted < wanted.len() => Err(invalid(at, "dependencies", "they lead back to the item itself")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn invalid(at: usize, field: &str, why: impl Into<String>) -> Fault {
+    let pointer = if field.is_empty() { format!("/{at}") } else { format!("/{at}/{field}") };
+    Fault::new(Code::PlanInvalid, "The edited plan is not valid.").at(pointer, why)
+}
+

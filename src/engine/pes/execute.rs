@@ -1,0 +1,123 @@
+//! One step of an item: the model's reply becomes calls, a result, or another round.
+
+use serde_json::Value;
+
+use super::plan::REPAIRS;
+use super::required_tools::Missing;
+use super::state::{ModelCall, Said, StoredPatch};
+use super::transition::Transition;
+use crate::domain::ids::{ItemId, StreamId};
+use crate::domain::model::{ModelReply, Phase};
+use crate::engine::parse::{self, CallDraft, Decision, StepDraft};
+
+/// Who answered and with what, for whoever deals with the reply.
+pub(super) struct Replied<'a> {
+    pub stream: &'a StreamId,
+    pub call: &'a ModelCall,
+    pub reply: &'a ModelReply,
+    /// The reply's text as it is stored.
+    pub text: Value,
+}
+
+impl Transition<'_> {
+    pub fn step_replied(&mut self, id: &ItemId, replied: Replied<'_>) {
+        let draft = parse::step(replied.reply);
+        self.work(id, |work| work.model = None);
+        if draft.is_empty() {
+            return self.repair_step(id, replied);
+        }
+        if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
+            let text = self.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
+            self.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
+        }
+        self.work(id, |work| work.notes.clear());
+        if draft.calls.is_empty() {
+            self.step_said(id, draft, &replied);
+        } else {
+            if let Some(patch) = draft.updated_plan {
+                let shown = replied.call.shown;
+                self.work(id, |work| work.patch = Some(StoredPatch { shown, patch }));
+            }
+            self.open_batch(id, &replied, draft.calls);
+        }
+    }
+
+    /// A reply without calls: a patch of the plan takes effect, then the item goes on or ends.
+    fn step_said(&mut self, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) {
+        if let Some(patch) = draft.updated_plan {
+            self.apply_patch(id, StoredPatch { shown: replied.call.shown, patch });
+        }
+        let goes_on = match draft.decision {
+            Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
+            Some(Decision::CompleteItem) | None => draft.content.trim().is_empty(),
+        };
+        if goes_on {
+            self.said(id, replied, Vec::new());
+            return self.next_iteration(id);
+        }
+        match self.missing_tools(id) {
+            Missing::Nothing(validation) => {
+                let result = self.result_text(id, &draft.content, replied);
+                self.complete_item(id, result.clone(), validation);
+                self.item_completed(draft.content, result);
+            }
+            Missing::Enforce(message) => {
+                self.said(id, replied, Vec::new());
+                self.enforce(id, message);
+            }
+            Missing::Hopeless(code, message) => self.fail_item(id, code, message),
+        }
+    }
+
+    /// The result refers to the stream's text where it is the same.
+    fn result_text(&mut self, id: &ItemId, content: &str, replied: &Replied<'_>) -> Value {
+        if content == replied.reply.text {
+            return replied.text.clone();
+        }
+        self.store(format!("{}.result.{id}", replied.stream), Value::String(content.to_owned()))
+    }
+
+    /// Keeps what the model said, for its next prompt.
+    pub fn said(&mut self, id: &ItemId, replied: &Replied<'_>, calls: Vec<crate::domain::ids::CallId>) {
+        let replay =
+            replied.reply.replay.clone().map(|replay| self.store(format!("{}.replay", replied.stream), replay));
+        self.say(id, Said::Model { text: replied.text.clone(), calls, replay });
+    }
+
+    fn repair_step(&mut self, id: &ItemId, replied: Replied<'_>) {
+        let round = self.work(id, |work| {
+            work.repaired += 1;
+            work.repaired
+        });
+        if round.is_none_or(|round| round > REPAIRS) {
+            return self.fail_item(id, "empty_reply", "the model kept answering nothing".into());
+        }
+        self.say(id, Said::Engine { text: "Your reply was empty. Call a tool, or answer with the result.".into() });
+        let again = ModelCall::ready(replied.call.iteration, replied.call.shown);
+        self.work(id, |work| work.model = Some(again));
+    }
+
+    /// The batch is done or the model wants to go on: one more model call, if one is left.
+    pub fn next_iteration(&mut self, id: &ItemId) {
+        let most = self.settings().execution.max_iterations.max(1);
+        let shown = self.state.head.plan_version;
+        let used = self.state.item(id).and_then(|item| item.track.work.as_ref()).map_or(0, |work| work.iteration);
+        if used >= most {
+            return self.fail_item(id, "max_iterations", format!("not finished after {most} model calls"));
+        }
+        self.work(id, |work| {
+            work.iteration += 1;
+            work.model = Some(ModelCall::ready(work.iteration, shown));
+        });
+    }
+
+    /// An item whose first step came with the plan.
+    pub fn begin_with_calls(&mut self, id: &ItemId, replied: Replied<'_>, calls: Vec<CallDraft>) {
+        let is_pending = self.state.list.next_ready().is_some_and(|item| item.def.id == *id);
+        if is_pending {
+            self.begin_item(id, None);
+            let call = ModelCall::ready(1, self.state.head.plan_version);
+            self.open_batch(id, &Replied { call: &call, ..replied }, calls);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A run ends: one answer, one `RUN_FINISHED`, and the next queued run starts in the same transition.
+
+use serde_json::{Map, Value, json};
+
+use super::record::to_value;
+use super::state::Phase;
+use super::transition::Transition;
+use crate::domain::fault::Code;
+use crate::domain::ids::MessageId;
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::model;
+use crate::domain::observation::ObservationType;
+use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunStatus};
+
+impl Transition<'_> {
+    /// The run's answer. `shown` is its text as observations hold it.
+    pub fn answer(
+        &mut self,
+        content: String,
+        shown: Value,
+        ui: Option<Value>,
+        status: ResultStatus,
+        error: Option<RunError>,
+    ) {
+        let message = self.answer_message(self.run().clone(), content, shown, ui);
+        let run_status = match status {
+            ResultStatus::Success | ResultStatus::Partial => RunStatus::Completed,
+            ResultStatus::Error => RunStatus::Failed,
+        };
+        self.end_run(run_status, Some(Outcome { status, message_id: message, error }));
+    }
+
+    /// The plan was a direct answer. While the run has other work it is a message, and the run goes on.
+    pub fn answer_directly(&mut self, answer: String) {
+        let id = format!("answer-{}", self.mint.hex());
+        let shown = self.store(id, Value::String(answer.clone()));
+        if self.is_mid_run() {
+            let run = self.run().clone();
+            let message = self.ai_message(&run, answer, None);
+            let ord = self.ord();
+            self.write_message(ord, &message);
+            let mut told = to_value(&message);
+            told["content"] = shown;
+            self.record_state_update(vec!["messages".into()], Some(told));
+            self.refined();
+            return;
+        }
+        self.answer(answer, shown, None, ResultStatus::Success, None);
+    }
+
+    /// The run cannot go on at all.
+    pub fn fail_run(&mut self, code: Code, message: String, phase: model::Phase) {
+        self.record_error(phase, code.as_str(), &message, true, None);
+        let error = RunError { code, message: message.clone(), phase };
+        let shown = Value::String(message.clone());
+        self.answer(message, shown, None, ResultStatus::Error, Some(error));
+    }
+
+    fn ai_message(&mut self, run: &Run, content: String, ui: Option<&Value>) -> ConversationMessage {
+        let metadata = ui.map(|ui| Map::from_iter([("uiMetadata".to_owned(), ui.clone())]));
+        ConversationMessage {
+            message_id: self.mint.message(),
+            thread_id: run.thread_id.clone(),
+            role: MessageRole::Ai,
+            content,
+            timestamp: self.stamp.now,
+            run_id: Some(run.run_id.clone()),
+            metadata,
+        }
+    }
+
+    fn answer_message(&mut self, run: Run, content: String, shown: Value, ui: Option<Value>) -> MessageId {
+        let message = self.ai_message(&run, content, ui.as_ref());
+        let ord = self.ord();
+        self.write_message(ord, &message);
+        let mut told = to_value(&message);
+        told["content"] = shown;
+        let mut body = json!({ "message": told });
+        if let Some(ui) = ui {
+            body["uiMetadata"] = ui;
+        }
+        self.record_for(&run, ObservationType::FinalResponse, "Answer", body);
+        message.message_id
+    }
+
+    /// Everything open has been closed by now.
+    pub fn end_run(&mut self, status: RunStatus, outcome: Option<Outcome>) {
+        let Some(active) = self.state.head.active.take() else { return };
+        let Some(mut run) = self.state.run.take() else { return };
+        run.counters = active.counters;
+        self.conclude(active.ord, run, status, outcome);
+        self.state.head.phase = Phase::Idle;
+        self.state.head.floor = self.state.head.ord + 1;
+        self.state.removed.clear();
+        self.state.list.forget_turns();
+        self.run_settled();
+        self.start_next();
+    }
+
+    fn conclude(&mut self, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
+        run.status = status;
+        run.finished_at = Some(self.stamp.now);
+        self.record_run_finished(&run, outcome.as_ref());
+        run.outcome = outcome;
+        self.state.head.last = Some((run.run_id.clone(), run.trace_id.clone()));
+        self.write_run(ord, &run);
+    }
+
+    fn start_next(&mut self) {
+        if self.state.head.queue.is_empty() {
+            return;
+        }
+        let next = self.state.head.queue.remove(0);
+        if let Some((ord, run)) = self.state.queued.remove(&next) {
+            self.start_run(ord, run);
+        }
+    }
+
+    /// A run that never started ends.
+    pub fn end_queued(&mut self, id: &crate::domain::ids::RunId, status: RunStatus, error: Option<RunError>) {
+        self.state.head.queue.retain(|queued| queued != id);
+        let Some((ord, run)) = self.state.queued.remove(id) else { return };
+        let outcome = error.map(|error| {
+            let text = error.message.clone();
+            let message_id = self.answer_message(run.clone(), text.clone(), Value::String(text), None);
+            Outcome { status: ResultStatus::Error, message_id, error: Some(error) }
+        });
+        self.conclude(ord, run, status, outcome);
+    }
+}

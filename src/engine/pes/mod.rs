@@ -1,0 +1,86 @@
+//! PES: plan, execute, synthesize. A run is planned, its items are carried out in the order of their dependencies, and
+//! what they brought becomes one answer.
+//!
+//! The state says what it waits for: every model call, tool call and question is a slot, committed before it is acted on.
+//! One transition takes one event, changes what it must, and starts whatever may start (`schedule`), so that the next
+//! calls stand in the same commit as the answer that made them possible.
+
+mod agent_state;
+mod ask;
+mod batch;
+mod cancel;
+mod decide;
+mod edit;
+mod execute;
+mod finish;
+mod flow;
+mod fork;
+mod item;
+mod list;
+mod load;
+mod pause;
+mod plan;
+mod record;
+mod recover;
+mod refine;
+mod render;
+mod reply;
+mod required_tools;
+mod resume;
+mod rows;
+mod schedule;
+mod slots;
+mod state;
+mod suspend;
+mod synthesize;
+mod transition;
+mod view;
+
+use serde_json::Value;
+
+use crate::domain::fault::Fault;
+use crate::domain::ids::CallId;
+use crate::domain::model::ModelRequest;
+use crate::domain::run::Run;
+use crate::engine::effect::Effect;
+use crate::engine::event::Event;
+use crate::engine::step::Step;
+use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Stamp, World};
+
+pub use state::{Shape, State};
+
+/// The plan, execute, synthesize core.
+pub struct Pes;
+
+impl Core for Pes {
+    const NAME: &'static str = "pes";
+    type State = State;
+
+    fn load(loaded: Loaded) -> Result<State, Fault> {
+        load::load(Shape::Planned, loaded)
+    }
+    fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+        decide::decide(state, world, stamp, event)
+    }
+    fn running(state: &State) -> Vec<Effect> {
+        render::running(state)
+    }
+    fn is_active(state: &State) -> bool {
+        state.is_active()
+    }
+    fn needs(state: &State, effect: &Effect) -> Needs {
+        render::needs(state, effect)
+    }
+    fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+        render::request(state, world, effect, material)
+    }
+    fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
+        render::invocation(state, call)
+    }
+    fn view(state: &State) -> Value {
+        view::view(state)
+    }
+    fn run(state: &State) -> Option<&Run> {
+        state.run()
+    }
+}

@@ -1,0 +1,181 @@
+//! Planning: the first reply of a run becomes a todo list, a direct answer, or a request to say it again.
+
+use serde_json::Value;
+
+use super::execute::Replied;
+use super::refine::Merged;
+use super::record::{cut, to_value};
+use super::state::{Definition, Item, ModelCall, Phase, Repair, Track};
+use super::transition::Transition;
+use crate::domain::fault::Code;
+use crate::domain::ids::ItemId;
+use crate::domain::model::{self, ModelReply};
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::{ChangeType, StepType, TodoItemChange};
+use crate::engine::parse::{self, ItemDraft, PlanDraft};
+
+/// How often a reply that cannot be used is asked for again.
+pub(super) const REPAIRS: u32 = 2;
+
+const TITLE_WORDS: usize = 10;
+const INTENT_CHARS: usize = 2000;
+
+/// Where a `PLAN_UPDATE` comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Planner,
+    Refinement,
+    Agent,
+    User,
+}
+
+impl Source {
+    fn as_str(self) -> &'static str {
+        match self {
+            Source::Planner => "planner",
+            Source::Refinement => "refinement",
+            Source::Agent => "agent",
+            Source::User => "user",
+        }
+    }
+}
+
+impl Transition<'_> {
+    pub fn plan_replied(&mut self, replied: Replied<'_>) {
+        let text = replied.text.clone();
+        let draft = match self.usable_plan(replied.reply) {
+            Ok(draft) => draft,
+            Err(fault) => return self.repair_plan(replied.call, text, fault),
+        };
+        self.record_heading(&draft);
+        if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
+            let answer = answer.clone();
+            self.record_plan(&draft, text, &[]);
+            return self.answer_directly(answer);
+        }
+        let (source, merged) = match self.state.phase() {
+            Phase::Refining => (Source::Refinement, self.merge(&draft, replied.call.shown)),
+            Phase::Idle | Phase::Planning | Phase::Executing | Phase::Synthesizing => {
+                (Source::Planner, self.first_list(&draft))
+            }
+        };
+        self.record_plan(&draft, text, &merged.changes);
+        self.record_plan_of(source);
+        self.record_moved(&merged);
+        self.refined();
+        if let (false, Some(item)) = (draft.calls.is_empty(), draft.items.first()) {
+            let id = ItemId::from(item.id.as_str());
+            self.begin_with_calls(&id, replied, draft.calls);
+        }
+    }
+
+    fn usable_plan(&self, reply: &ModelReply) -> Result<PlanDraft, String> {
+        let draft = parse::plan(&reply.text, &reply.tool_calls).map_err(|fault| fault.0)?;
+        let most = self.world.limits.items_per_plan;
+        if draft.items.len() > most {
+            return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));
+        }
+        let steered = self.state.phase() == Phase::Refining;
+        if draft.items.is_empty() && draft.answer.as_deref().is_none_or(|answer| answer.trim().is_empty()) && !steered {
+            return Err("The todoList is empty and there is no answer; give one of them.".into());
+        }
+        Ok(draft)
+    }
+
+    fn repair_plan(&mut self, call: &ModelCall, reply: Value, fault: String) {
+        let round = call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
+        if round > REPAIRS {
+            let message = format!("The model's plan could not be read: {}", cut(&fault, 500));
+            if self.is_mid_run() {
+                return self.refinement_failed(Code::PlanUnreadable, &message);
+            }
+            return self.fail_run(Code::PlanUnreadable, message, model::Phase::Planning);
+        }
+        let call = ModelCall { repair: Some(Repair { round, reply, fault }), ..ModelCall::ready(call.iteration + 1, call.shown) };
+        self.active().model = Some(call);
+    }
+
+    fn record_heading(&mut self, draft: &PlanDraft) {
+        if let Some(intent) = draft.intent.as_deref().filter(|intent| !intent.trim().is_empty()) {
+            self.state.head.intent = cut(intent.trim(), INTENT_CHARS);
+            let body = serde_json::json!({ "intent": self.state.head.intent });
+            self.record(ObservationType::Intent, None, "Intent", body);
+        }
+        if let Some(title) = draft.title.as_deref().filter(|title| !title.trim().is_empty()) {
+            let title = title.split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>().join(" ");
+            let title = cut(&title, 200);
+            self.state.head.title = title.clone();
+            self.title = Some(title.clone());
+            self.record(ObservationType::Title, None, title.clone(), serde_json::json!({ "title": title }));
+        }
+    }
+
+    /// The list of a thread that had none.
+    fn first_list(&mut self, draft: &PlanDraft) -> Merged {
+        self.state.head.plan_version += 1;
+        let items: Vec<Item> = draft.items.iter().enumerate().map(|(at, item)| self.new_item(at as i64, item)).collect();
+        let ids: Vec<ItemId> = items.iter().map(|item| item.def.id.clone()).collect();
+        self.state.list.rebuild(|list| list.extend(items));
+        let changes = ids.iter().map(|id| self.change(ChangeType::Added, id)).collect();
+        Merged { changes, ..Merged::default() }
+    }
+
+    pub fn new_item(&self, ord: i64, draft: &ItemDraft) -> Item {
+        let def = Definition {
+            id: draft.id.as_str().into(),
+            description: draft.description.clone().unwrap_or_else(|| draft.id.clone()),
+            dependencies: draft.dependencies.iter().flatten().map(|id| id.as_str().into()).collect(),
+            step_type: draft.step_type.or_else(|| implied_step_type(draft)),
+            required_tools: draft.required_tools.clone().unwrap_or_default(),
+            expected_outcome: draft.expected_outcome.clone(),
+            tool_validation_mode: draft.tool_validation_mode,
+            created: self.stamp.now,
+            since: self.state.head.plan_version,
+            edited: None,
+        };
+        let run = self.state.run.as_ref().map(|run| run.run_id.clone());
+        let track = Track { updated: self.stamp.now, run, ..Track::default() };
+        Item { ord, def, track, calls: Vec::new(), turns: Vec::new() }
+    }
+
+    /// A change of one item as `PLAN` and `PLAN_UPDATE` record it; marks the item as to be written.
+    pub fn change(&mut self, kind: ChangeType, id: &ItemId) -> TodoItemChange {
+        self.definition_changed(id);
+        let item = self.state.item(id).map(super::view::todo_item);
+        TodoItemChange { kind, item_id: id.clone(), timestamp: self.stamp.now, item, previous_item: None }
+    }
+
+    fn record_plan(&mut self, draft: &PlanDraft, raw: Value, changes: &[TodoItemChange]) {
+        if let Some(plan) = draft.plan.as_deref().filter(|plan| !plan.trim().is_empty()) {
+            let id = format!("plan-{}", self.mint.hex());
+            self.state.head.plan = self.store(id, Value::String(plan.to_owned()));
+        }
+        let plan = match &self.state.head.plan {
+            Value::Null => Value::String(String::new()),
+            plan => plan.clone(),
+        };
+        let body = serde_json::json!({
+            "plan": plan, "planVersion": self.state.head.plan_version, "rawOutput": raw,
+            "changes": to_value(&changes),
+        });
+        self.record(ObservationType::Plan, None, "Plan", body);
+    }
+
+    /// The `PLAN_UPDATE` whose changes stand in the `PLAN` before it.
+    fn record_plan_of(&mut self, source: Source) {
+        let body = serde_json::json!({ "planVersion": self.state.head.plan_version, "source": source.as_str() });
+        self.record(ObservationType::PlanUpdate, None, "Plan changed", body);
+    }
+
+    pub fn record_plan_update(&mut self, source: Source, item: Option<&ItemId>, changes: &[TodoItemChange]) {
+        let body = serde_json::json!({
+            "planVersion": self.state.head.plan_version, "source": source.as_str(), "changes": to_value(&changes),
+        });
+        self.record(ObservationType::PlanUpdate, item, "Plan changed", body);
+    }
+}
+
+fn implied_step_type(draft: &ItemDraft) -> Option<StepType> {
+    let has_tools = draft.required_tools.as_ref().is_some_and(|tools| !tools.is_empty());
+    Some(if has_tools { StepType::Tool } else { StepType::Reasoning })
+}

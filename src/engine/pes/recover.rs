@@ -1,0 +1,60 @@
+//! After a crash: only slots that were `Running` under an older epoch are touched. A model call is made again as a new
+//! attempt; a tool call that may have been sent is repeated only if its tool declared that this is safe.
+
+use super::state::{ModelCall, ModelSlot};
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::tool::CallStatus;
+
+impl Transition<'_> {
+    pub fn recover(&mut self) -> Handled {
+        self.is_progress = false;
+        if self.state.run.is_none() {
+            return Ok(Taken::No);
+        }
+        let cancelled = self.active().cancel.is_some();
+        if cancelled {
+            self.complete_cancel();
+            return Ok(Taken::Yes);
+        }
+        if let Some(call) = self.active().model.clone().filter(|call| self.is_lost(call)) {
+            self.model_interrupted(None, call);
+        }
+        let open: Vec<ItemId> = self.state.list.open().map(|item| item.def.id.clone()).collect();
+        for item in &open {
+            self.recover_item(item);
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn recover_item(&mut self, id: &ItemId) {
+        let Some(work) = self.state.item(id).and_then(|item| item.track.work.clone()) else { return };
+        if let Some(call) = work.model.filter(|call| self.is_lost(call)) {
+            self.model_interrupted(Some(id), call);
+        }
+        for call in work.batch {
+            self.recover_call(&call);
+        }
+    }
+
+    fn recover_call(&mut self, id: &CallId) {
+        let epoch = self.stamp.holder;
+        let Some(record) = self.state.calls.get(id).map(|call| &call.record) else { return };
+        if record.status != CallStatus::Running || record.epoch == epoch {
+            return;
+        }
+        if record.idempotent {
+            self.unpark(id, None);
+            self.call(id, |call| call.record.attempt += 1);
+        } else {
+            self.park_in_doubt(id);
+        }
+    }
+
+    fn is_lost(&self, call: &ModelCall) -> bool {
+        match &call.slot {
+            ModelSlot::Ready { .. } => false,
+            ModelSlot::Running { epoch, .. } => Some(*epoch) != self.stamp.holder,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Changes of a plan by models: a refinement of the whole list, or a step's patch of the rest. Both merge by id; what
+//! ran keeps its results, and no model can mark as done what did not run.
+
+use serde_json::Value;
+
+use super::plan::Source;
+use super::state::{ModelCall, Phase, Replan, StoredPatch};
+use super::transition::Transition;
+use crate::domain::fault::Code;
+use crate::domain::ids::ItemId;
+use crate::domain::model;
+use crate::domain::plan::{ChangeType, ItemStatus, TodoItemChange};
+use crate::engine::parse::{ItemDraft, PlanDraft};
+
+/// What a merge came to.
+#[derive(Default)]
+pub(super) struct Merged {
+    pub changes: Vec<TodoItemChange>,
+    /// Items whose status moved, with the one they had; to be recorded after the plan.
+    pub moved: Vec<(ItemId, ItemStatus)>,
+    /// Dependencies changed: the list must work out again what may begin.
+    pub is_relinked: bool,
+}
+
+impl Transition<'_> {
+    /// The planner is asked about the rest of the plan, in the middle of a run.
+    pub fn begin_refinement(&mut self) {
+        self.state.head.phase = Phase::Refining;
+        let shown = self.state.head.plan_version;
+        let active = self.active();
+        active.steers.iter_mut().for_each(|steer| steer.shown = true);
+        active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
+        active.model = Some(ModelCall::ready(1, shown));
+    }
+
+    /// Whether the active run has had its plan.
+    pub fn is_mid_run(&self) -> bool {
+        self.state.head.active.as_ref().is_some_and(|active| active.planned)
+    }
+
+    /// The refinement is over, whatever came of it.
+    pub fn refined(&mut self) {
+        self.state.head.phase = Phase::Executing;
+        let active = self.active();
+        active.planned = true;
+        active.steers.retain(|steer| !steer.shown);
+        active.notes.clear();
+    }
+
+    /// A refinement that failed in the middle of a run leaves the plan as it is.
+    pub fn refinement_failed(&mut self, code: Code, message: &str) {
+        self.record_error(model::Phase::Planning, code.as_str(), message, false, None);
+        self.refined();
+    }
+
+    /// A refinement: what it lists is updated or added; pending items that it was shown and does not list are cancelled.
+    pub fn merge(&mut self, draft: &PlanDraft, shown: i64) -> Merged {
+        let listed: std::collections::BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
+        let missing: Vec<ItemId> = self
+            .state
+            .list
+            .iter()
+            .filter(|item| item.track.status == ItemStatus::Pending && item.def.since <= shown)
+            .filter(|item| item.def.edited.is_none_or(|edited| edited <= shown) && !listed.contains(&item.def.id))
+            .map(|item| item.def.id.clone())
+            .collect();
+        let mut merged = self.merge_items(&draft.items, shown, true);
+        let says_nothing = draft.items.is_empty();
+        for id in missing.into_iter().filter(|_| !says_nothing) {
+            self.move_status(&id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
+        }
+        self.snapshot(merged)
+    }
+
+    /// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
+    pub fn apply_patch(&mut self, item: &ItemId, stored: StoredPatch) {
+        if let Some(intent) = stored.patch.intent.filter(|intent| !intent.trim().is_empty()) {
+            self.state.head.intent = super::record::cut(intent.trim(), 2000);
+        }
+        if let Some(plan) = stored.patch.plan.filter(|plan| !plan.trim().is_empty()) {
+            let id = format!("plan-{}", self.mint.hex());
+            self.state.head.plan = self.store(id, Value::String(plan));
+        }
+        let merged = self.merge_items(&stored.patch.items, stored.shown, false);
+        let merged = self.snapshot(merged);
+        if !merged.changes.is_empty() {
+            self.record_plan_update(Source::Agent, Some(item), &merged.changes);
+            self.record_moved(&merged);
+        }
+    }
+
+    fn merge_items(&mut self, drafts: &[ItemDraft], shown: i64, refines: bool) -> Merged {
+        let version = self.state.head.plan_version + 1;
+        let mut merged = Merged::default();
+        let mut added = Vec::new();
+        let mut ord = self.state.list.next_ord();
+        let room = self.world.limits.items_per_plan.saturating_sub(self.state.list.len());
+        for draft in drafts {
+            let id: ItemId = draft.id.as_str().into();
+            if self.is_overruled(&id, shown) {
+                let note = format!("Your change of item {id} was dropped: a person edited it meanwhile.");
+                self.note(note);
+                continue;
+            }
+            match self.state.item(&id).map(|item| item.track.status) {
+                None if is_wanted(draft) && added.len() < room => {
+                    let mut item = self.new_item(ord, draft);
+                    item.def.since = version;
+                    added.push(item);
+                    ord += 1;
+                }
+                None => {}
+                Some(status) => self.merge_item(&id, status, draft, refines, &mut merged),
+            }
+        }
+        if merged.is_relinked {
+            self.state.list.rebuild(|_| ());
+        }
+        if !added.is_empty() {
+            let ids: Vec<ItemId> = added.iter().map(|item| item.def.id.clone()).collect();
+            self.state.list.rebuild(|list| list.extend(added));
+            merged.changes.extend(ids.iter().map(|id| self.change(ChangeType::Added, id)));
+        }
+        merged
+    }
+
+    fn merge_item(
+        &mut self,
+        id: &ItemId,
+        status: ItemStatus,
+        draft: &ItemDraft,
+        refines: bool,
+        merged: &mut Merged,
+    ) {
+        match (status, draft.status) {
+            (ItemStatus::Completed | ItemStatus::InProgress | ItemStatus::Waiting, _) => {}
+            (ItemStatus::Pending, Some(ItemStatus::Cancelled)) => {
+                self.move_status(id, ItemStatus::Cancelled, merged, Some("cancelled by the plan"));
+            }
+            (ItemStatus::Pending, _) => self.redefine(id, draft, merged),
+            (ItemStatus::Failed | ItemStatus::Cancelled, Some(ItemStatus::Pending)) if refines => {
+                self.redefine(id, draft, merged);
+                self.move_status(id, ItemStatus::Pending, merged, None);
+            }
+            (ItemStatus::Failed | ItemStatus::Cancelled, _) => {}
+        }
+    }
+
+    /// Takes over the fields that the draft names.
+    fn redefine(&mut self, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+        let Some(item) = self.state.list.get_mut(id) else { return };
+        let before = item.def.clone();
+        let def = &mut item.def;
+        let ids = |list: &Vec<String>| list.iter().map(|id| id.as_str().into()).collect();
+        def.description = draft.description.clone().unwrap_or_else(|| before.description.clone());
+        def.dependencies = draft.dependencies.as_ref().map_or_else(|| before.dependencies.clone(), ids);
+        def.step_type = draft.step_type.or(before.step_type);
+        def.required_tools = draft.required_tools.clone().unwrap_or_else(|| before.required_tools.clone());
+        def.expected_outcome = draft.expected_outcome.clone().or_else(|| before.expected_outcome.clone());
+        def.tool_validation_mode = draft.tool_validation_mode.or(before.tool_validation_mode);
+        if *def != before {
+            merged.is_relinked |= def.dependencies != before.dependencies;
+            merged.modified(id);
+        }
+    }
+
+    /// Moves the status now and leaves it to be recorded later.
+    fn move_status(&mut self, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
+        let Some(from) = self.state.item(id).map(|item| item.track.status) else { return };
+        let (now, run) = (self.stamp.now, self.run().run_id.clone());
+        self.track(id, |track| {
+            track.updated = now;
+            track.run = Some(run);
+            track.reason = reason.map(str::to_owned);
+            track.edited_away = to == ItemStatus::Cancelled;
+            if to == ItemStatus::Pending {
+                track.result = None;
+                track.validation = None;
+            }
+        });
+        self.state.list.set_status(id, to);
+        merged.modified(id);
+        merged.moved.push((id.clone(), from));
+    }
+
+    /// Moves the planVersion if anything changed, and fills in the items as they are now.
+    fn snapshot(&mut self, mut merged: Merged) -> Merged {
+        if merged.changes.is_empty() {
+            return merged;
+        }
+        self.state.head.plan_version += 1;
+        let changes = std::mem::take(&mut merged.changes);
+        merged.changes = changes.into_iter().map(|change| self.change(change.kind, &change.item_id)).collect();
+        merged
+    }
+
+    pub fn record_moved(&mut self, merged: &Merged) {
+        for (id, from) in &merged.moved {
+            self.record_status(id, *from);
+        }
+    }
+
+    /// A person edited or removed it after the model had seen it: the newer wins.
+    fn is_overruled(&self, id: &ItemId, shown: i64) -> bool {
+        let edited = self.state.item(id).and_then(|item| item.def.edited);
+        let removed = self.state.removed.get(id).copied();
+        edited.into_iter().chain(removed).any(|version| version > shown)
+    }
+
+    /// Told to whichever prompt comes next.
+    fn note(&mut self, note: String) {
+        let open: Vec<ItemId> = self.state.list.open().map(|item| item.def.id.clone()).collect();
+        match open.first() {
+            Some(item) => {
+                self.work(item, |work| work.notes.push(note));
+            }
+            None => self.active().notes.push(note),
+        }
+    }
+}
+
+impl Merged {
+    fn modified(&mut self, id: &ItemId) {
+        self.note(ChangeType::Modified, id);
+    }
+
+    /// What happened to an item; how it looks afterwards is filled in at the end.
+    pub fn note(&mut self, kind: ChangeType, id: &ItemId) {
+        if !self.changes.iter().any(|change| change.item_id == *id) {
+            self.changes.push(TodoItemChange { kind, item_id: id.clone(), timestamp: 0, item: None, previous_item: None });
+        }
+    }
+}
+
+/// A new item that is said to be over already is none.
+fn is_wanted(draft: &ItemDraft) -> bool {
+    !matches!(draft.status, Some(ItemStatus::Cancelled | ItemStatus::Failed))
+}

@@ -1,0 +1,360 @@
+//! What a model is told, and what a tool is called with: from the state, when the effect is performed.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::state::{Active, Item, ModelCall, Phase, Said, State};
+use super::view;
+use crate::domain::ids::{CallId, PayloadId, StreamId};
+use crate::domain::model::{self, CallContext, ModelRequest};
+use crate::domain::payload::{self, Payloads};
+use crate::domain::plan::{StepType, TodoItem};
+use crate::domain::prompt::{PromptCall, PromptMessage};
+use crate::domain::run::Run;
+use crate::domain::tool::{CallRecord, CallStatus, ToolResult, ToolSpec};
+use crate::engine::effect::Effect;
+use crate::engine::prompt::{self, Frame, StepResult, Turn};
+use crate::engine::{Invocation, Material, Needs, World};
+
+/// A model call that is running, and whose it is.
+struct Open<'a> {
+    run: &'a Run,
+    active: &'a Active,
+    call: &'a ModelCall,
+    item: Option<&'a Item>,
+}
+
+fn open<'a>(state: &'a State, stream: &StreamId) -> Option<Open<'a>> {
+    let (run, active) = (state.run.as_ref()?, state.head.active.as_ref()?);
+    if let Some(call) = active.model.as_ref().filter(|call| call.stream() == Some(stream)) {
+        return Some(Open { run, active, call, item: None });
+    }
+    let item = state.list.open().find(|item| model_of(item).is_some_and(|call| call.stream() == Some(stream)))?;
+    Some(Open { run, active, call: model_of(item)?, item: Some(item) })
+}
+
+fn model_of(item: &Item) -> Option<&ModelCall> {
+    item.track.work.as_ref()?.model.as_ref()
+}
+
+pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
+    let Effect::CallModel { stream, .. } = effect else { return Needs::default() };
+    let Some(open) = open(state, stream) else { return Needs::default() };
+    let mut payloads = Vec::new();
+    let mut add = |value: &Value| payload::references(value, &mut payloads);
+    add(&state.head.plan);
+    open.active.steers.iter().for_each(|steer| add(&steer.text));
+    open.call.repair.iter().for_each(|repair| add(&repair.reply));
+    match (open.item, state.phase()) {
+        (Some(item), _) => {
+            item.turns.iter().for_each(|turn| turn_needs(&turn.said, &mut add));
+            item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, &mut add));
+            results_need(state, &mut add);
+        }
+        (None, Phase::Synthesizing) => results_need(state, &mut add),
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
+    }
+    let mut seen = std::collections::BTreeSet::<PayloadId>::new();
+    payloads.retain(|id| seen.insert(id.clone()));
+    let history = open.item.is_none().then_some(open.run.settings.history_limit);
+    Needs { payloads, history, before: Some(open.active.message_ord) }
+}
+
+fn turn_needs(said: &Said, add: &mut impl FnMut(&Value)) {
+    if let Said::Model { text, replay, .. } = said {
+        add(text);
+        replay.iter().for_each(add);
+    }
+}
+
+fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
+    add(&record.arguments);
+    record.modified_arguments.iter().for_each(&mut *add);
+    if let Some(result) = &record.result {
+        result.output.iter().for_each(&mut *add);
+        result.metadata.iter().for_each(add);
+    }
+}
+
+fn results_need(state: &State, add: &mut impl FnMut(&Value)) {
+    for item in state.list.iter().filter(|item| item.track.status.is_settled()) {
+        item.track.result.iter().for_each(&mut *add);
+        item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
+    }
+}
+
+pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+    let Effect::CallModel { stream, attempt } = effect else { return None };
+    let open = open(state, stream).filter(|open| open.call.attempt == *attempt)?;
+    let settings = &open.run.settings;
+    let frame = Frame { settings, seed: open.run.run_id.as_str() };
+    let offered = world.tools.offered(settings);
+    let (phase, mut messages, tools, schema) = match (open.item, state.phase()) {
+        (Some(item), _) => {
+            let tools = tools_of_step(item, offered);
+            (model::Phase::Execution, step(state, &open, frame, item, &tools, material), tools, None)
+        }
+        (None, Phase::Synthesizing) => {
+            (model::Phase::Synthesis, synthesis(state, &open, frame, material), Vec::new(), None)
+        }
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
+            let messages = planning(state, &open, frame, &offered, material);
+            (model::Phase::Planning, messages, Vec::new(), Some(prompt::plan_schema()))
+        }
+    };
+    if let Some(repair) = &open.call.repair {
+        let reply = text_of(&repair.reply, &material.payloads);
+        messages = prompt::repair(messages, &prompt::RepairPrompt { reply: &reply, fault: &repair.fault });
+    }
+    Some(ModelRequest {
+        provider: settings.provider.clone(),
+        model: settings.model.clone(),
+        phase,
+        messages,
+        tools,
+        response_schema: schema,
+        params: settings.llm_params.clone(),
+        trace_id: open.run.trace_id.clone(),
+        context: context(state, &open),
+    })
+}
+
+fn context(state: &State, open: &Open<'_>) -> CallContext {
+    CallContext {
+        thread_id: state.thread_id.to_string(),
+        run_id: open.run.run_id.to_string(),
+        message_id: open.run.message_id.to_string(),
+        item_id: open.item.map(|item| item.def.id.to_string()),
+        iteration: open.call.iteration,
+        attempt: open.call.attempt,
+        query: open.run.query.clone(),
+    }
+}
+
+/// A tool step sees the tools that it must use, or all when it names none; a reasoning step sees none.
+fn tools_of_step(item: &Item, offered: Vec<Arc<ToolSpec>>) -> Vec<Arc<ToolSpec>> {
+    let required = &item.def.required_tools;
+    match (item.def.step_type, required.is_empty()) {
+        (Some(StepType::Tool) | None, true) => offered,
+        (Some(StepType::Reasoning), true) => Vec::new(),
+        (Some(StepType::Tool | StepType::Reasoning) | None, false) => {
+            offered.into_iter().filter(|tool| required.contains(&tool.name)).collect()
+        }
+    }
+}
+
+fn planning(
+    state: &State,
+    open: &Open<'_>,
+    frame: Frame<'_>,
+    tools: &[Arc<ToolSpec>],
+    material: &Material,
+) -> Vec<PromptMessage> {
+    let query = query_of(open, material);
+    let history = &material.history;
+    if state.phase() != Phase::Refining {
+        return prompt::plan(&prompt::PlanPrompt { frame, query: &query, history, tools });
+    }
+    let items: Vec<TodoItem> = state.list.iter().map(view::todo_item).collect();
+    let plan = text_of(&state.head.plan, &material.payloads);
+    prompt::refine(&prompt::RefinePrompt {
+        frame,
+        query: &query,
+        history,
+        tools,
+        intent: &state.head.intent,
+        plan: &plan,
+        items: &items,
+        notes: &open.active.notes,
+    })
+}
+
+/// The run's query, and what was said since.
+fn query_of(open: &Open<'_>, material: &Material) -> String {
+    let mut query = open.run.query.clone();
+    for steer in open.active.steers.iter().filter(|steer| steer.shown) {
+        query.push_str("\n\n");
+        query.push_str(&text_of(&steer.text, &material.payloads));
+    }
+    query
+}
+
+fn step(
+    state: &State,
+    open: &Open<'_>,
+    frame: Frame<'_>,
+    item: &Item,
+    tools: &[Arc<ToolSpec>],
+    material: &Material,
+) -> Vec<PromptMessage> {
+    let results = results(state, Some(item), &material.payloads);
+    let turns = turns(state, item, &material.payloads);
+    let notes = item.track.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
+    let prompt = prompt::StepPrompt {
+        frame,
+        item: &view::todo_item(item),
+        results: &results,
+        tools,
+        turns: &turns,
+        notes,
+        is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
+    };
+    match tools.is_empty() {
+        true => prompt::reasoning_step(&prompt),
+        false => prompt::tool_step(&prompt),
+    }
+}
+
+fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, material: &Material) -> Vec<PromptMessage> {
+    let plan = text_of(&state.head.plan, &material.payloads);
+    prompt::synthesis(&prompt::SynthesisPrompt {
+        frame,
+        query: &query_of(open, material),
+        history: &material.history,
+        intent: &state.head.intent,
+        plan: &plan,
+        results: &results(state, None, &material.payloads),
+    })
+}
+
+fn results(state: &State, of: Option<&Item>, payloads: &Payloads) -> Vec<StepResult> {
+    let settled = state.list.iter().filter(|item| item.track.status.is_settled());
+    settled
+        .map(|item| StepResult {
+            item_id: item.def.id.to_string(),
+            description: item.def.description.clone(),
+            status: item.track.status,
+            reason: item.track.reason.clone(),
+            result: item.track.result.clone().map(|result| payload::inline(result, payloads)),
+            tool_results: view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
+            is_dependency: of.is_some_and(|of| of.def.dependencies.contains(&item.def.id)),
+        })
+        .collect()
+}
+
+/// The item's loop, and before it what it did when it was begun earlier.
+fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
+    let first = item.track.work.as_ref().map_or(0, |work| work.first);
+    let told: std::collections::BTreeSet<&CallId> = item.turns.iter().flat_map(|turn| calls_of(&turn.said)).collect();
+    let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
+    let mut turns = Vec::new();
+    for call in earlier.filter(|call| call.ord < first && !told.contains(&call.record.call_id)) {
+        turns.push(Turn::Said { content: String::new(), calls: vec![prompt_call(&call.record, payloads)], replay: None });
+        turns.push(returned(&call.record, payloads));
+    }
+    for turn in &item.turns {
+        match &turn.said {
+            Said::Engine { text } => turns.push(Turn::Told(text.clone())),
+            Said::Model { text, calls, replay } => {
+                let records: Vec<&CallRecord> =
+                    calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
+                turns.push(Turn::Said {
+                    content: text_of(text, payloads),
+                    calls: records.iter().map(|record| prompt_call(record, payloads)).collect(),
+                    replay: replay.clone().map(|replay| payload::inline(replay, payloads)),
+                });
+                turns.extend(records.iter().map(|record| returned(record, payloads)));
+            }
+        }
+    }
+    turns
+}
+
+fn calls_of(said: &Said) -> &[CallId] {
+    match said {
+        Said::Model { calls, .. } => calls,
+        Said::Engine { .. } => &[],
+    }
+}
+
+fn shown_id(record: &CallRecord) -> String {
+    record.provider_call_id.clone().unwrap_or_else(|| record.call_id.to_string())
+}
+
+fn prompt_call(record: &CallRecord, payloads: &Payloads) -> PromptCall {
+    PromptCall {
+        id: shown_id(record),
+        name: record.tool_name.clone(),
+        arguments: payload::inline(record.arguments.clone(), payloads),
+    }
+}
+
+/// Every call has a result in the prompt; where a person edited the arguments, the result says what ran.
+fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
+    let result = record.result.clone().map(|result| inlined(result, payloads));
+    let mut result = result.unwrap_or_else(|| ToolResult {
+        call_id: record.call_id.clone(),
+        tool_name: record.tool_name.clone(),
+        status: crate::domain::tool::ToolStatus::Skipped,
+        output: None,
+        error: None,
+        metadata: None,
+        duration_ms: 0,
+    });
+    if let Some(edited) = &record.modified_arguments {
+        let edited = payload::inline(edited.clone(), payloads);
+        let mut metadata = result.metadata.take().unwrap_or_else(|| json!({}));
+        if let Some(map) = metadata.as_object_mut() {
+            map.insert("editedArguments".into(), edited);
+        }
+        result.metadata = Some(metadata);
+    }
+    Turn::Returned { id: shown_id(record), result }
+}
+
+fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
+    ToolResult {
+        output: result.output.map(|output| payload::inline(output, payloads)),
+        metadata: result.metadata.map(|metadata| payload::inline(metadata, payloads)),
+        ..result
+    }
+}
+
+fn text_of(value: &Value, payloads: &Payloads) -> String {
+    match payload::inline(value.clone(), payloads) {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => other.to_string(),
+    }
+}
+
+pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
+    let record = &state.calls.get(id)?.record;
+    let run = state.run.as_ref()?;
+    if record.status != CallStatus::Running {
+        return None;
+    }
+    Some(Invocation {
+        call_id: id.clone(),
+        tool_name: record.tool_name.clone(),
+        arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
+        run_id: run.run_id.clone(),
+        item_id: record.item_id.clone(),
+        user_id: run.user_id.clone(),
+        trace_id: run.trace_id.clone(),
+        idempotency_key: format!("{}:{id}", state.thread_id),
+    })
+}
+
+/// Slots marked `Running`, in list order.
+pub(super) fn running(state: &State) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
+    effects.extend(main.and_then(model_effect));
+    for item in state.list.open() {
+        let Some(work) = &item.track.work else { continue };
+        effects.extend(work.model.as_ref().and_then(model_effect));
+        let running = work.batch.iter().filter_map(|id| state.calls.get(id));
+        effects.extend(running.filter(|call| call.record.status == CallStatus::Running).map(|call| Effect::CallTool {
+            call: call.record.call_id.clone(),
+            attempt: call.record.attempt,
+        }));
+    }
+    effects
+}
+
+fn model_effect(call: &ModelCall) -> Option<Effect> {
+    Some(Effect::CallModel { stream: call.stream()?.clone(), attempt: call.attempt })
+}
+

@@ -1,0 +1,169 @@
+//! A person answers: exactly one suspension, exactly once.
+
+use serde_json::{Value, json};
+
+use super::item::{REJECTED, error};
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{Answer, Decision, InDoubtAction, Suspension, SuspensionKind};
+use crate::domain::ids::CallId;
+use crate::domain::tool::ToolStatus;
+
+/// What an answer means for the call that waited for it.
+enum Verdict {
+    Run { modified: Option<Value> },
+    End { status: ToolStatus, result: Result<Value, crate::domain::tool::ToolError> },
+    Again,
+    Abort,
+    GoOn,
+}
+
+impl Transition<'_> {
+    pub fn resume(&mut self, answer: Answer, by: &str) -> Handled {
+        let Some(open) = self.state.suspension(&answer.suspension_id) else {
+            return Err(Fault::not_found("suspension"));
+        };
+        let open = open.clone();
+        if self.active().cancel.is_some() {
+            return Err(Fault::new(Code::RunCancelled, "The run is being cancelled; nothing of it can be answered."));
+        }
+        if open.expires_at.is_some_and(|at| at <= self.stamp.now) {
+            return Err(Fault::new(Code::Expired, "The time to answer is over."));
+        }
+        let reason = answer.reason.clone();
+        let (decision, verdict) = self.judge(&open, answer)?;
+        self.close_suspension(&open.suspension_id, decision, by, reason);
+        match &open.call_id {
+            Some(call) => self.settle_call(call, verdict),
+            None => self.active().pause = None,
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn judge(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+        match open.kind {
+            SuspensionKind::Approval | SuspensionKind::PlanReview => self.judge_approval(open, answer),
+            SuspensionKind::InDoubt => judge_doubt(answer),
+            SuspensionKind::Pause | SuspensionKind::Budget => Ok((Decision::Resumed, Verdict::GoOn)),
+            SuspensionKind::Input
+            | SuspensionKind::ClientTool
+            | SuspensionKind::PeerInput
+            | SuspensionKind::PeerAuth => self.judge_input(open, answer),
+        }
+    }
+
+    fn judge_approval(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+        let Some(approved) = answer.approved else {
+            return Err(invalid("/approved", "an approval needs true or false"));
+        };
+        if !approved {
+            return Ok((Decision::Rejected, rejection(answer.reason)));
+        }
+        let Some(arguments) = answer.modified_args else {
+            return Ok((Decision::Approved, Verdict::Run { modified: None }));
+        };
+        if !open.feedback_schema.allow_modify_args {
+            return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
+        }
+        if let Some(tool) = &open.tool_name {
+            self.world.tools.check_arguments(tool, &arguments)?;
+        }
+        Ok((Decision::Modified, Verdict::Run { modified: Some(arguments) }))
+    }
+
+    fn judge_input(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+        if answer.approved == Some(false) {
+            return Ok((Decision::Rejected, rejection(answer.reason)));
+        }
+        let Some(value) = answer.value else {
+            return Err(invalid("/value", "an answer is needed"));
+        };
+        self.world.tools.check_answer(open, &value)?;
+        Ok((Decision::Answered, Verdict::End { status: ToolStatus::Success, result: Ok(value) }))
+    }
+
+    fn settle_call(&mut self, call: &CallId, verdict: Verdict) {
+        match verdict {
+            Verdict::Run { modified } => self.unpark(call, modified),
+            Verdict::End { status, result } => self.end_call(call, status, result, None, 0),
+            Verdict::Again => {
+                self.unpark(call, None);
+                self.call(call, |call| call.record.attempt += 1);
+            }
+            Verdict::Abort => {
+                let item = self.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+                if let Some(item) = item {
+                    self.fail_item(&item, "aborted", "a person ended the step after a crash".into());
+                }
+                return;
+            }
+            Verdict::GoOn => {}
+        }
+        self.went_on(call);
+    }
+
+    /// Suspensions whose time is over take the way that their policy says. `false`: none was due.
+    pub fn expire(&mut self) -> bool {
+        let now = self.stamp.now;
+        let due = |open: &&Suspension| open.expires_at.is_some_and(|at| at <= now);
+        let due: Vec<Suspension> = self.state.suspensions.values().filter(due).cloned().collect();
+        for open in &due {
+            self.expire_one(open);
+        }
+        !due.is_empty()
+    }
+
+    fn expire_one(&mut self, open: &Suspension) {
+        use crate::domain::hitl::ExpiryPolicy::{Deny, Fail, Remind};
+        if self.state.suspension(&open.suspension_id).is_none() {
+            return;
+        }
+        let policy = open.expiry_policy.unwrap_or(Deny);
+        if policy == Remind {
+            return self.remind(&open.suspension_id);
+        }
+        self.record_timeout(open, policy);
+        let why = "nobody answered in time";
+        self.close_suspension(&open.suspension_id, Decision::Expired, "timer", Some(why.into()));
+        let Some(call) = &open.call_id else {
+            self.active().pause = None;
+            return;
+        };
+        let (code, message) = match open.kind {
+            SuspensionKind::InDoubt => ("unknown", format!("whether it had its effect is not known, and {why}")),
+            _ => (REJECTED, why.to_owned()),
+        };
+        self.end_call(call, ToolStatus::Error, Err(error(code, message)), None, 0);
+        match (policy, &open.item_id) {
+            (Fail, Some(item)) => self.fail_item(item, "suspension_timed_out", why.into()),
+            (Fail | Deny | Remind, _) => self.went_on(call),
+        }
+    }
+}
+
+fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
+    let Some(action) = answer.action else {
+        return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
+    };
+    Ok(match action {
+        InDoubtAction::Retry => (Decision::Retry, Verdict::Again),
+        InDoubtAction::Done => {
+            let value = answer.value.unwrap_or_else(|| json!({ "done": true }));
+            (Decision::Done, Verdict::End { status: ToolStatus::Success, result: Ok(value) })
+        }
+        InDoubtAction::Skip => {
+            let why = answer.reason.unwrap_or_else(|| "a person decided to skip it".into());
+            (Decision::Skip, Verdict::End { status: ToolStatus::Skipped, result: Err(error("skipped", why)) })
+        }
+        InDoubtAction::Abort => (Decision::Abort, Verdict::Abort),
+    })
+}
+
+fn rejection(reason: Option<String>) -> Verdict {
+    let why = reason.unwrap_or_else(|| "a person said no".into());
+    Verdict::End { status: ToolStatus::Error, result: Err(error(REJECTED, why)) }
+}
+
+fn invalid(pointer: &str, why: &str) -> Fault {
+    Fault::new(Code::Invalid, "The answer does not fit the question.").at(pointer, why)
+}

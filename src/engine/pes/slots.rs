@@ -1,0 +1,104 @@
+//! Slots begin to run here, and nowhere else: only for the holder, only when due, never while a pause or a cancel holds
+//! them back.
+
+use super::state::{ModelCall, ModelSlot, Phase};
+use super::transition::Transition;
+use crate::domain::Millis;
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::model;
+use crate::domain::tool::CallStatus;
+
+impl Transition<'_> {
+    /// Whether anything new may begin: an item, a phase, a slot.
+    pub fn may_begin(&self) -> bool {
+        self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_none() && active.pause.is_none())
+    }
+
+    /// Starts the planner's or the synthesizer's call if it is due.
+    pub fn start_main(&mut self) {
+        let phase = match self.state.phase() {
+            Phase::Synthesizing => model::Phase::Synthesis,
+            Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing => model::Phase::Planning,
+        };
+        let Some(mut call) = self.active().model.clone() else { return };
+        if self.start_model(&mut call, None, phase) {
+            self.active().model = Some(call);
+        }
+    }
+
+    /// Starts whatever of this item may start: its model call, or the next call of its batch.
+    pub fn start_item(&mut self, id: &ItemId) {
+        let Some(work) = self.state.item(id).and_then(|item| item.track.work.as_ref()) else { return };
+        if let Some(mut call) = work.model.clone() {
+            if self.start_model(&mut call, Some(id), model::Phase::Execution) {
+                self.work(id, |work| work.model = Some(call));
+            }
+            return;
+        }
+        if self.state.batch_has(work, CallStatus::Running) {
+            return;
+        }
+        let next = work.batch.iter().find(|call| self.state.call_status(call) == Some(CallStatus::Ready)).cloned();
+        if let Some(next) = next {
+            self.start_call(&next);
+        }
+    }
+
+    /// `true`: the call changed.
+    fn start_model(&mut self, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
+        let (Some(epoch), ModelSlot::Ready { not_before }) = (self.stamp.holder, &call.slot) else { return false };
+        if !self.is_due(*not_before) || !self.may_begin() {
+            return false;
+        }
+        let stream = self.mint.stream();
+        call.shown = self.state.head.plan_version;
+        call.slot = ModelSlot::Running { epoch, stream: stream.clone() };
+        self.record_stream_start(&stream, item, phase, call);
+        true
+    }
+
+    fn start_call(&mut self, id: &CallId) {
+        let Some(epoch) = self.stamp.holder else { return };
+        if !self.may_begin() {
+            return;
+        }
+        let now = self.stamp.now;
+        self.call(id, |call| {
+            call.record.status = CallStatus::Running;
+            call.record.epoch = Some(epoch);
+            call.record.updated_at = now;
+        });
+    }
+
+    fn is_due(&self, not_before: Option<Millis>) -> bool {
+        not_before.is_none_or(|at| at <= self.stamp.now)
+    }
+
+    /// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits
+    /// for its turn, a place or the end of a pause is woken by that.
+    pub fn wake_at(&self) -> Option<Millis> {
+        let expiry = self.state.suspensions.values().filter_map(|open| open.expires_at);
+        let active = self.state.head.active.as_ref();
+        if active.is_some_and(|active| active.cancel.is_some()) {
+            return Some(self.stamp.now);
+        }
+        let held = self.state.head.active.as_ref().is_none_or(|active| active.pause.is_some());
+        let main = active.and_then(|active| active.model.as_ref()).and_then(|call| self.wakes_model(call));
+        let works = self.state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
+            Some(call) => self.wakes_model(call),
+            None => {
+                let waits = self.state.batch_has(work, CallStatus::Ready);
+                (waits && !self.state.batch_has(work, CallStatus::Running)).then_some(self.stamp.now)
+            }
+        });
+        let slots = main.into_iter().chain(works).filter(|_| !held);
+        expiry.chain(slots).min()
+    }
+
+    fn wakes_model(&self, call: &ModelCall) -> Option<Millis> {
+        match &call.slot {
+            ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(self.stamp.now)),
+            ModelSlot::Running { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Questions to people: a slot is parked, and everything that an answer needs is stored with the question.
+
+use serde_json::Value;
+
+use super::transition::Transition;
+use crate::domain::hitl::{
+    Decision, ExpiryPolicy, FeedbackSchema, InputType, Resolution, RiskLevel, SelectOption, Suspension, SuspensionKind,
+    SuspensionStatus,
+};
+use crate::domain::ids::{CallId, SuspensionId};
+use crate::domain::tool::CallStatus;
+use crate::engine::step::Keep;
+
+impl Transition<'_> {
+    pub fn park_for_approval(
+        &mut self,
+        call: &CallId,
+        message: String,
+        schema: FeedbackSchema,
+        risk: Option<RiskLevel>,
+        rule: &str,
+    ) {
+        let message = if message.is_empty() { format!("Approval needed ({rule})") } else { message };
+        self.park(call, SuspensionKind::Approval, message, schema, risk);
+    }
+
+    pub fn park_for_input(&mut self, call: &CallId, message: String, schema: FeedbackSchema) {
+        self.park(call, SuspensionKind::Input, message, schema, None);
+    }
+
+    /// Whether the call had its effect is not known: a person decides.
+    pub fn park_in_doubt(&mut self, call: &CallId) {
+        let tool = self.state.calls.get(call).map_or("", |call| &call.record.tool_name);
+        let message = format!("The process stopped while {tool} ran. It may have had its effect.");
+        let options = ["retry", "done", "skip", "abort"];
+        let schema = FeedbackSchema {
+            input_type: InputType::Select,
+            prompt: "Retry it, mark it done with a value, skip it, or abort the step?".into(),
+            options: options.map(|o| SelectOption { value: o.into(), label: o.into() }).to_vec(),
+            allow_modify_args: false,
+            custom_schema: None,
+        };
+        self.park(call, SuspensionKind::InDoubt, message, schema, None);
+    }
+
+    fn park(
+        &mut self,
+        call: &CallId,
+        kind: SuspensionKind,
+        message: String,
+        schema: FeedbackSchema,
+        risk: Option<RiskLevel>,
+    ) {
+        let now = self.stamp.now;
+        let parked = self.call(call, |call| {
+            call.record.status = CallStatus::Parked;
+            call.record.updated_at = now;
+            call.record.clone()
+        });
+        let Some(record) = parked else { return };
+        let input = record.modified_arguments.unwrap_or(record.arguments);
+        let suspension = Suspension {
+            item_id: record.item_id,
+            call_id: Some(record.call_id),
+            tool_name: Some(record.tool_name),
+            tool_input: Some(input),
+            risk_level: risk,
+            ..self.question(kind, message, schema)
+        };
+        self.open_suspension(suspension);
+    }
+
+    /// A question of this run, with the run's expiry.
+    pub fn question(&mut self, kind: SuspensionKind, message: String, schema: FeedbackSchema) -> Suspension {
+        let suspension_id = self.mint.suspension();
+        let run = self.run();
+        let timeout = run.settings.execution.suspension_timeout_ms;
+        Suspension {
+            suspension_id,
+            thread_id: run.thread_id.clone(),
+            run_id: run.run_id.clone(),
+            kind,
+            status: SuspensionStatus::Pending,
+            item_id: None,
+            call_id: None,
+            tool_name: None,
+            tool_input: None,
+            message,
+            feedback_schema: schema,
+            risk_level: None,
+            created_at: self.stamp.now,
+            expires_at: timeout.map(|timeout| self.stamp.now + timeout),
+            expiry_policy: timeout.map(|_| run.settings.execution.suspension_expiry),
+            resolution: None,
+        }
+    }
+
+    pub fn open_suspension(&mut self, suspension: Suspension) {
+        let ord = self.ord();
+        self.record_suspended(&suspension);
+        self.write_suspension(ord, &suspension, Keep::Always);
+        self.state.suspensions.insert(ord, suspension);
+    }
+
+    /// Resolves it, once; the caller decides what follows.
+    pub fn close_suspension(&mut self, id: &SuspensionId, decision: Decision, by: &str, reason: Option<String>) {
+        let Some(ord) = self.ord_of(id) else { return };
+        let Some(mut suspension) = self.state.suspensions.remove(&ord) else { return };
+        suspension.status = match decision {
+            Decision::Expired => SuspensionStatus::Expired,
+            Decision::Cancelled => SuspensionStatus::Cancelled,
+            Decision::Approved
+            | Decision::Modified
+            | Decision::Rejected
+            | Decision::Answered
+            | Decision::Retry
+            | Decision::Done
+            | Decision::Skip
+            | Decision::Abort
+            | Decision::Resumed => SuspensionStatus::Resolved,
+        };
+        suspension.resolution =
+            Some(Resolution { decision, decided_by: by.to_owned(), decided_at: self.stamp.now, reason });
+        if decision != Decision::Expired {
+            self.record_resumed(&suspension, decision, by);
+        }
+        self.write_suspension(ord, &suspension, Keep::Never);
+    }
+
+    fn ord_of(&self, id: &SuspensionId) -> Option<i64> {
+        self.state.suspensions.iter().find(|(_, open)| open.suspension_id == *id).map(|(ord, _)| *ord)
+    }
+
+    /// Asks once more: the question stays open for as long again.
+    pub fn remind(&mut self, id: &SuspensionId) {
+        let Some(ord) = self.ord_of(id) else { return };
+        let now = self.stamp.now;
+        let Some(open) = self.state.suspensions.get_mut(&ord) else { return };
+        let patience = open.expires_at.map_or(0, |at| at - open.created_at).max(1000);
+        open.expires_at = Some(now + patience);
+        let reminded = open.clone();
+        self.record_timeout(&reminded, ExpiryPolicy::Remind);
+        self.write_suspension(ord, &reminded, Keep::Always);
+    }
+
+    /// A parked call awaits its turn.
+    pub fn unpark(&mut self, call: &CallId, modified: Option<Value>) {
+        let now = self.stamp.now;
+        let modified = modified.map(|arguments| self.store(format!("{call}.modified"), arguments));
+        self.call(call, |call| {
+            call.record.status = CallStatus::Ready;
+            call.record.updated_at = now;
+            if modified.is_some() {
+                call.record.modified_arguments = modified;
+            }
+        });
+    }
+}

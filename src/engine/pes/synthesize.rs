@@ -1,0 +1,115 @@
+//! The answer: what was done becomes one message.
+
+use serde_json::{Value, json};
+
+use super::execute::Replied;
+use super::plan::REPAIRS;
+use super::required_tools::is_refusal;
+use super::state::{Item, ModelCall, Phase, Repair};
+use super::transition::Transition;
+use crate::domain::fault::Code;
+use crate::domain::model;
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::ItemStatus;
+use crate::domain::run::{ResultStatus, RunError};
+use crate::domain::tool::ToolStatus;
+use crate::engine::parse;
+
+impl Transition<'_> {
+    pub fn begin_synthesis(&mut self) {
+        self.state.head.phase = Phase::Synthesizing;
+        let shown = self.state.head.plan_version;
+        self.active().model = Some(ModelCall::ready(1, shown));
+        self.record_synthesis("started");
+    }
+
+    pub fn synthesis_replied(&mut self, replied: Replied<'_>) {
+        let draft = parse::synthesis(&replied.reply.text);
+        if draft.content.trim().is_empty() {
+            return self.repair_synthesis(replied);
+        }
+        self.record_synthesis("completed");
+        let shown = match draft.content == replied.reply.text {
+            true => replied.text,
+            false => self.store(format!("{}.answer", replied.stream), Value::String(draft.content.clone())),
+        };
+        let status = self.result_status();
+        self.answer(draft.content, shown, draft.ui_metadata, status, None);
+    }
+
+    fn repair_synthesis(&mut self, replied: Replied<'_>) {
+        let round = replied.call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
+        if round > REPAIRS {
+            return self.synthesis_failed("the model kept answering nothing");
+        }
+        let fault = "The answer was empty. Write the answer for the user.".to_owned();
+        let again = ModelCall::ready(replied.call.iteration + 1, replied.call.shown);
+        let repair = Repair { round, reply: replied.text, fault };
+        self.active().model = Some(ModelCall { repair: Some(repair), ..again });
+    }
+
+    /// The work is done but the answer could not be written: the run says so, and what was done and what failed.
+    pub fn synthesis_failed(&mut self, why: &str) {
+        let message = format!("The answer could not be written: {why}");
+        self.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
+        let content = self.account(why);
+        let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
+        let shown = self.store(format!("account-{}", self.run().run_id), Value::String(content.clone()));
+        self.answer(content, shown, None, ResultStatus::Partial, Some(error));
+    }
+
+    fn account(&self, why: &str) -> String {
+        let mut text = format!("The answer could not be written ({why}). This is what was done:\n");
+        for item in self.settled_now() {
+            let word = super::view::status_word(item.track.status);
+            text.push_str(&format!("\n- {}: {word}", item.def.description));
+            if let Some(reason) = &item.track.reason {
+                text.push_str(&format!(" ({reason})"));
+            }
+            if let Some(result) = item.track.result.as_ref().and_then(Value::as_str) {
+                text.push_str(&format!(" — {result}"));
+            }
+        }
+        text
+    }
+
+    fn record_synthesis(&mut self, status: &str) {
+        let count = |wanted: ItemStatus| self.settled_now().filter(|item| item.track.status == wanted).count();
+        let body = json!({
+            "status": status,
+            "completedItems": count(ItemStatus::Completed), "failedItems": count(ItemStatus::Failed),
+        });
+        self.record(ObservationType::Synthesis, None, "Synthesis", body);
+    }
+
+    /// Items that settled in this run.
+    pub fn settled_now(&self) -> impl Iterator<Item = &Item> {
+        let run = &self.run().run_id;
+        let list = self.state.list.iter();
+        list.filter(move |item| item.track.run.as_ref() == Some(run) && item.track.status.is_settled())
+    }
+
+    /// `partial`: an item failed or was cancelled other than by an edit, or a tool's last word in an item was an error.
+    pub fn result_status(&self) -> ResultStatus {
+        let is_whole = self.settled_now().all(|item| match item.track.status {
+            ItemStatus::Completed => !self.ended_in_error(item),
+            ItemStatus::Cancelled => item.track.edited_away,
+            ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
+        });
+        if is_whole { ResultStatus::Success } else { ResultStatus::Partial }
+    }
+
+    fn ended_in_error(&self, item: &Item) -> bool {
+        let run = &self.run().run_id;
+        let mut last = std::collections::BTreeMap::new();
+        for call in item.calls.iter().filter_map(|id| self.state.calls.get(id)) {
+            if call.record.run_id == *run
+                && let Some(result) = &call.record.result
+            {
+                let code = result.error.as_ref().map(|error| error.code.as_str());
+                last.insert(call.record.tool_name.as_str(), result.status == ToolStatus::Error && !is_refusal(code));
+            }
+        }
+        last.into_values().any(|is_error| is_error)
+    }
+}

@@ -1,0 +1,487 @@
+//! A driver in memory: it stores what the engine commits, performs effects with a scripted model and scripted tools, and
+//! can crash after any commit. After every commit it checks what must hold of every transition.
+#![allow(dead_code)] // Each test file uses its part of the driver.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use pes::domain::fault::Fault;
+use pes::domain::hitl::{Answer, FeedbackSchema, InputType, Suspension};
+use pes::domain::ids::{CallId, PayloadId, StreamId, ThreadId};
+use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
+use pes::domain::observation::{ObservationType, Record};
+use pes::domain::payload::{self, Payloads};
+use pes::domain::prompt::PromptMessage;
+use pes::domain::run::{Ask, OnBusy, Run};
+use pes::domain::settings::RunSettings;
+use pes::domain::thread::Limits;
+use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use pes::engine::effect::Effect;
+use pes::engine::event::Event;
+use pes::engine::pes::Pes;
+use pes::engine::step::{Keep, Row, RowKind, Step};
+use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Registered, Stamp, Toolbox, World};
+use serde_json::{Value, json};
+
+/// What a scripted model says to a request.
+pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
+
+pub struct Sim {
+    machine: Box<dyn Machine>,
+    pub tools: Tools,
+    pub limits: Limits,
+    head: String,
+    rows: BTreeMap<(RowKind, String), Row>,
+    payloads: Payloads,
+    floor: i64,
+    pub records: Vec<Record>,
+    pub steps: Vec<Step>,
+    pub now: i64,
+    seed: u64,
+    pub epoch: i64,
+    /// Whether the committer holds the lease.
+    pub holds: bool,
+    /// Effects started and not answered yet.
+    pub in_flight: Vec<Effect>,
+    pub script: Script,
+    /// How often each call was started.
+    pub started: HashMap<CallId, u32>,
+    pub prompts: Vec<ModelRequest>,
+    next_run: u32,
+}
+
+impl Sim {
+    pub fn new(script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static) -> Self {
+        let core = Registered::<Pes>::new();
+        let loaded = Loaded { thread_id: Some(ThreadId::from("t1")), ..Loaded::default() };
+        Self {
+            machine: core.load(loaded).unwrap(),
+            tools: Tools::default(),
+            limits: Limits::default(),
+            head: String::new(),
+            rows: BTreeMap::new(),
+            payloads: Payloads::new(),
+            floor: 0,
+            records: Vec::new(),
+            steps: Vec::new(),
+            now: 1_760_000_000_000,
+            seed: 1,
+            epoch: 1,
+            holds: true,
+            in_flight: Vec::new(),
+            script: Box::new(script),
+            started: HashMap::new(),
+            prompts: Vec::new(),
+            next_run: 0,
+        }
+    }
+
+    pub fn apply(&mut self, event: Event) -> Result<Step, Illegal> {
+        self.now += 1;
+        self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
+        let world = World { tools: &self.tools, limits: &self.limits };
+        let view = self.machine.view();
+        let result = self.machine.decide(&world, stamp, event);
+        match &result {
+            Err(_) => assert_eq!(view, self.machine.view(), "a refused event changed the state"),
+            Ok(step) => self.commit(step),
+        }
+        result
+    }
+
+    fn commit(&mut self, step: &Step) {
+        if step.is_noop {
+            assert!(step.rows.is_empty() && step.records.is_empty());
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        for row in &step.rows {
+            assert!(seen.insert((row.kind, row.id.clone())), "row {:?} {} is written twice", row.kind, row.id);
+            self.rows.insert((row.kind, row.id.clone()), row.clone());
+        }
+        for (id, value) in &step.payloads {
+            self.payloads.insert(id.clone(), value.clone());
+        }
+        if let Some(head) = &step.head {
+            self.head = head.clone();
+        }
+        self.floor = step.floor;
+        self.records.extend(step.records.iter().cloned());
+        self.steps.push(step.clone());
+        let running = self.machine.running();
+        for effect in running.iter().filter(|effect| !self.in_flight.contains(effect)) {
+            assert!(self.holds, "{effect:?} runs although the committer holds no lease");
+            if let Effect::CallTool { call, .. } = effect {
+                *self.started.entry(call.clone()).or_default() += 1;
+            }
+        }
+        self.in_flight = running;
+        self.check(step);
+    }
+
+    fn check(&self, step: &Step) {
+        let is_parked = !self.suspensions().is_empty();
+        let is_idle = self.machine.run().is_none();
+        let waits = step.wake_at.is_some();
+        assert!(
+            is_idle || is_parked || waits || !self.in_flight.is_empty(),
+            "stuck: nothing runs, nothing waits; {}",
+            self.machine.view()
+        );
+        if self.machine.is_active() {
+            assert!(waits || !self.in_flight.is_empty(), "active, but nothing will happen");
+        }
+    }
+
+    /// The state as a new process finds it.
+    pub fn reload(&mut self) {
+        let view = self.machine.view();
+        let rows = self.rows.values().filter(|row| match row.keep {
+            Keep::Always => true,
+            Keep::Never => false,
+            Keep::UntilFloor => row.ord >= self.floor,
+        });
+        let mut rows: Vec<Row> = rows.cloned().collect();
+        rows.sort_by(|a, b| (a.kind, a.ord, &a.id).cmp(&(b.kind, b.ord, &b.id)));
+        let last_seq = self.records.len() as i64;
+        let loaded = Loaded { thread_id: Some("t1".into()), head: self.head.clone(), rows, last_seq };
+        self.machine = Registered::<Pes>::new().load(loaded).unwrap();
+        assert_eq!(view, self.machine.view(), "what was stored is not what was in memory");
+        assert_eq!(self.in_flight, self.machine.running());
+    }
+
+    /// The process dies and another takes over.
+    pub fn crash(&mut self) -> Step {
+        self.reload();
+        self.in_flight.clear();
+        self.epoch += 1;
+        self.holds = true;
+        self.apply(Event::Recovered).unwrap()
+    }
+
+    pub fn ask(&mut self, query: &str) -> Result<Step, Illegal> {
+        self.ask_with(query, OnBusy::Enqueue, RunSettings::default())
+    }
+
+    pub fn ask_with(&mut self, query: &str, on_busy: OnBusy, settings: RunSettings) -> Result<Step, Illegal> {
+        self.next_run += 1;
+        let n = self.next_run;
+        let ask = Ask {
+            query: query.into(),
+            user_id: None,
+            session_id: None,
+            trace_id: format!("trace{n}"),
+            on_busy,
+            settings: RunSettings { history_limit: 50, provider: "demo".into(), model: "m".into(), ..settings },
+        };
+        self.apply(Event::Asked {
+            run: format!("run_{n}").into(),
+            message: format!("msg_u{n}").into(),
+            ask: Box::new(ask),
+        })
+    }
+
+    /// Performs effects, oldest first, until nothing runs and no timer is due.
+    pub fn go(&mut self) {
+        for _ in 0..10_000 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("the run does not come to rest");
+    }
+
+    /// Performs one effect, or wakes the thread if it asked for it. `false`: it rests.
+    pub fn step(&mut self) -> bool {
+        if let Some(effect) = self.in_flight.first().cloned() {
+            self.perform(&effect);
+            return true;
+        }
+        let wake_at = self.steps.last().and_then(|step| step.wake_at);
+        if let Some(at) = wake_at.filter(|_| self.machine.is_active()) {
+            self.now = self.now.max(at);
+            self.holds = true;
+            self.apply(Event::Woke).unwrap();
+            return true;
+        }
+        false
+    }
+
+    pub fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::CallModel { stream, attempt } => {
+                let request = self.request(effect);
+                let answer = (self.script)(&request);
+                self.prompts.push(request);
+                let (stream, attempt) = (stream.clone(), *attempt);
+                let event = match answer {
+                    Ok(reply) => Event::ModelReplied { stream, attempt, reply: Box::new(reply) },
+                    Err(failure) => Event::ModelFailed { stream, attempt, failure },
+                };
+                self.apply(event).unwrap();
+            }
+            Effect::CallTool { call, attempt } => {
+                let invocation = self.machine.invocation(call).expect("a running call can be invoked");
+                let arguments = payload::inline(invocation.arguments, &self.payloads);
+                let outcome = self.tools.run(&invocation.tool_name, arguments, *attempt);
+                let event =
+                    Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome: Box::new(outcome) };
+                self.apply(event).unwrap();
+            }
+            Effect::Delegate { .. } => panic!("nothing delegates"),
+        }
+    }
+
+    pub fn request(&self, effect: &Effect) -> ModelRequest {
+        let needs = self.machine.needs(effect);
+        let mut material = Material::default();
+        for id in needs.payloads {
+            material.payloads.insert(id.clone(), self.payload(&id));
+        }
+        let before = needs.before.unwrap_or(i64::MAX);
+        let mut messages: Vec<&Row> =
+            self.rows.values().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
+        messages.sort_by_key(|row| row.ord);
+        material.history = messages.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect();
+        let world = World { tools: &self.tools, limits: &self.limits };
+        self.machine.request(&world, effect, &material).expect("a running call has a prompt")
+    }
+
+    fn payload(&self, id: &PayloadId) -> Arc<Value> {
+        self.payloads.get(id).expect("every reference is stored").clone()
+    }
+
+    pub fn answer(&mut self, at: usize, answer: impl FnOnce(&mut Answer)) -> Result<Step, Illegal> {
+        let mut body = Answer {
+            suspension_id: self.suspensions()[at].suspension_id.clone(),
+            approved: None,
+            value: None,
+            modified_args: None,
+            reason: None,
+            action: None,
+        };
+        answer(&mut body);
+        self.apply(Event::Resumed { answer: Box::new(body), by: "ann".into() })
+    }
+
+    /// Open ones, oldest first.
+    pub fn suspensions(&self) -> Vec<Suspension> {
+        let open = self.rows.values().filter(|row| row.kind == RowKind::Suspension && row.keep == Keep::Always);
+        let mut open: Vec<&Row> = open.collect();
+        open.sort_by_key(|row| row.ord);
+        open.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect()
+    }
+
+    pub fn run(&self, id: &str) -> Run {
+        let row = &self.rows[&(RowKind::Run, id.to_owned())];
+        serde_json::from_str(&row.body).unwrap()
+    }
+
+    pub fn view(&self) -> Value {
+        payload::inline(self.machine.view(), &self.payloads)
+    }
+
+    pub fn item(&self, id: &str) -> Value {
+        let view = self.view();
+        let list = view["todoList"].as_array().unwrap();
+        list.iter().find(|item| item["id"] == id).unwrap_or_else(|| panic!("there is no item {id}")).clone()
+    }
+
+    pub fn content(&self, record: &Record) -> Value {
+        payload::inline(record.content.clone(), &self.payloads)
+    }
+
+    /// Contents of all records of a kind, payloads in place.
+    pub fn contents(&self, kind: ObservationType) -> Vec<Value> {
+        self.records.iter().filter(|record| record.kind == kind).map(|record| self.content(record)).collect()
+    }
+
+    /// The kinds of all records, items in brackets; the figures of streams are left out.
+    pub fn kinds(&self) -> Vec<String> {
+        let told = self.records.iter().filter(|record| record.kind != ObservationType::LlmStreamMetadata);
+        told.map(|record| match &record.parent_id {
+            Some(item) => format!("{}[{item}]", record.kind.as_str()),
+            None => record.kind.as_str().to_owned(),
+        })
+        .collect()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.machine.run().is_none()
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.machine.is_active()
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+
+    pub fn stream(&self) -> (StreamId, u32) {
+        self.in_flight
+            .iter()
+            .find_map(|effect| match effect {
+                Effect::CallModel { stream, attempt } => Some((stream.clone(), *attempt)),
+                Effect::CallTool { .. } | Effect::Delegate { .. } => None,
+            })
+            .expect("a model call runs")
+    }
+}
+
+/// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `form` is a question, `denied` is
+/// refused, anything else is unknown. Only `read` is declared idempotent.
+#[derive(Default)]
+pub struct Tools {
+    /// Errors still to come, by tool.
+    pub failures: std::sync::Mutex<HashMap<String, u32>>,
+    /// What ran, with which arguments.
+    pub ran: std::sync::Mutex<Vec<(String, Value)>>,
+    pub output: Option<Value>,
+}
+
+impl Tools {
+    fn run(&self, name: &str, arguments: Value, _attempt: u32) -> ToolOutcome {
+        self.ran.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        let fails = self.failures.lock().unwrap().get_mut(name).is_some_and(|left| {
+            *left = left.saturating_sub(1);
+            true
+        });
+        let result = match fails {
+            true => Err(ToolError { code: "failed".into(), message: "it broke".into(), pointer: None }),
+            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments }))),
+        };
+        let state_patch = (name == "set_agent_state").then(|| json!({ "k": 1 }));
+        ToolOutcome { result, metadata: None, state_patch, duration_ms: 3 }
+    }
+}
+
+impl Toolbox for Tools {
+    fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
+        ["read", "write", "gated", "form", "set_agent_state"].map(|name| Arc::new(spec(name))).to_vec()
+    }
+
+    fn judge(&self, _: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+        let error = |code: &str| ToolError { code: code.into(), message: code.into(), pointer: Some("/x".into()) };
+        if arguments.get("bad").is_some() {
+            return Verdict::Refuse(error("invalid_arguments"));
+        }
+        let schema = FeedbackSchema {
+            input_type: InputType::Text,
+            prompt: "?".into(),
+            options: Vec::new(),
+            allow_modify_args: true,
+            custom_schema: None,
+        };
+        let class = ToolClass::Write;
+        match tool {
+            "read" => Verdict::Run { class: ToolClass::Read, idempotent: true },
+            "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
+            "gated" => Verdict::Ask {
+                class,
+                idempotent: false,
+                message: "may it?".into(),
+                schema,
+                risk: None,
+                rule: "ask".into(),
+            },
+            "form" => Verdict::Input { message: "what?".into(), schema },
+            "denied" => Verdict::Refuse(error("denied")),
+            _ => Verdict::Refuse(error("unknown_tool")),
+        }
+    }
+
+    fn check_arguments(&self, _: &str, arguments: &Value) -> Result<(), Fault> {
+        match arguments.get("bad") {
+            Some(_) => Err(Fault::new(pes::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_answer(&self, _: &Suspension, value: &Value) -> Result<(), Fault> {
+        match value.is_string() {
+            true => Ok(()),
+            false => Err(Fault::new(pes::domain::fault::Code::Invalid, "text").at("/value", "text is needed")),
+        }
+    }
+}
+
+fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: name.into(),
+        input_schema: json!({ "type": "object" }),
+        output_schema: None,
+        class: ToolClass::Write,
+        idempotent: name == "read",
+        timeout_ms: 1000,
+        risk_level: None,
+    }
+}
+
+pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
+    Ok(ModelReply {
+        text: text.into(),
+        thinking: String::new(),
+        tool_calls: Vec::new(),
+        replay: None,
+        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+        stop: StopReason::EndTurn,
+        provider: "demo".into(),
+        model: "m".into(),
+        time_to_first_token_ms: Some(1),
+        total_ms: 2,
+    })
+}
+
+/// A reply with native calls.
+pub fn calls(calls: &[(&str, Value)]) -> Result<ModelReply, ModelFailure> {
+    let raw = |(at, (name, arguments)): (usize, &(&str, Value))| RawToolCall {
+        id: Some(format!("p{at}")),
+        name: (*name).to_owned(),
+        arguments: arguments.to_string(),
+    };
+    Ok(ModelReply {
+        tool_calls: calls.iter().enumerate().map(raw).collect(),
+        stop: StopReason::ToolUse,
+        ..says("").unwrap()
+    })
+}
+
+pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
+    Err(ModelFailure {
+        kind,
+        message: "the model is away".into(),
+        http_status: Some(503),
+        retry_after_ms: None,
+        partial_text: String::new(),
+    })
+}
+
+/// A plan with these items: id, dependencies, required tools.
+pub fn plan(items: &[(&str, &[&str], &[&str])]) -> Result<ModelReply, ModelFailure> {
+    let items: Vec<Value> = items
+        .iter()
+        .map(|(id, dependencies, tools)| {
+            json!({ "id": id, "description": format!("do {id}"), "dependencies": dependencies, "requiredTools": tools })
+        })
+        .collect();
+    says(json!({ "title": "A title", "intent": "an intent", "plan": "a plan", "todoList": items }).to_string())
+}
+
+pub fn first_line(request: &ModelRequest) -> String {
+    match &request.messages[0] {
+        PromptMessage::System { content } => content.lines().next().unwrap_or_default().to_owned(),
+        other => panic!("the first message is {other:?}"),
+    }
+}
+
+/// Which call it is: `planning`, `refinement`, `repair`, `synthesis`, or `a.2` for the second call of item a.
+pub fn which(request: &ModelRequest) -> String {
+    let line = first_line(request);
+    match &request.context.item_id {
+        Some(item) => format!("{item}.{}", request.context.iteration),
+        None => line.trim_start_matches("Phase: ").to_owned(),
+    }
+}
