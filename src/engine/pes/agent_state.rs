@@ -22,7 +22,10 @@ impl Transition<'_> {
     pub fn put_state(&mut self, data: Value, expected: Option<i64>) -> Handled {
         let version = self.state.agent_state.version;
         if expected.is_some_and(|expected| expected != version) {
-            return Err(Fault::new(Code::PreconditionFailed, format!("The state is at version {version}; read it again.")));
+            return Err(Fault::new(
+                Code::PreconditionFailed,
+                format!("The state is at version {version}; read it again."),
+            ));
         }
         let keys = data.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
         self.write_state(data, keys)?;
@@ -33,7 +36,10 @@ impl Transition<'_> {
         let most = self.world.limits.state_bytes;
         let bytes = rows::text(&data).len();
         if bytes > most {
-            return Err(Fault::new(Code::StateTooLarge, format!("The state would take {bytes} bytes; at most {most}.")));
+            return Err(Fault::new(
+                Code::StateTooLarge,
+                format!("The state would take {bytes} bytes; at most {most}."),
+            ));
         }
         self.state.agent_state = AgentState { data, version: self.state.agent_state.version + 1 };
         let row = rows::agent_state(&self.state.agent_state);

@@ -20,9 +20,10 @@ impl Transition<'_> {
             return Ok(Taken::Yes);
         }
         match on_busy {
-            OnBusy::Reject => {
-                Err(Fault::new(Code::ThreadBusy, "A run is active; wait for it, or set onBusy to enqueue or interrupt."))
-            }
+            OnBusy::Reject => Err(Fault::new(
+                Code::ThreadBusy,
+                "A run is active; wait for it, or set onBusy to enqueue or interrupt.",
+            )),
             OnBusy::Enqueue => self.enqueue(run, false),
             OnBusy::Steer if self.can_be_steered() => self.steer(run),
             OnBusy::Steer => self.enqueue(run, false),

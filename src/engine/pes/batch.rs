@@ -97,7 +97,9 @@ impl Transition<'_> {
         match verdict {
             Verdict::Run { .. } => {}
             Verdict::Refuse(fault) => self.end_call(id, ToolStatus::Error, Err(fault), None, 0),
-            Verdict::Ask { message, schema, risk, rule, .. } => self.park_for_approval(id, message, schema, risk, &rule),
+            Verdict::Ask { message, schema, risk, rule, .. } => {
+                self.park_for_approval(id, message, schema, risk, &rule)
+            }
             Verdict::Input { message, schema } => self.park_for_input(id, message, schema),
         }
     }
@@ -172,7 +174,8 @@ impl Transition<'_> {
     /// If the last open call of the batch has ended, the model sees the results.
     fn batch_went_on(&mut self, id: &ItemId) {
         let is_done = self.state.item(id).and_then(|item| item.track.work.as_ref()).is_some_and(|work| {
-            !work.batch.is_empty() && work.batch.iter().all(|call| self.state.call_status(call) == Some(CallStatus::Done))
+            !work.batch.is_empty()
+                && work.batch.iter().all(|call| self.state.call_status(call) == Some(CallStatus::Done))
         });
         if !is_done {
             return;

@@ -13,7 +13,8 @@ use crate::domain::tool::CallStatus;
 impl Transition<'_> {
     /// The first phase: from here on nothing starts. Without `Running` slots the second follows at once.
     pub fn cancel(&mut self, run: Option<RunId>, by: &str) -> Handled {
-        let is_active = self.state.run.as_ref().is_some_and(|active| run.as_ref().is_none_or(|id| active.run_id == *id));
+        let is_active =
+            self.state.run.as_ref().is_some_and(|active| run.as_ref().is_none_or(|id| active.run_id == *id));
         match &run {
             Some(id) if self.state.queued.contains_key(id) => self.end_queued(id, RunStatus::Cancelled, None),
             Some(_) if !is_active => {
@@ -112,4 +113,3 @@ impl Transition<'_> {
         }
     }
 }
-

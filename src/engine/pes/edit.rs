@@ -54,7 +54,10 @@ impl Transition<'_> {
         match self.state.phase() {
             Phase::Idle | Phase::Executing => {}
             Phase::Planning | Phase::Refining | Phase::Synthesizing => {
-                return Err(Fault::new(Code::PlanNotEditable, "The plan is being made or summed up; try again after that."));
+                return Err(Fault::new(
+                    Code::PlanNotEditable,
+                    "The plan is being made or summed up; try again after that.",
+                ));
             }
         }
         let most = self.world.limits.items_per_plan;
@@ -84,8 +87,11 @@ impl Transition<'_> {
                 Some(_) => true,
             };
             if !may_be {
-                return Err(Fault::new(Code::PlanInvalid, "A pending item can stay pending or be cancelled, nothing else.")
-                    .at(format!("/{}/status", wanted.id), "only pending or cancelled"));
+                return Err(Fault::new(
+                    Code::PlanInvalid,
+                    "A pending item can stay pending or be cancelled, nothing else.",
+                )
+                .at(format!("/{}/status", wanted.id), "only pending or cancelled"));
             }
         }
         Ok(())
@@ -95,7 +101,8 @@ impl Transition<'_> {
         let Some(run) = &self.state.run else { return Ok(()) };
         let tools = self.world.tools.offered(&run.settings);
         for wanted in wanted.iter().filter(|wanted| wanted.status == ItemStatus::Pending) {
-            if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
+            if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool))
+            {
                 return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
                     .at(format!("/{}/requiredTools", wanted.id), format!("{tool} is not enabled here")));
             }
@@ -317,4 +324,3 @@ fn invalid(at: usize, field: &str, why: impl Into<String>) -> Fault {
     let pointer = if field.is_empty() { format!("/{at}") } else { format!("/{at}/{field}") };
     Fault::new(Code::PlanInvalid, "The edited plan is not valid.").at(pointer, why)
 }
-

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::execute::Replied;
-use super::refine::Merged;
 use super::record::{cut, to_value};
+use super::refine::Merged;
 use super::state::{Definition, Item, ModelCall, Phase, Repair, Track};
 use super::transition::Transition;
 use crate::domain::fault::Code;
@@ -91,7 +91,10 @@ impl Transition<'_> {
             }
             return self.fail_run(Code::PlanUnreadable, message, model::Phase::Planning);
         }
-        let call = ModelCall { repair: Some(Repair { round, reply, fault }), ..ModelCall::ready(call.iteration + 1, call.shown) };
+        let call = ModelCall {
+            repair: Some(Repair { round, reply, fault }),
+            ..ModelCall::ready(call.iteration + 1, call.shown)
+        };
         self.active().model = Some(call);
     }
 
@@ -113,7 +116,8 @@ impl Transition<'_> {
     /// The list of a thread that had none.
     fn first_list(&mut self, draft: &PlanDraft) -> Merged {
         self.state.head.plan_version += 1;
-        let items: Vec<Item> = draft.items.iter().enumerate().map(|(at, item)| self.new_item(at as i64, item)).collect();
+        let items: Vec<Item> =
+            draft.items.iter().enumerate().map(|(at, item)| self.new_item(at as i64, item)).collect();
         let ids: Vec<ItemId> = items.iter().map(|item| item.def.id.clone()).collect();
         self.state.list.rebuild(|list| list.extend(items));
         let changes = ids.iter().map(|id| self.change(ChangeType::Added, id)).collect();

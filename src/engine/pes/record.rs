@@ -50,8 +50,7 @@ impl Transition<'_> {
         let mut message = to_value(message);
         message["content"] = content.clone();
         let run = self.run();
-        let body =
-            json!({ "query": content, "message": message, "model": run.settings.model, "provider": run.settings.provider });
+        let body = json!({ "query": content, "message": message, "model": run.settings.model, "provider": run.settings.provider });
         self.record(ObservationType::RunStarted, None, "Run started", body);
     }
 

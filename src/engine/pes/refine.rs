@@ -124,14 +124,7 @@ impl Transition<'_> {
         merged
     }
 
-    fn merge_item(
-        &mut self,
-        id: &ItemId,
-        status: ItemStatus,
-        draft: &ItemDraft,
-        refines: bool,
-        merged: &mut Merged,
-    ) {
+    fn merge_item(&mut self, id: &ItemId, status: ItemStatus, draft: &ItemDraft, refines: bool, merged: &mut Merged) {
         match (status, draft.status) {
             (ItemStatus::Completed | ItemStatus::InProgress | ItemStatus::Waiting, _) => {}
             (ItemStatus::Pending, Some(ItemStatus::Cancelled)) => {
@@ -227,7 +220,13 @@ impl Merged {
     /// What happened to an item; how it looks afterwards is filled in at the end.
     pub fn note(&mut self, kind: ChangeType, id: &ItemId) {
         if !self.changes.iter().any(|change| change.item_id == *id) {
-            self.changes.push(TodoItemChange { kind, item_id: id.clone(), timestamp: 0, item: None, previous_item: None });
+            self.changes.push(TodoItemChange {
+                kind,
+                item_id: id.clone(),
+                timestamp: 0,
+                item: None,
+                previous_item: None,
+            });
         }
     }
 }

@@ -240,7 +240,11 @@ fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
     let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
     let mut turns = Vec::new();
     for call in earlier.filter(|call| call.ord < first && !told.contains(&call.record.call_id)) {
-        turns.push(Turn::Said { content: String::new(), calls: vec![prompt_call(&call.record, payloads)], replay: None });
+        turns.push(Turn::Said {
+            content: String::new(),
+            calls: vec![prompt_call(&call.record, payloads)],
+            replay: None,
+        });
         turns.push(returned(&call.record, payloads));
     }
     for turn in &item.turns {
@@ -346,10 +350,11 @@ pub(super) fn running(state: &State) -> Vec<Effect> {
         let Some(work) = &item.track.work else { continue };
         effects.extend(work.model.as_ref().and_then(model_effect));
         let running = work.batch.iter().filter_map(|id| state.calls.get(id));
-        effects.extend(running.filter(|call| call.record.status == CallStatus::Running).map(|call| Effect::CallTool {
-            call: call.record.call_id.clone(),
-            attempt: call.record.attempt,
-        }));
+        effects.extend(
+            running
+                .filter(|call| call.record.status == CallStatus::Running)
+                .map(|call| Effect::CallTool { call: call.record.call_id.clone(), attempt: call.record.attempt }),
+        );
     }
     effects
 }
@@ -357,4 +362,3 @@ pub(super) fn running(state: &State) -> Vec<Effect> {
 fn model_effect(call: &ModelCall) -> Option<Effect> {
     Some(Effect::CallModel { stream: call.stream()?.clone(), attempt: call.attempt })
 }
-

@@ -43,7 +43,8 @@ impl Transition<'_> {
         }
         let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
         let enforced = item.track.work.as_ref().map_or(0, |work| work.enforced);
-        let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
+        let is_strict =
+            item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
         match (open.is_empty(), is_strict) {
             (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
             (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),

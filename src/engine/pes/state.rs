@@ -320,14 +320,7 @@ pub(super) struct Call {
 
 impl ModelCall {
     pub fn ready(iteration: u32, shown: i64) -> Self {
-        Self {
-            slot: ModelSlot::Ready { not_before: None },
-            iteration,
-            attempt: 1,
-            failures: 0,
-            shown,
-            repair: None,
-        }
+        Self { slot: ModelSlot::Ready { not_before: None }, iteration, attempt: 1, failures: 0, shown, repair: None }
     }
 
     pub fn stream(&self) -> Option<&StreamId> {

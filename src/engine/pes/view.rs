@@ -57,11 +57,7 @@ fn actual_calls(state: &State, item: &Item) -> Vec<ToolCall> {
 }
 
 fn called(record: &CallRecord, arguments: &Value) -> ToolCall {
-    ToolCall {
-        call_id: record.call_id.clone(),
-        tool_name: record.tool_name.clone(),
-        arguments: arguments.clone(),
-    }
+    ToolCall { call_id: record.call_id.clone(), tool_name: record.tool_name.clone(), arguments: arguments.clone() }
 }
 
 pub(super) fn tool_results(state: &State, item: &Item) -> Vec<ToolResult> {

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::sim::*;
 
-fn three_items(request: &pes::domain::model::ModelRequest) -> Result<pes::domain::model::ModelReply, pes::domain::model::ModelFailure> {
+fn three_items(
+    request: &pes::domain::model::ModelRequest,
+) -> Result<pes::domain::model::ModelReply, pes::domain::model::ModelFailure> {
     match which(request).as_str() {
         "planning" => plan(&[("a", &[], &["read"]), ("b", &["a"], &["read"]), ("c", &["b"], &["read"])]),
         "a.1" | "b.1" | "c.1" => calls(&[("read", json!({ "of": which(request) }))]),

@@ -225,8 +225,7 @@ impl Sim {
                 let invocation = self.machine.invocation(call).expect("a running call can be invoked");
                 let arguments = payload::inline(invocation.arguments, &self.payloads);
                 let outcome = self.tools.run(&invocation.tool_name, arguments, *attempt);
-                let event =
-                    Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome: Box::new(outcome) };
+                let event = Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome: Box::new(outcome) };
                 self.apply(event).unwrap();
             }
             Effect::Delegate { .. } => panic!("nothing delegates"),
