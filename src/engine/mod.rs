@@ -74,8 +74,6 @@ pub struct Needs {
     pub payloads: Vec<PayloadId>,
     /// The newest n messages before this run's own, if any.
     pub history: Option<u32>,
-    /// Only messages whose row number is below this: those before the run's own.
-    pub before: Option<i64>,
 }
 
 /// What was read for [`Needs`].

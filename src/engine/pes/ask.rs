@@ -66,7 +66,6 @@ impl Transition<'_> {
         self.state.head.active = Some(Active {
             run: run.run_id.clone(),
             ord,
-            message_ord,
             counters: Counters::default(),
             model: None,
             steers: Vec::new(),

@@ -58,7 +58,7 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
     let mut seen = std::collections::BTreeSet::<PayloadId>::new();
     payloads.retain(|id| seen.insert(id.clone()));
     let history = open.item.is_none().then_some(open.run.settings.history_limit);
-    Needs { payloads, history, before: Some(open.active.message_ord) }
+    Needs { payloads, history }
 }
 
 fn turn_needs(said: &Said, add: &mut impl FnMut(&Value)) {

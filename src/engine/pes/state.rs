@@ -77,8 +77,6 @@ pub(super) struct Active {
     pub run: RunId,
     /// The number of the run's row.
     pub ord: i64,
-    /// The number of the run's own message: its context is what stands before.
-    pub message_ord: i64,
     pub counters: Counters,
     /// Planning, refining or synthesizing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

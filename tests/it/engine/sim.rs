@@ -238,7 +238,8 @@ impl Sim {
         for id in needs.payloads {
             material.payloads.insert(id.clone(), self.payload(&id));
         }
-        let before = needs.before.unwrap_or(i64::MAX);
+        let own = self.machine.run().map(|run| run.message_id.to_string()).unwrap_or_default();
+        let before = self.rows.get(&(RowKind::Message, own)).map_or(i64::MAX, |row| row.ord);
         let mut messages: Vec<&Row> =
             self.rows.values().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
         messages.sort_by_key(|row| row.ord);
