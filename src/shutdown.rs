@@ -1,1 +1,56 @@
-//! Stopping cleanly.
+//! Serving, and stopping cleanly: not ready, nothing new, sockets told, work committed, leases given back.
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::{self, Front};
+
+/// How long sockets may take to hear that the server stops.
+const GOODBYES: Duration = Duration::from_secs(2);
+
+/// Serves on `listener` until `stop` is cancelled, then drains, in at most `runtime.drain_ms`. Whatever is left after
+/// that is recovered by the next start, as after a crash.
+pub async fn run(listener: TcpListener, front: Front, stop: CancellationToken) {
+    let closing = CancellationToken::new();
+    let router = http::router(front.clone());
+    let limits = front.config.limits.clone();
+    let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone()));
+    stop.cancelled().await;
+    tracing::info!("stopping");
+    let drained = timeout(Duration::from_millis(front.config.runtime.drain_ms), drain(&front, &closing, serving)).await;
+    match drained {
+        Ok(()) => tracing::info!("stopped"),
+        Err(_) => tracing::warn!("stopped before everything was done; the next start goes on with it"),
+    }
+}
+
+async fn drain(front: &Front, closing: &CancellationToken, serving: tokio::task::JoinHandle<()>) {
+    front.stop();
+    let _ = timeout(GOODBYES, front.streams.wait()).await;
+    front.runtime.drain().await;
+    closing.cancel();
+    if let Err(error) = serving.await {
+        tracing::error!(%error, "the accept loop broke");
+    }
+}
+
+/// Cancelled by the first SIGINT or SIGTERM; the second one ends the process, which is as safe as a crash.
+pub fn on_signal() -> std::io::Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
+        for is_second in [false, true] {
+            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+            if is_second {
+                std::process::exit(130);
+            }
+            told.cancel();
+        }
+    });
+    Ok(stop)
+}

@@ -1,1 +1,32 @@
-//! The front door: REST, WebSocket and SSE.
+//! The front door: REST and live events, as docs/API.md promises them. It knows callers, limits and transports; what a
+//! call means is the runtime's business.
+//!
+//! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
+//! needs: who may call, which ids, which parameters, which body.
+
+mod asked;
+mod caller;
+mod cors;
+mod dress;
+mod etag;
+mod events;
+mod follow;
+mod front;
+mod guard;
+mod idempotency;
+mod ids;
+mod json;
+mod links;
+mod metrics;
+mod page;
+mod params;
+mod peer;
+mod prefer;
+mod problem;
+mod router;
+mod routes;
+pub(crate) mod serve;
+mod trace;
+
+pub use front::Front;
+pub use router::{openapi, router};

@@ -4,10 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use url::Url;
+
 use super::demo::{self, Demo, Script};
+use super::openai::{OpenAi, compatible};
 use super::{Catalog, ChatModel, ModelInfo};
 use crate::config;
 use crate::domain::fault::{Code, Fault};
+use crate::egress::{Bounds, Egress};
 
 /// Providers by name. Building it opens nothing and asks nobody.
 pub struct Models {
@@ -18,6 +22,8 @@ pub struct Models {
 struct Entry {
     provider: String,
     client: Arc<dyn ChatModel>,
+    /// As the operator named it, for the list.
+    base_url: Option<String>,
     infos: Vec<ModelInfo>,
 }
 
@@ -25,9 +31,10 @@ impl Models {
     /// The chosen models, the first of them the default. The fault says which choice cannot be served, and why.
     pub fn new(config: &config::Models) -> Result<Self, Fault> {
         let mut models = Self { entries: Vec::new(), default: Default::default() };
+        let egress = Arc::new(Egress::new(Duration::from_millis(config.connect_timeout_ms)));
         for chosen in config.chosen() {
             if !models.knows(&chosen.provider) {
-                models.entries.push(open(&chosen.provider, config)?);
+                models.entries.push(open(&chosen.provider, config, &egress)?);
             }
             models.client(&chosen.provider)?.admit(&chosen.model, &serde_json::Map::new())?;
             models.offer(&chosen.provider, &chosen.model);
@@ -37,7 +44,7 @@ impl Models {
 
     /// One model alone: for tests and for those who embed the server with a model of their own.
     pub fn only(provider: &str, model: &str, client: Arc<dyn ChatModel>) -> Self {
-        let entry = Entry { provider: provider.to_owned(), client, infos: Vec::new() };
+        let entry = Entry { provider: provider.to_owned(), client, base_url: None, infos: Vec::new() };
         let mut models = Self { entries: vec![entry], default: Default::default() };
         models.offer(provider, model);
         models
@@ -57,8 +64,13 @@ impl Models {
             if let Some(known) = entry.infos.iter_mut().find(|info| info.model == model) {
                 known.is_default |= is_default;
             } else {
-                let (provider, model) = (provider.to_owned(), model.to_owned());
-                entry.infos.push(ModelInfo { provider, model, is_default, base_url: None, prompts: Vec::new() });
+                entry.infos.push(ModelInfo {
+                    provider: provider.to_owned(),
+                    model: model.to_owned(),
+                    is_default,
+                    base_url: entry.base_url.clone(),
+                    prompts: Vec::new(),
+                });
             }
         }
     }
@@ -87,14 +99,38 @@ impl Catalog for Models {
     }
 }
 
-fn open(provider: &str, config: &config::Models) -> Result<Entry, Fault> {
-    match provider {
-        demo::PROVIDER => demo(config),
-        other => {
-            let detail = format!("There is no provider `{other}` to choose; there is {}.", demo::PROVIDER);
-            Err(Fault::new(Code::Invalid, detail))
-        }
+fn open(provider: &str, config: &config::Models, egress: &Arc<Egress>) -> Result<Entry, Fault> {
+    let openai = compatible::OPENAI.name;
+    if provider == demo::PROVIDER {
+        demo(config)
+    } else if provider == openai {
+        self::openai(config, egress)
+    } else {
+        let detail = format!("There is no provider `{provider}` to choose; there is {openai} and {}.", demo::PROVIDER);
+        Err(Fault::new(Code::Invalid, detail))
     }
+}
+
+fn openai(config: &config::Models, egress: &Arc<Egress>) -> Result<Entry, Fault> {
+    let (dialect, base_url) = match &config.openai.base_url {
+        Some(url) => (compatible::ANY, url.as_str()),
+        None => (compatible::OPENAI, compatible::OPENAI.base_url),
+    };
+    let key = config.openai.api_key.clone();
+    if key.is_none() && config.openai.base_url.is_none() {
+        let detail =
+            "The provider openai is chosen: set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint without keys.";
+        return Err(Fault::new(Code::Invalid, detail));
+    }
+    let bounds = Bounds {
+        headers: Duration::from_millis(config.header_timeout_ms),
+        stall: Duration::from_millis(config.stall_timeout_ms),
+        total: Duration::from_millis(config.total_timeout_ms),
+        bytes: config.reply_bytes,
+    };
+    let client = OpenAi::new(dialect, base_url, key, egress.clone(), bounds)?;
+    let base_url = config.openai.base_url.as_deref().map(shown);
+    Ok(Entry { provider: dialect.name.to_owned(), client: Arc::new(client), base_url, infos: Vec::new() })
 }
 
 fn demo(config: &config::Models) -> Result<Entry, Fault> {
@@ -110,7 +146,14 @@ fn demo(config: &config::Models) -> Result<Entry, Fault> {
         base_url: None,
         prompts: client.prompts().to_vec(),
     };
-    Ok(Entry { provider: demo::PROVIDER.to_owned(), client: Arc::new(client), infos: vec![info] })
+    Ok(Entry { provider: demo::PROVIDER.to_owned(), client: Arc::new(client), base_url: None, infos: vec![info] })
+}
+
+/// Host and path alone: user, password and query may be secrets.
+fn shown(base_url: &str) -> String {
+    let url = Url::parse(base_url.trim()).ok();
+    url.map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/')))
+        .unwrap_or_default()
 }
 
 fn read(path: &Path) -> Result<Script, Fault> {
@@ -136,8 +179,20 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_of_ones_own_needs_no_key_and_is_listed_without_its_secrets() {
+        let base_url = Some("http://me:secret@localhost:11434/v1/?token=secret".into());
+        let openai = config::OpenAi { base_url, ..config::OpenAi::default() };
+        let models = Models::new(&config::Models { openai, ..config::Models::default() }).unwrap();
+        let listed = models.list();
+        assert_eq!(listed[0].base_url.as_deref(), Some("http://localhost:11434/v1"));
+        assert_eq!((listed.len(), models.default_model().0.as_str()), (1, "openai"));
+        let openai = config::OpenAi { base_url: Some("localhost".into()), ..config::OpenAi::default() };
+        assert!(Models::new(&config::Models { openai, ..config::Models::default() }).is_err());
+    }
+
+    #[test]
     fn a_choice_that_cannot_be_served_is_refused_at_the_start() {
-        for choice in ["demo:gpt", "nobody:x"] {
+        for choice in ["demo:gpt", "nobody:x", "openai:gpt"] {
             let config = config::Models { choice: vec![choice.parse().unwrap()], ..config::Models::default() };
             assert!(Models::new(&config).is_err(), "{choice}");
         }

@@ -2,6 +2,12 @@
 
 mod catalog;
 pub mod demo;
+mod http;
+mod openai;
+mod params;
+mod retry;
+mod sse;
+mod think;
 
 use std::sync::Arc;
 

@@ -1,0 +1,41 @@
+//! What a request's headers say about the answer that is wanted.
+
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::header::ACCEPT;
+use axum::http::request::Parts;
+
+use super::front::Front;
+use super::peer::Peer;
+use super::prefer;
+use super::problem::Problem;
+use super::trace::TraceId;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// What goes before a path to make it a URL.
+    pub(crate) base: String,
+    pub(crate) trace: TraceId,
+    /// `Prefer: wait=N`.
+    pub(crate) wait: Option<Duration>,
+    /// `Accept: text/event-stream`.
+    pub(crate) wants_events: bool,
+}
+
+impl FromRequestParts<Front> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let trace = parts.extensions.get::<TraceId>().cloned();
+        let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut accepts = accepts.flat_map(|value| value.split(','));
+        Ok(Self {
+            base: front.links.base(peer, &parts.headers),
+            trace: trace.unwrap_or_else(|| TraceId::of(&parts.headers)),
+            wait: prefer::wait(&parts.headers),
+            wants_events: accepts.any(|accept| accept.trim().starts_with("text/event-stream")),
+        })
+    }
+}

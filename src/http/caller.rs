@@ -1,0 +1,93 @@
+//! Who calls, and whether they may: a handler's first argument says which scope it needs.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use axum::http::request::Parts;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
+use super::front::Front;
+use super::problem::Problem;
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+
+macro_rules! may {
+    ($($(#[$doc:meta])* $name:ident: $scope:ident;)+) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) Caller);
+
+        impl FromRequestParts<Front> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+                let bearer = bearer(&parts.headers)?;
+                let caller = front.keys.authenticate(bearer.as_deref()).await?;
+                permit(&caller, Scope::$scope)?;
+                Ok(Self(caller))
+            }
+        }
+    )+};
+}
+
+may! {
+    /// A caller who may look.
+    MayRead: Read;
+    /// A caller who may start, change and stop.
+    MayRun: Run;
+    /// A caller who may answer what the agent asks a person.
+    MayApprove: Approve;
+}
+
+/// Refuses a caller without `scope`.
+pub(crate) fn permit(caller: &Caller, scope: Scope) -> Result<(), Fault> {
+    if caller.may(scope) {
+        return Ok(());
+    }
+    let needed = serde_json::json!(scope);
+    let detail = format!("The key `{}` lacks the scope {needed}; use another key.", caller.name);
+    Err(Fault::new(Code::Forbidden, detail).with("scope", needed))
+}
+
+/// The key from the Authorization header or, where a browser cannot set one, from a WebSocket subprotocol
+/// `bearer.<base64url of the key>`.
+fn bearer(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+    let unreadable = |how: &str| Fault::new(Code::Unauthorized, format!("Send `Authorization: Bearer <key>`; {how}."));
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        let text = value.to_str().map_err(|_| unreadable("the header is not ASCII"))?;
+        let (scheme, key) = text.split_once(' ').ok_or_else(|| unreadable("the header has no key"))?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(unreadable("no other scheme is known"));
+        }
+        return Ok(Some(key.trim().to_owned()));
+    }
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let mut tokens = offered.flat_map(|value| value.split(',')).filter_map(|part| part.trim().strip_prefix("bearer."));
+    let Some(token) = tokens.next() else { return Ok(None) };
+    let key =
+        BASE64_URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).ok().and_then(|key| String::from_utf8(key).ok());
+    key.map(Some).ok_or_else(|| unreadable("the subprotocol `bearer.` takes the key as base64url"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &'static str, value: &str) -> Result<Option<String>, Fault> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        bearer(&headers)
+    }
+
+    #[test]
+    fn a_key_comes_by_header_or_by_subprotocol() {
+        assert_eq!(of("authorization", "bearer  k1").unwrap().as_deref(), Some("k1"));
+        assert_eq!(of("sec-websocket-protocol", "pes.v1, bearer.azE").unwrap().as_deref(), Some("k1"));
+        assert_eq!(of("sec-websocket-protocol", "pes.v1").unwrap(), None);
+        for (name, wrong) in
+            [("authorization", "Basic x"), ("authorization", "k1"), ("sec-websocket-protocol", "bearer.*")]
+        {
+            assert_eq!(of(name, wrong).unwrap_err().code, Code::Unauthorized, "{wrong}");
+        }
+    }
+}

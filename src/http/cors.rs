@@ -1,0 +1,34 @@
+//! Which web pages of other origins may call: those on the list; by default none.
+
+use std::time::Duration;
+
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Method};
+use tower_http::cors::CorsLayer;
+
+/// `None`: no origin is allowed, and nothing is said about it.
+pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> =
+        origins.iter().filter_map(|origin| origin.trim_end_matches('/').parse().ok()).collect();
+    if origins.is_empty() {
+        return None;
+    }
+    let ours = HeaderName::from_static;
+    Some(
+        CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+            .allow_headers([
+                ACCEPT,
+                AUTHORIZATION,
+                CONTENT_TYPE,
+                IF_MATCH,
+                ours("idempotency-key"),
+                ours("last-event-id"),
+                ours("prefer"),
+                ours("traceparent"),
+            ])
+            .expose_headers([ETAG, LOCATION, RETRY_AFTER, ours("idempotency-replayed"), ours("preference-applied")])
+            .max_age(Duration::from_secs(3600)),
+    )
+}

@@ -1,0 +1,52 @@
+//! The outermost layer: every request gets a trace and a log line, every fault its document, every panic an answer.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tracing::Instrument;
+
+use super::front::Front;
+use super::metrics;
+use super::peer::Peer;
+use super::problem::{self, Problem, Scene};
+use super::trace::TraceId;
+use crate::domain::fault::{Code, Fault};
+
+pub(crate) async fn dress(State(front): State<Front>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let trace = TraceId::of(request.headers());
+    let method = request.method().clone();
+    let instance = request.uri().path().to_owned();
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", |path| path.as_str()).to_owned();
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let docs = format!("{}/docs", front.links.base(peer, request.headers()));
+    request.extensions_mut().insert(trace.clone());
+
+    let span = tracing::info_span!("request", traceId = %trace.0, %method, path = %instance);
+    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
+    let bare =
+        answered.unwrap_or_else(|_| Problem(Fault::new(Code::Internal, "Something broke here.")).into_response());
+
+    let response = match bare.extensions().get::<Problem>().cloned() {
+        Some(Problem(fault)) => {
+            span.in_scope(|| log(&fault));
+            problem::complete(&fault, &Scene { docs: &docs, instance: &instance, trace_id: &trace.0 }, bare)
+        }
+        None => bare,
+    };
+    metrics::request(&method, &route, response.status(), started.elapsed());
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
+    response
+}
+
+fn log(fault: &Fault) {
+    if fault.code == Code::Internal {
+        tracing::error!(code = fault.code.as_str(), detail = %fault.detail, "a request broke");
+    } else {
+        tracing::debug!(code = fault.code.as_str(), detail = %fault.detail, "refused");
+    }
+}

@@ -1,0 +1,59 @@
+//! Live events in three shapes of one stream: WebSocket, server-sent events, and a page of the log.
+
+mod ask;
+mod ops;
+pub(crate) mod page;
+pub(crate) mod route;
+mod socket;
+pub(crate) mod sse;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::stream::{self, Stream, StreamExt};
+
+use super::front::Front;
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::live::{Encoded, EncodedKind};
+use crate::runtime::{After, FeedAsk, Receipt};
+
+/// Frames of one thread, in order; its end is the end of the stream. Never loses a frame, however it is polled.
+pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
+
+/// Backlog, `caught_up`, live.
+pub(crate) async fn open(front: &Front, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
+    let page = front.runtime.events_page(caller, id, 0, 200, ask.types).await?;
+    Ok(Box::pin(stream::iter(page.items.into_iter().map(|item| Arc::new(Encoded::observation(&item))))))
+}
+
+/// One run's events until it ends or suspends.
+pub(crate) async fn run_events(
+    front: &Front,
+    caller: &Caller,
+    receipt: &Receipt,
+    after: After,
+) -> Result<Frames, Fault> {
+    let run = receipt.run_id.clone();
+    let ask = FeedAsk { after, types: Vec::new(), tokens: true, until: Some(run.clone()), ends_suspended: true };
+    let frames = open(front, caller, &receipt.thread_id, ask).await?;
+    let mut has_begun = false;
+    Ok(Box::pin(frames.filter(move |frame| {
+        has_begun |= is_of(&frame.kind, &run);
+        let passes = match &frame.kind {
+            EncodedKind::Observation { .. } | EncodedKind::Run { .. } => is_of(&frame.kind, &run),
+            // A token does not name its run: those before this run's first observation are another's.
+            EncodedKind::Token => has_begun,
+            EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
+        };
+        std::future::ready(passes)
+    })))
+}
+
+fn is_of(kind: &EncodedKind, run: &RunId) -> bool {
+    match kind {
+        EncodedKind::Observation { run_id, .. } | EncodedKind::Run { run_id, .. } => run_id == run,
+        EncodedKind::Token | EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => false,
+    }
+}

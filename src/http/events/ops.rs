@@ -1,0 +1,154 @@
+//! What a socket's client may say: each op is the twin of a REST call, with the same checks and the same codes.
+
+use std::pin::Pin;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::ask::Subscribe;
+use super::socket::Seat;
+use crate::domain::caller::Scope;
+use crate::domain::fault::{Code, Fault};
+use crate::http::caller::permit;
+use crate::http::follow::absolute;
+use crate::http::idempotency::{IdempotencyKey, Settled};
+use crate::http::json::{Nothing, Sent, fingerprint, parse, typed};
+use crate::http::problem::{Scene, document};
+use crate::http::routes::{pause, process, resume};
+use crate::http::trace::TraceId;
+use crate::runtime::{FeedAsk, Receipt};
+
+/// What is to be done about a frame.
+pub(super) enum Op {
+    /// Nothing more than to say this.
+    Answered(String),
+    /// This is under way, and ends in what to say.
+    Begun(Pin<Box<dyn Future<Output = String> + Send>>),
+    Subscribe(OpId, FeedAsk),
+}
+
+/// How the client named the op; it finds its answer by that.
+#[derive(Clone, Debug)]
+pub(super) struct OpId(Value);
+
+impl OpId {
+    pub(super) fn ack(&self, mut data: Map<String, Value>) -> String {
+        data.insert("id".to_owned(), self.0.clone());
+        json!({ "event": "ack", "data": data }).to_string()
+    }
+
+    pub(super) fn nack(&self, seat: &Seat, fault: &Fault) -> String {
+        let trace = TraceId::new();
+        let docs = format!("{}/docs", seat.base);
+        let instance = format!("/threads/{}/events", seat.thread);
+        let problem = document(fault, &Scene { docs: &docs, instance: &instance, trace_id: &trace.0 });
+        json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
+    }
+}
+
+/// A frame taken apart: what every op has, and what is left for its own.
+struct Said {
+    op: String,
+    id: OpId,
+    key: Option<String>,
+    body: Value,
+}
+
+pub(super) fn read(seat: &Seat, text: &str) -> Op {
+    let said = match parse(text.as_bytes(), seat.front.config.limits.json_depth).and_then(take_apart) {
+        Ok(said) => said,
+        Err(fault) => return Op::Answered(OpId(Value::Null).nack(seat, &fault)),
+    };
+    let id = said.id.clone();
+    begin(seat, said).unwrap_or_else(|fault| Op::Answered(id.nack(seat, &fault)))
+}
+
+fn take_apart(value: Value) -> Result<Said, Fault> {
+    let malformed = || Fault::new(Code::Malformed, "An op is an object `{\"op\": …, \"id\": …}`.");
+    let Value::Object(mut members) = value else { return Err(malformed()) };
+    let Some(Value::String(op)) = members.shift_remove("op") else { return Err(malformed()) };
+    let id = OpId(members.shift_remove("id").unwrap_or_default());
+    let key = members.shift_remove("idempotencyKey");
+    let key = key.map(|key| typed(key).map_err(|fault| fault.at("/idempotencyKey", "must be text"))).transpose()?;
+    Ok(Said { op, id, key, body: Value::Object(members) })
+}
+
+fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
+    let Said { op, id, key, body } = said;
+    let scope = match op.as_str() {
+        "ping" | "subscribe" => Scope::Read,
+        "process" | "cancel" | "pause" => Scope::Run,
+        "resume" => Scope::Approve,
+        unknown => {
+            let how = "must be process, resume, cancel, pause, ping or subscribe";
+            return Err(Fault::new(Code::Invalid, format!("There is no op `{unknown}`.")).at("/op", how));
+        }
+    };
+    permit(&seat.caller, scope)?;
+    let twin = format!("POST /threads/{}/{op}", seat.thread);
+    let key = IdempotencyKey::of_op(key, twin)?;
+    let seat = seat.clone();
+    Ok(match op.as_str() {
+        "ping" => Op::Answered(json!({ "event": "pong", "data": { "id": id.0 } }).to_string()),
+        "subscribe" => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
+        "process" => {
+            let sent = sent(body)?;
+            Op::Begun(Box::pin(async move {
+                let trace = TraceId::new();
+                let done = process::accept(&seat.front, &seat.caller, &seat.thread, sent, key, &trace).await;
+                id.tell(&seat, done)
+            }))
+        }
+        "resume" => {
+            let sent = sent(body)?;
+            Op::Begun(Box::pin(async move {
+                let done = resume::accept(&seat.front, &seat.caller, &seat.thread, sent, key).await;
+                id.tell(&seat, done)
+            }))
+        }
+        "pause" => {
+            let sent = sent(body)?;
+            Op::Begun(Box::pin(async move {
+                let done = pause::accept(&seat.front, &seat.caller, &seat.thread, sent, key).await;
+                id.tell(&seat, done)
+            }))
+        }
+        _cancel => {
+            typed::<Nothing>(body)?;
+            Op::Begun(Box::pin(async move {
+                match seat.front.runtime.cancel_thread(&seat.caller, &seat.thread).await {
+                    Ok(receipt) => id.ack(members(&receipt)),
+                    Err(fault) => id.nack(&seat, &fault),
+                }
+            }))
+        }
+    })
+}
+
+fn sent<T: DeserializeOwned>(body: Value) -> Result<Sent<T>, Fault> {
+    Ok(Sent { fingerprint: fingerprint(&body), value: typed(body)? })
+}
+
+impl OpId {
+    fn tell(&self, seat: &Seat, done: Result<Settled<Receipt>, Fault>) -> String {
+        match done {
+            Ok(settled) => {
+                let is_replay = settled.is_replay;
+                let mut data = members(&absolute(&seat.base, settled.value));
+                if is_replay {
+                    data.insert("replayed".to_owned(), Value::Bool(true));
+                }
+                self.ack(data)
+            }
+            Err(fault) => self.nack(seat, &fault),
+        }
+    }
+}
+
+fn members(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) | Err(_) => Map::new(),
+    }
+}

@@ -1,0 +1,51 @@
+//! `GET /threads/{thread}/events`
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::http::HeaderMap;
+use axum::http::header::UPGRADE;
+use axum::response::{IntoResponse, Response};
+
+use super::{ask, open, page, socket, sse};
+use crate::domain::fault::{Code, Fault};
+use crate::http::asked::Asked;
+use crate::http::caller::MayRead;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::params::Params;
+use crate::http::problem::Answer;
+
+/// A thread's observations and live tokens: as a WebSocket (subprotocol `pes.v1`), as server-sent events
+/// (`Accept: text/event-stream`), or as a page of the log.
+#[utoipa::path(get, path = "/threads/{thread}/events", tag = "events",
+    params(("after" = Option<String>, Query, description = "a seq, or `latest`"), ("limit" = Option<u32>, Query),
+        ("types" = Option<String>, Query, description = "observation types, comma-separated"),
+        ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
+        ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, body = crate::runtime::EventsPage), (status = 101)))]
+#[expect(clippy::too_many_arguments, reason = "an extractor each")]
+pub(crate) async fn events(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    asked: Asked,
+    headers: HeaderMap,
+    mut params: Params,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Answer<Response> {
+    let id = ids.thread()?;
+    let is_socket = headers.contains_key(UPGRADE);
+    if !is_socket && !asked.wants_events {
+        return Ok(Json(page::read(&front, &caller, &id, params).await?).into_response());
+    }
+    let ask = ask::of_query(&mut params, &headers)?;
+    params.finish()?;
+    if !is_socket {
+        return Ok(sse::response(&front, open(&front, &caller, &id, ask).await?));
+    }
+    let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
+    let frames = open(&front, &caller, &id, ask).await?;
+    Ok(socket::upgrade(upgrade, socket::Seat { front, caller, thread: id, base: asked.base }, frames))
+}

@@ -1,0 +1,186 @@
+//! A WebSocket: frames out, ops in. Whatever its peer does, no run waits for it.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseCode, CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::ops::{self, Op};
+use super::sse::RETRY_MS;
+use super::{Frames, open};
+use crate::domain::caller::Caller;
+use crate::domain::ids::ThreadId;
+use crate::http::front::Front;
+use crate::live::{Encoded, EncodedKind};
+use crate::runtime::FeedAsk;
+
+const SUBPROTOCOL: &str = "pes.v1";
+/// A peer that says nothing between two pings, not even a pong, is gone.
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// How long a peer may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Ops of one socket that are under way at once; the next is read when one is answered.
+const AT_ONCE: usize = 8;
+/// "Service restart" and "try again later" of the WebSocket close code registry.
+const RESTART: CloseCode = 1012;
+const TOO_SLOW: CloseCode = 1013;
+
+/// Who sits at the socket, and where.
+#[derive(Clone)]
+pub(super) struct Seat {
+    pub(super) front: Front,
+    pub(super) caller: Caller,
+    pub(super) thread: ThreadId,
+    pub(super) base: String,
+}
+
+/// Small buffers: tungstenite's own defaults hold 128 KiB per socket and take messages of 64 MiB. Each frame is flushed
+/// before the next, so what waits to be written is one frame.
+pub(super) fn upgrade(upgrade: WebSocketUpgrade, seat: Seat, frames: Frames) -> Response {
+    let largest = seat.front.config.limits.ws_message_bytes;
+    upgrade
+        .protocols([SUBPROTOCOL])
+        .read_buffer_size(4 << 10)
+        .write_buffer_size(0)
+        .max_message_size(largest)
+        .max_frame_size(largest)
+        .on_upgrade(|socket| async {
+            let _open = seat.front.streams.token();
+            if let Err(error) = Conversation::new(socket, seat, frames).hold().await {
+                tracing::trace!(%error, "a socket ended");
+            }
+        })
+}
+
+/// How a conversation goes on.
+enum Next {
+    On,
+    /// With these last words.
+    Close(CloseCode, &'static str),
+    Over,
+}
+
+type Told<T> = Result<T, axum::Error>;
+
+struct Conversation {
+    socket: WebSocket,
+    seat: Seat,
+    frames: Frames,
+    /// The backlog is sent: a gap from here on says that this reader is too slow.
+    is_live: bool,
+    ops: FuturesUnordered<Pin<Box<dyn Future<Output = String> + Send>>>,
+    pings: Interval,
+    was_heard: bool,
+}
+
+impl Conversation {
+    fn new(socket: WebSocket, seat: Seat, frames: Frames) -> Self {
+        let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { socket, seat, frames, is_live: false, ops: FuturesUnordered::new(), pings, was_heard: true }
+    }
+
+    async fn hold(mut self) -> Told<()> {
+        loop {
+            match self.next().await? {
+                Next::On => {}
+                Next::Over => return Ok(()),
+                Next::Close(code, reason) => return self.close(code, reason).await,
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Told<Next> {
+        tokio::select! {
+            message = self.socket.recv(), if self.ops.len() < AT_ONCE => self.hear(message).await,
+            Some(answer) = self.ops.next(), if !self.ops.is_empty() => self.say(answer.into()).await,
+            frame = self.frames.next() => match frame {
+                Some(frame) => self.show(&frame).await,
+                None => Ok(Next::Close(close_code::NORMAL, "the end")),
+            },
+            _ = self.pings.tick() => self.ping().await,
+            () = self.seat.front.stopping.cancelled() => {
+                self.say(text(Encoded::draining(RETRY_MS).json())).await?;
+                Ok(Next::Close(RESTART, "draining"))
+            }
+        }
+    }
+
+    async fn show(&mut self, frame: &Encoded) -> Told<Next> {
+        self.say(text(frame.json())).await?;
+        Ok(match frame.kind {
+            EncodedKind::Gap if self.is_live => Next::Close(TOO_SLOW, "too slow"),
+            EncodedKind::Draining => Next::Close(RESTART, "draining"),
+            EncodedKind::CaughtUp => {
+                self.is_live = true;
+                Next::On
+            }
+            EncodedKind::Gap | EncodedKind::Observation { .. } | EncodedKind::Token | EncodedKind::Run { .. } => {
+                Next::On
+            }
+        })
+    }
+
+    async fn hear(&mut self, message: Option<Told<Message>>) -> Told<Next> {
+        self.was_heard = true;
+        match message {
+            None | Some(Ok(Message::Close(_))) => Ok(Next::Over),
+            Some(Err(error)) if is_too_large(&error) => Ok(Next::Close(close_code::SIZE, "the message is too large")),
+            Some(Err(error)) => Err(error),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
+            Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
+            Some(Ok(Message::Text(said))) => match ops::read(&self.seat, &said) {
+                Op::Answered(answer) => self.say(answer.into()).await,
+                Op::Begun(work) => {
+                    self.ops.push(work);
+                    Ok(Next::On)
+                }
+                Op::Subscribe(id, ask) => self.subscribe(id, ask).await,
+            },
+        }
+    }
+
+    async fn subscribe(&mut self, id: ops::OpId, ask: FeedAsk) -> Told<Next> {
+        match open(&self.seat.front, &self.seat.caller, &self.seat.thread, ask).await {
+            Ok(frames) => {
+                (self.frames, self.is_live) = (frames, false);
+                self.say(id.ack(serde_json::Map::new()).into()).await
+            }
+            Err(fault) => self.say(id.nack(&self.seat, &fault).into()).await,
+        }
+    }
+
+    async fn ping(&mut self) -> Told<Next> {
+        if !self.was_heard && self.ops.is_empty() {
+            return Ok(Next::Over);
+        }
+        self.was_heard = false;
+        self.socket.send(Message::Ping(Bytes::new())).await?;
+        Ok(Next::On)
+    }
+
+    async fn say(&mut self, text: Utf8Bytes) -> Told<Next> {
+        self.socket.send(Message::Text(text)).await?;
+        Ok(Next::On)
+    }
+
+    async fn close(mut self, code: CloseCode, reason: &'static str) -> Told<()> {
+        self.socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
+        let farewell = async { while let Some(Ok(_)) = self.socket.recv().await {} };
+        let _ = tokio::time::timeout(GOODBYE, farewell).await;
+        Ok(())
+    }
+}
+
+fn text(json: Bytes) -> Utf8Bytes {
+    json.try_into().expect("serde_json writes UTF-8")
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    matches!(source, Some(tungstenite::Error::Capacity(_)))
+}

@@ -1,0 +1,100 @@
+//! What the caller of `process` and `resume` gets: the receipt, the result if it comes in time, or the run's events.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::asked::Asked;
+use super::events::{run_events, sse};
+use super::front::Front;
+use super::idempotency::Settled;
+use super::problem::Answer;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadId;
+use crate::domain::run::{RunResource, RunStatus};
+use crate::runtime::{After, Receipt, Waited};
+
+/// Where the thread's log stood before the request: the run's events come after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun(i64);
+
+impl Begun {
+    /// Read only when events are wanted. A thread that is not there yet begins at zero.
+    pub(crate) async fn now(front: &Front, caller: &Caller, thread: &ThreadId, asked: &Asked) -> Result<Self, Fault> {
+        if !asked.wants_events {
+            return Ok(Self(0));
+        }
+        match front.runtime.thread(caller, thread).await {
+            Ok(thread) => Ok(Self(thread.last_seq)),
+            Err(fault) if fault.code == Code::NotFound => Ok(Self(0)),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// The answer in the form that was asked for.
+pub(crate) async fn follow(
+    front: &Front,
+    caller: &Caller,
+    asked: &Asked,
+    begun: Begun,
+    settled: Settled<Receipt>,
+) -> Answer<Response> {
+    if asked.wants_events {
+        let after = if settled.is_replay { 0 } else { begun.0 };
+        let events = run_events(front, caller, &settled.value, After::Seq(after)).await?;
+        return Ok((settled.headers(), sse::response(front, events)).into_response());
+    }
+    match asked.wait {
+        Some(wait) => wait_for(front, caller, asked, wait, settled).await,
+        None => Ok(receipt(asked, settled)),
+    }
+}
+
+/// The receipt, with URLs in place of paths.
+pub(crate) fn receipt(asked: &Asked, settled: Settled<Receipt>) -> Response {
+    let headers = settled.headers();
+    (settled.status, headers, Json(absolute(&asked.base, settled.value))).into_response()
+}
+
+pub(crate) fn absolute(base: &str, receipt: Receipt) -> Receipt {
+    Receipt {
+        events_url: format!("{base}{}", receipt.events_url),
+        run_url: format!("{base}{}", receipt.run_url),
+        ..receipt
+    }
+}
+
+async fn wait_for(
+    front: &Front,
+    caller: &Caller,
+    asked: &Asked,
+    wait: Duration,
+    mut settled: Settled<Receipt>,
+) -> Answer<Response> {
+    let Waited { run, suspensions } = front.runtime.wait_run(caller, &settled.value.run_id, wait).await?;
+    let mut response = if run.status.is_terminal() {
+        (settled.headers(), finished(run)).into_response()
+    } else {
+        settled.value.status = run.status;
+        settled.value.suspensions = suspensions;
+        settled.status = StatusCode::ACCEPTED;
+        receipt(asked, settled)
+    };
+    let applied = HeaderValue::from_str(&format!("wait={}", wait.as_secs())).expect("digits are visible ASCII");
+    response.headers_mut().insert("preference-applied", applied);
+    Ok(response)
+}
+
+/// `AgentFinalResponse`, or the run itself where there is none.
+fn finished(run: RunResource) -> Response {
+    match run {
+        RunResource { status: RunStatus::Completed | RunStatus::Failed, result: Some(result), .. } => {
+            Json(result).into_response()
+        }
+        without => Json(without).into_response(),
+    }
+}

@@ -1,0 +1,52 @@
+//! What every handler knows: the runtime, the keys, the configuration, and where this server is found.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::links::Links;
+use crate::auth::Keys;
+use crate::config::Config;
+use crate::domain::fault::Fault;
+use crate::runtime::Runtime;
+
+/// Shared by all requests; clones are references.
+#[derive(Clone)]
+pub struct Front(Arc<Inner>);
+
+/// See [`Front`].
+pub struct Inner {
+    pub(crate) config: Config,
+    pub(crate) runtime: Runtime,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) links: Links,
+    /// Cancelled when the server begins to stop: changes are refused, sockets are told.
+    pub(crate) stopping: CancellationToken,
+    /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
+    pub(crate) streams: TaskTracker,
+}
+
+impl Front {
+    /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
+    pub fn new(config: Config, runtime: Runtime, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
+        let links = Links::new(&config.server, address)?;
+        let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
+        Ok(Self(Arc::new(Inner { config, runtime, keys, links, stopping, streams })))
+    }
+
+    /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets are told and closed.
+    pub(crate) fn stop(&self) {
+        self.stopping.cancel();
+        self.streams.close();
+    }
+}
+
+impl Deref for Front {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

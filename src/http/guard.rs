@@ -1,0 +1,121 @@
+//! Who may knock: host names and origins on an open server, credentials out of URLs, headers within their bound.
+//!
+//! A server without keys trusts whoever can reach its loopback address. A web page can make a browser do that, directly
+//! (its Origin tells) or through a name that it points at 127.0.0.1 (the Host tells): both are refused.
+
+use axum::extract::{Request, State};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::front::Front;
+use super::problem::Problem;
+use crate::domain::fault::{Code, Fault};
+
+pub(crate) async fn guard(State(front): State<Front>, request: Request, next: Next) -> Response {
+    // A store that does not answer leaves the checks on, and the liveness probe never asks it.
+    let is_open = request.uri().path() != "/healthz" && front.keys.is_open().await.unwrap_or(true);
+    match check(&front, &request, is_open) {
+        Ok(()) => next.run(request).await,
+        Err(fault) => Problem(fault).into_response(),
+    }
+}
+
+fn check(front: &Front, request: &Request, is_open: bool) -> Result<(), Fault> {
+    head_is_small(request, front.config.limits.header_bytes)?;
+    no_credentials(request.uri())?;
+    if is_open {
+        host_is_ours(front, request.headers())?;
+        origin_is_ours(front, request.headers())?;
+    }
+    if is_change(request.method()) && front.stopping.is_cancelled() {
+        return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));
+    }
+    Ok(())
+}
+
+fn is_change(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+fn head_is_small(request: &Request, most: usize) -> Result<(), Fault> {
+    let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if headers + target > most {
+        let detail = format!("Request line and headers may have {most} bytes together.");
+        return Err(Fault::new(Code::HeadersTooLarge, detail).with("limit", most));
+    }
+    Ok(())
+}
+
+/// URLs end up in logs and histories.
+fn no_credentials(uri: &Uri) -> Result<(), Fault> {
+    const NAMES: [&str; 8] = ["token", "access_token", "api_key", "apikey", "key", "authorization", "bearer", "secret"];
+    let query = uri.query().unwrap_or_default();
+    let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+    match names.find(|name| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))) {
+        Some(name) => {
+            let detail =
+                "A key never travels in a URL: use the Authorization header or, for a WebSocket, a subprotocol.";
+            Err(Fault::new(Code::Malformed, detail).at(format!("?{name}"), "is a credential"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn host_is_ours(front: &Front, headers: &HeaderMap) -> Result<(), Fault> {
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let name = without_port(host);
+    if is_loopback(name) || front.links.is_own_host(name) {
+        return Ok(());
+    }
+    Err(Fault::new(Code::HostRefused, "Call this server as localhost or 127.0.0.1, or set public_url or keys."))
+}
+
+fn origin_is_ours(front: &Front, headers: &HeaderMap) -> Result<(), Fault> {
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().unwrap_or_default();
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same = origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host));
+    let allowed = front.config.server.cors_origins.iter().any(|known| known.trim_end_matches('/') == origin);
+    if same || allowed || front.links.public_origin().as_deref() == Some(origin) {
+        return Ok(());
+    }
+    Err(Fault::new(Code::OriginRefused, "This web page may not call; its origin must be listed in cors_origins."))
+}
+
+/// `[::1]:7070` → `::1`, `localhost:7070` → `localhost`.
+fn without_port(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    host.split(':').next().unwrap_or_default()
+}
+
+fn is_loopback(name: &str) -> bool {
+    let address = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    address || name.eq_ignore_ascii_case("localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_compared_without_their_port() {
+        for ours in ["localhost", "LOCALHOST:7070", "127.0.0.1:1", "[::1]:7070", "127.9.9.9"] {
+            assert!(is_loopback(without_port(ours)), "{ours}");
+        }
+        for theirs in ["", "evil.example", "localhost.evil.example:7070", "127.0.0.1.evil.example", "10.0.0.1"] {
+            assert!(!is_loopback(without_port(theirs)), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_a_url_are_refused() {
+        assert!(no_credentials(&"/threads?limit=1&q=token".parse().unwrap()).is_ok());
+        assert!(no_credentials(&"/threads?Access_Token=x".parse().unwrap()).is_err());
+        assert!(no_credentials(&"/threads?%6bey=x".parse().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! `Idempotency-Key`: the same request, sent again, is answered again and done once.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::front::Front;
+use super::problem::Problem;
+use crate::domain::fault::{Code, Fault};
+use crate::runtime::{Answered, Idempotent};
+
+/// The longest key.
+const LONGEST: usize = 255;
+
+/// A request's key, if it has one, and where it counts.
+pub(crate) struct IdempotencyKey {
+    key: Option<String>,
+    scope: String,
+}
+
+impl FromRequestParts<Front> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Front) -> Result<Self, Problem> {
+        let key = header(&parts.headers)?;
+        Ok(Self { key, scope: format!("{} {}", parts.method, parts.uri.path()) })
+    }
+}
+
+impl IdempotencyKey {
+    /// The key of a WebSocket op, which counts where its REST twin's would.
+    pub(crate) fn of_op(key: Option<String>, twin: String) -> Result<Self, Fault> {
+        if let Some(key) = &key {
+            check(key)?;
+        }
+        Ok(Self { key, scope: twin })
+    }
+
+    /// Bound to what the request says.
+    pub(crate) fn with(self, fingerprint: String) -> Option<Idempotent> {
+        let scope = self.scope;
+        self.key.map(|key| Idempotent { key, scope, fingerprint })
+    }
+}
+
+fn header(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Fault::new(Code::Malformed, "Send one Idempotency-Key."));
+    }
+    let key = value.to_str().unwrap_or_default();
+    check(key)?;
+    Ok(Some(key.to_owned()))
+}
+
+fn check(key: &str) -> Result<(), Fault> {
+    if key.is_empty() || key.len() > LONGEST || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let detail = format!("An Idempotency-Key has 1 to {LONGEST} visible ASCII characters.");
+        return Err(Fault::new(Code::Malformed, detail));
+    }
+    Ok(())
+}
+
+/// An answer, fresh or stored.
+pub(crate) struct Settled<T> {
+    pub(crate) value: T,
+    pub(crate) status: StatusCode,
+    pub(crate) is_replay: bool,
+}
+
+impl<T> Settled<T> {
+    /// `Idempotency-Replayed: true` on a stored answer.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.is_replay {
+            headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+        }
+        headers
+    }
+}
+
+/// The fresh answer, which goes out with `status`, or the stored one of an earlier request, read back.
+pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusCode) -> Result<Settled<T>, Fault> {
+    match answered {
+        Answered::Fresh(value) => Ok(Settled { value, status, is_replay: false }),
+        Answered::Replayed { status, body, .. } => {
+            let unreadable =
+                |error: String| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."));
+            let value = serde_json::from_str(&body).map_err(|error| unreadable(error.to_string()))?;
+            let status = StatusCode::from_u16(status).map_err(|error| unreadable(error.to_string()))?;
+            Ok(Settled { value, status, is_replay: true })
+        }
+    }
+}

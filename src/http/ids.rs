@@ -1,0 +1,82 @@
+//! Ids in paths and bodies.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+
+use super::front::Front;
+use super::problem::{Answer, Problem};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadId;
+
+/// What the braces of a route stand for, by name. A value that no id can have is `not_found`.
+pub(crate) struct Ids(Vec<(String, String)>);
+
+impl FromRequestParts<Front> for Ids {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+        let missing = || Fault::not_found("page");
+        let params = RawPathParams::from_request_parts(parts, front).await.map_err(|_| missing())?;
+        Ok(Self(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+    }
+}
+
+impl Ids {
+    fn raw(&self, name: &str) -> &str {
+        let named = self.0.iter().find(|(known, _)| known == name);
+        named.map(|(_, value)| value.as_str()).expect("a handler asks for names that its route has")
+    }
+
+    /// The id of something that must exist.
+    pub(crate) fn get<T: From<String>>(&self, name: &str) -> Answer<T> {
+        let id = self.raw(name);
+        well_formed(id, usize::MAX).map_err(|_| Fault::not_found(name))?;
+        Ok(T::from(id.to_owned()))
+    }
+
+    /// A thread that must exist.
+    pub(crate) fn thread(&self) -> Answer<ThreadId> {
+        self.get("thread")
+    }
+
+    /// A thread that this call creates when there is none.
+    pub(crate) fn new_thread(&self, front: &Front) -> Answer<ThreadId> {
+        Ok(new_thread_id(self.raw("thread"), front.config.limits.id_length, "")?)
+    }
+}
+
+/// An id that a client chose for a thread; `pointer` says where it stands in the body.
+pub(crate) fn new_thread_id(id: &str, longest: usize, pointer: &str) -> Result<ThreadId, Fault> {
+    well_formed(id, longest)
+        .map_err(|how| Fault::new(Code::Invalid, format!("A thread id {how}.")).at(pointer, how))?;
+    Ok(id.into())
+}
+
+fn well_formed(id: &str, longest: usize) -> Result<(), String> {
+    if id.is_empty() || id.len() > longest {
+        return Err(format!("has 1 to {longest} characters"));
+    }
+    if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
+        return Err("consists of letters, digits and `._:-`".to_owned());
+    }
+    if !id.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
+        return Err("has at least one letter or digit".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_short_and_plain() {
+        let longest = "a".repeat(128);
+        for good in ["t1", "a.b_c:d-e", &longest] {
+            assert!(new_thread_id(good, 128, "").is_ok(), "{good}");
+        }
+        for bad in ["", "..", "-", "a b", "a/b", "ä", "a\n", &"a".repeat(129)] {
+            assert!(new_thread_id(bad, 128, "").is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A request's body: bounded in size and time, answered as soon as it is known to be too large.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{fingerprint, parse, typed};
+use crate::config::Limits;
+use crate::domain::fault::{Code, Fault};
+use crate::http::front::Front;
+use crate::http::problem::Problem;
+
+/// A JSON body, and the fingerprint that idempotency compares.
+pub(crate) struct Sent<T> {
+    pub(crate) value: T,
+    pub(crate) fingerprint: String,
+}
+
+impl<T: DeserializeOwned> FromRequest<Front> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, front: &Front) -> Result<Self, Problem> {
+        let value = read_value(request, &front.config.limits, &["application/json"]).await?.value;
+        Ok(Self { fingerprint: fingerprint(&value), value: typed(value)? })
+    }
+}
+
+/// The same, where nothing at all means `{}`.
+pub(crate) struct MaybeSent<T>(pub(crate) Sent<T>);
+
+impl<T: DeserializeOwned> FromRequest<Front> for MaybeSent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, front: &Front) -> Result<Self, Problem> {
+        let limits = &front.config.limits;
+        let (parts, body) = request.into_parts();
+        let bytes = read(&parts.headers, body, limits).await?;
+        let value = if bytes.is_empty() {
+            Value::Object(serde_json::Map::new())
+        } else {
+            accepted(&parts.headers, &["application/json"])?;
+            parse(&bytes, limits.json_depth)?
+        };
+        Ok(Self(Sent { fingerprint: fingerprint(&value), value: typed(value)? }))
+    }
+}
+
+/// A JSON body of one of several media types.
+pub(crate) struct Read {
+    pub(crate) value: Value,
+    pub(crate) media_type: &'static str,
+}
+
+pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<Read, Fault> {
+    let (parts, body) = request.into_parts();
+    let media_type = accepted(&parts.headers, types)?;
+    let bytes = read(&parts.headers, body, limits).await?;
+    Ok(Read { value: parse(&bytes, limits.json_depth)?, media_type })
+}
+
+/// Which of `types` the body says it is.
+fn accepted(headers: &HeaderMap, types: &[&'static str]) -> Result<&'static str, Fault> {
+    let refuse = || {
+        let detail = format!("Send the body as {}, without a content encoding.", types.join(" or "));
+        Fault::new(Code::UnsupportedMediaType, detail)
+    };
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(refuse());
+    }
+    let told = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refuse)?;
+    let mut parts = told.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let is_utf8 = parts.filter_map(|part| part.split_once('=')).all(|(name, value)| {
+        !name.trim().eq_ignore_ascii_case("charset") || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+    });
+    types.iter().copied().find(|known| is_utf8 && essence.eq_ignore_ascii_case(known)).ok_or_else(refuse)
+}
+
+async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Bytes, Fault> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: u64| length > limits.body_bytes as u64) {
+        return Err(too_large(limits));
+    }
+    let patience = Duration::from_millis(limits.body_timeout_ms);
+    tokio::time::timeout(patience, collect(body, limits)).await.unwrap_or_else(|_| {
+        let detail = format!("The body did not arrive within {} ms.", limits.body_timeout_ms);
+        Err(Fault::new(Code::RequestTimeout, detail))
+    })
+}
+
+async fn collect(mut body: Body, limits: &Limits) -> Result<Bytes, Fault> {
+    let mut collected = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Fault::new(Code::Malformed, format!("The body broke off: {error}.")))?;
+        let Some(data) = frame.data_ref() else { continue };
+        if collected.len() + data.len() > limits.body_bytes {
+            return Err(too_large(limits));
+        }
+        collected.extend_from_slice(data);
+    }
+    Ok(collected.freeze())
+}
+
+fn too_large(limits: &Limits) -> Fault {
+    let detail = format!("A body may have {} bytes; send less.", limits.body_bytes);
+    Fault::new(Code::BodyTooLarge, detail).with("limit", limits.body_bytes)
+}

@@ -1,0 +1,60 @@
+//! A body's fingerprint: the same for the same JSON, whatever its spelling or transport.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// SHA-256, hex, of the value with its members in order of their names and no white space.
+pub(crate) fn fingerprint(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            enclose(text, ('{', '}'), members, |(key, value), text| {
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                write(value, text);
+            });
+        }
+        Value::Array(items) => enclose(text, ('[', ']'), items, write),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => text.push_str(&value.to_string()),
+    }
+}
+
+fn enclose<T>(
+    text: &mut String,
+    (open, close): (char, char),
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(T, &mut String),
+) {
+    text.push(open);
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write(item, text);
+    }
+    text.push(close);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn spelling_does_not_matter_and_content_does() {
+        let one: Value = serde_json::from_str(r#"{"b":[1,{"y":"\"","x":null}],"a":true}"#).unwrap();
+        let two: Value = serde_json::from_str(r#"{ "a":true, "b":[1,{"x":null,"y":"\u0022"}] }"#).unwrap();
+        assert_eq!(fingerprint(&one), fingerprint(&two));
+        assert_ne!(fingerprint(&json!([1, 2])), fingerprint(&json!([2, 1])));
+        assert_ne!(fingerprint(&json!({"a": "1"})), fingerprint(&json!({"a": 1})));
+        assert_eq!(fingerprint(&json!({})).len(), 64);
+    }
+}

@@ -1,0 +1,154 @@
+//! JSON as this server reads it: bounded depth, no key twice in one object, no U+0000.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::pointer::Pointer;
+use crate::domain::fault::{Code, Fault};
+
+/// The value of `text`. `max_depth` counts objects and arrays inside one another; serde_json's own bound of 128 stays.
+pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
+    let place = Place { pointer: RefCell::default(), refused: RefCell::default(), max_depth };
+    let mut source = serde_json::Deserializer::from_slice(text);
+    let parsed = Node { place: &place, depth: 0 }.deserialize(&mut source);
+    parsed.and_then(|value| source.end().map(|()| value)).map_err(|error| {
+        let unreadable = || Fault::new(Code::Malformed, format!("The body is not valid JSON: {error}."));
+        place.refused.take().unwrap_or_else(unreadable)
+    })
+}
+
+/// Where the reader stands, and what it refused if it did: serde's errors carry text only.
+struct Place {
+    pointer: RefCell<Pointer>,
+    refused: RefCell<Option<Fault>>,
+    max_depth: usize,
+}
+
+impl Place {
+    fn refuse<E: de::Error>(&self, code: Code, detail: &str) -> E {
+        let fault = Fault::new(code, format!("{detail}.")).at(self.pointer.borrow().to_string(), detail);
+        *self.refused.borrow_mut() = Some(fault);
+        E::custom(detail)
+    }
+
+    fn check_text<E: de::Error>(&self, text: &str) -> Result<(), E> {
+        if text.contains('\0') {
+            return Err(self.refuse(Code::Invalid, "Text cannot contain U+0000"));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    place: &'a Place,
+    depth: usize,
+}
+
+impl Node<'_> {
+    fn deeper<E: de::Error>(self) -> Result<Self, E> {
+        if self.depth == self.place.max_depth {
+            let detail = format!("Objects and arrays may nest {} deep", self.place.max_depth);
+            return Err(self.place.refuse(Code::Malformed, &detail));
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        source.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
+        self.place.check_text(text)?;
+        Ok(Value::String(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut values = Vec::new();
+        loop {
+            self.place.pointer.borrow_mut().push(&values.len().to_string());
+            match items.next_element_seed(inner)? {
+                Some(value) => values.push(value),
+                None => break,
+            }
+            self.place.pointer.borrow_mut().pop();
+        }
+        self.place.pointer.borrow_mut().pop();
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut map = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            self.place.pointer.borrow_mut().push(&key);
+            self.place.check_text(&key)?;
+            if map.contains_key(&key) {
+                return Err(self.place.refuse(Code::Malformed, "The same key stands twice in one object"));
+            }
+            map.insert(key, members.next_value_seed(inner)?);
+            self.place.pointer.borrow_mut().pop();
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(text: &str) -> (Code, String) {
+        let fault = parse(text.as_bytes(), 4).unwrap_err();
+        (fault.code, fault.errors.first().map(|e| e.pointer.clone()).unwrap_or_default())
+    }
+
+    #[test]
+    fn what_is_well_formed_comes_through() {
+        let text = r#" {"a":[1,-2,0.5,true,null,"x"],"b":{"c":{}},"a~/":18446744073709551615} "#;
+        let expected = json!({"a":[1,-2,0.5,true,null,"x"],"b":{"c":{}},"a~/":18446744073709551615u64});
+        assert_eq!(parse(text.as_bytes(), 4).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_not_is_refused_at_its_place() {
+        assert_eq!(refused(r#"{"a":[{"b":1,"b":2}]}"#), (Code::Malformed, "/a/0/b".into()));
+        assert_eq!(refused("[0,[[[[1]]]]]"), (Code::Malformed, "/1/0/0/0".into()));
+        assert_eq!(refused(r#"{"a~b/":["ok","no\u0000"]}"#), (Code::Invalid, "/a~0b~1/1".into()));
+        for broken in ["", "{", "[1,]", "{} {}", "nul", "\u{feff}{}", "{\"a\":\"\u{1}\"}", "01", "1e999"] {
+            assert_eq!(refused(broken), (Code::Malformed, String::new()), "{broken:?}");
+        }
+        assert_eq!(parse(b"\"\xff\"", 4).unwrap_err().code, Code::Malformed);
+        assert_eq!(parse("[".repeat(100_000).as_bytes(), 1_000_000).unwrap_err().code, Code::Malformed);
+    }
+}

@@ -1,0 +1,128 @@
+//! The absolute URLs that this server hands out, and who may tell it how it is seen from outside.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
+
+use crate::config::Server;
+use crate::config::cidr::Cidr;
+use crate::domain::fault::{Code, Fault};
+
+/// The base of absolute URLs: `public_url`; else what a trusted proxy says; else the bound address.
+pub(crate) struct Links {
+    public: Option<String>,
+    bound: SocketAddr,
+    /// Empty, or `/agents`.
+    pub(crate) base_path: String,
+    trusted: Vec<Cidr>,
+}
+
+impl Links {
+    pub(crate) fn new(server: &Server, bound: SocketAddr) -> Result<Self, Fault> {
+        let base_path = match server.base_path.trim_matches('/') {
+            "" => String::new(),
+            path => format!("/{path}"),
+        };
+        let unusable = |what: String| Fault::new(Code::Invalid, what);
+        let trusted = server.trusted_proxies.iter().map(|range| range.parse().map_err(unusable));
+        let public = server.public_url.as_deref().map(|url| public(url, &base_path)).transpose()?;
+        Ok(Self { public, bound, base_path, trusted: trusted.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether the one at the other end of the connection may speak for others.
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        self.trusted.iter().any(|range| range.contains(peer))
+    }
+
+    /// What stands before every path of this server, without a slash at the end.
+    pub(crate) fn base(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> String {
+        if let Some(public) = &self.public {
+            return public.clone();
+        }
+        let told = |name: &str| headers.get(name)?.to_str().ok().map(first);
+        if peer.is_some_and(|peer| self.trusts(peer))
+            && let Some(host) = told("x-forwarded-host").filter(|host| is_authority(host))
+        {
+            let scheme = if told("x-forwarded-proto") == Some("https") { "https" } else { "http" };
+            let prefix = told("x-forwarded-prefix").filter(|prefix| is_path(prefix)).unwrap_or(&self.base_path);
+            return format!("{scheme}://{host}{}", prefix.trim_end_matches('/'));
+        }
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_authority(host));
+        match host {
+            Some(host) if self.bound.ip().is_unspecified() => format!("http://{host}{}", self.base_path),
+            Some(_) | None => format!("http://{}{}", self.bound, self.base_path),
+        }
+    }
+
+    /// Host names under which this server knows itself, without ports.
+    pub(crate) fn is_own_host(&self, host: &str) -> bool {
+        let public = self.public.as_deref().and_then(|url| url::Url::parse(url).ok());
+        public.is_some_and(|url| url.host_str() == Some(host)) || self.bound.ip().to_string() == host
+    }
+
+    /// The origin of `public_url`, if there is one.
+    pub(crate) fn public_origin(&self) -> Option<String> {
+        let url = url::Url::parse(self.public.as_deref()?).ok()?;
+        Some(url.origin().ascii_serialization())
+    }
+}
+
+/// The public URL with the base path, which it may name already.
+fn public(url: &str, base_path: &str) -> Result<String, Fault> {
+    let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if parsed.is_none() {
+        return Err(Fault::new(Code::Invalid, format!("public_url `{url}` is not an http or https URL.")));
+    }
+    let url = url.trim_end_matches('/');
+    Ok(if url.ends_with(base_path) { url.to_owned() } else { format!("{url}{base_path}") })
+}
+
+/// Proxies append: the first entry is the outermost.
+fn first(list: &str) -> &str {
+    list.split(',').next().unwrap_or_default().trim()
+}
+
+fn is_authority(host: &str) -> bool {
+    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte))
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.-_~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(server: Server) -> Links {
+        Links::new(&server, "127.0.0.1:7070".parse().unwrap()).unwrap()
+    }
+
+    fn forwarded() -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-host", "agents.example.com, inner".parse().unwrap());
+        headers.insert("x-forwarded-proto", "https".parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_proxy_is_believed_only_when_it_is_trusted() {
+        let links = links(Server { trusted_proxies: vec!["10.0.0.0/8".into()], ..Server::default() });
+        let trusted = links.base(Some("10.1.1.1".parse().unwrap()), &forwarded());
+        assert_eq!(trusted, "https://agents.example.com");
+        assert_eq!(links.base(Some("11.1.1.1".parse().unwrap()), &forwarded()), "http://127.0.0.1:7070");
+        assert_eq!(links.base(None, &forwarded()), "http://127.0.0.1:7070");
+    }
+
+    #[test]
+    fn the_public_url_goes_before_everything() {
+        let public = |url: &str, base_path: &str| {
+            let server = Server { public_url: Some(url.into()), base_path: base_path.into(), ..Server::default() };
+            links(server).base(None, &forwarded())
+        };
+        assert_eq!(public("https://a.example/", ""), "https://a.example");
+        assert_eq!(public("https://a.example", "agents/"), "https://a.example/agents");
+        assert_eq!(public("https://a.example/agents", "/agents"), "https://a.example/agents");
+    }
+}

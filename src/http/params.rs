@@ -1,0 +1,138 @@
+//! Query parameters, taken one by one; whatever is left over is refused.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use super::front::Front;
+use super::problem::Problem;
+use crate::domain::fault::{Code, Fault};
+use crate::store::PageAsk;
+
+/// Entries of a page when the caller does not say.
+const PAGE: u32 = 50;
+
+/// The parameters of a request. Each is allowed once.
+pub(crate) struct Params {
+    given: HashMap<String, String>,
+    most: u32,
+}
+
+impl FromRequestParts<Front> for Params {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+        Ok(Self::parse(parts.uri.query().unwrap_or_default(), front.config.limits.page)?)
+    }
+}
+
+impl Params {
+    fn parse(query: &str, most: u32) -> Result<Self, Fault> {
+        let mut given = HashMap::new();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            if given.insert(name.to_string(), value.into_owned()).is_some() {
+                return Err(wrong(&name, "stands there twice"));
+            }
+        }
+        Ok(Self { given, most })
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        self.given.remove(name)
+    }
+
+    /// A value of any type that is read from text; `expected` says what it must be.
+    pub(crate) fn read<T: FromStr>(&mut self, name: &str, expected: &str) -> Result<Option<T>, Fault> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| wrong(name, expected))
+    }
+
+    /// The number of an observation.
+    pub(crate) fn seq(&mut self, name: &str) -> Result<Option<i64>, Fault> {
+        let expected = "must be the seq of an observation";
+        match self.read(name, expected)? {
+            Some(seq) if seq < 0 => Err(wrong(name, expected)),
+            seq => Ok(seq),
+        }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&mut self, name: &str, default: bool) -> Result<bool, Fault> {
+        Ok(self.read(name, "must be true or false")?.unwrap_or(default))
+    }
+
+    /// `limit` and `cursor`.
+    pub(crate) fn page(&mut self) -> Result<PageAsk, Fault> {
+        Ok(PageAsk { limit: self.limit()?, cursor: self.text("cursor") })
+    }
+
+    pub(crate) fn limit(&mut self) -> Result<u32, Fault> {
+        let expected = format!("must be a number from 1 to {}", self.most);
+        let limit = self.read("limit", &expected)?.unwrap_or(PAGE.min(self.most));
+        if limit == 0 || limit > self.most {
+            return Err(wrong("limit", &expected));
+        }
+        Ok(limit)
+    }
+
+    /// Comma-separated names.
+    pub(crate) fn list<T>(&mut self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
+        let text = self.text(name).unwrap_or_default();
+        let named = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        named.map(|part| parse(part).ok_or_else(|| wrong(name, &format!("does not know `{part}`")))).collect()
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn finish(self) -> Result<(), Fault> {
+        match self.given.keys().min() {
+            Some(name) => Err(wrong(name, "is not a parameter of this call")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `pointer` is `?name` for a parameter: a JSON Pointer cannot begin so.
+pub(crate) fn wrong(name: &str, how: &str) -> Fault {
+    Fault::new(Code::Invalid, format!("The query parameter `{name}` {how}.")).at(format!("?{name}"), how)
+}
+
+/// A call without parameters.
+pub(crate) struct NoParams;
+
+impl FromRequestParts<Front> for NoParams {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+        Params::from_request_parts(parts, front).await?.finish()?;
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(query: &str) -> Params {
+        Params::parse(query, 200).unwrap()
+    }
+
+    #[test]
+    fn each_parameter_is_read_once_and_the_rest_refused() {
+        let mut given = params("limit=20&cursor=a%20b&types=A,,B");
+        assert_eq!(given.page().unwrap(), PageAsk { limit: 20, cursor: Some("a b".into()) });
+        assert_eq!(given.list("types", |part| Some(part.to_owned())).unwrap(), ["A", "B"]);
+        assert!(given.finish().is_ok());
+        assert_eq!(params("nope=1").finish().unwrap_err().errors[0].pointer, "?nope");
+        assert!(Params::parse("a=1&a=2", 200).is_err());
+    }
+
+    #[test]
+    fn a_page_has_bounds() {
+        assert_eq!(params("").limit().unwrap(), PAGE);
+        for wrong in ["limit=0", "limit=201", "limit=-1", "limit=x", "limit="] {
+            assert_eq!(params(wrong).limit().unwrap_err().errors[0].pointer, "?limit", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Errors as they leave: RFC 9457 `application/problem+json`, one shape for every surface.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use crate::domain::fault::{Code, Fault};
+
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// A fault on its way out. It travels as a response without a body; `dress` writes it, who knows the rest.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem(pub(crate) Fault);
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+pub(crate) type Answer<T> = Result<T, Problem>;
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = status(self.0.code).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+fn status(code: Code) -> StatusCode {
+    StatusCode::from_u16(code.status()).expect("the list of codes holds valid statuses only")
+}
+
+/// Where a problem happened, beside what it is.
+pub(crate) struct Scene<'a> {
+    /// The documentation that a code's `type` points into.
+    pub(crate) docs: &'a str,
+    pub(crate) instance: &'a str,
+    pub(crate) trace_id: &'a str,
+}
+
+/// The problem document.
+pub(crate) fn document(fault: &Fault, scene: &Scene<'_>) -> Value {
+    let code = fault.code;
+    let mut members = Map::new();
+    for (name, value) in [
+        ("type", json!(format!("{}#{}", scene.docs, code.as_str()))),
+        ("title", json!(code.title())),
+        ("status", json!(code.status())),
+        ("detail", json!(fault.detail)),
+        ("instance", json!(scene.instance)),
+        ("code", json!(code)),
+        ("traceId", json!(scene.trace_id)),
+        ("retryable", json!(code.retryable())),
+    ] {
+        members.insert(name.to_owned(), value);
+    }
+    if !fault.errors.is_empty() {
+        members.insert("errors".to_owned(), json!(fault.errors));
+    }
+    for (name, value) in fault.extra.iter().flat_map(|extra| extra.iter()) {
+        members.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    Value::Object(members)
+}
+
+/// `bare` with the document as its body; headers that it has (`Allow`, CORS) stay.
+pub(crate) fn complete(fault: &Fault, scene: &Scene<'_>, bare: Response) -> Response {
+    let (mut parts, _) = bare.into_parts();
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if let Some(seconds) = retry_after(fault) {
+        parts.headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if fault.code == Code::Unauthorized {
+        parts.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    Response::from_parts(parts, Body::from(document(fault, scene).to_string()))
+}
+
+/// Seconds, rounded up. Every 429 and 503 has one.
+fn retry_after(fault: &Fault) -> Option<u64> {
+    let told = fault.retry_after_ms.map(|ms| u64::try_from(ms).unwrap_or(0).div_ceil(1000).max(1));
+    told.or_else(|| matches!(fault.code.status(), 429 | 503).then_some(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_members_stand_beside_and_never_instead() {
+        let fault = Fault::new(Code::AlreadyResolved, "Ana approved it.").with("decidedBy", "ana").with("status", 200);
+        let scene = Scene { docs: "/docs", instance: "/threads/t/resume", trace_id: "abc" };
+        let document = document(&fault, &scene);
+        assert_eq!(document["decidedBy"], "ana");
+        assert_eq!(document["status"], 409);
+        assert_eq!(document["type"], "/docs#already_resolved");
+    }
+
+    #[test]
+    fn whoever_should_come_back_is_told_when() {
+        let mut fault = Fault::new(Code::Draining, "…");
+        assert_eq!(retry_after(&fault), Some(1));
+        fault.retry_after_ms = Some(1001);
+        assert_eq!(retry_after(&fault), Some(2));
+        assert_eq!(retry_after(&Fault::not_found("run")), None);
+    }
+}

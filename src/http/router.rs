@@ -1,0 +1,82 @@
+//! Every route, its documentation beside it, and the layers around all of them.
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::dress::dress;
+use super::events::route as events;
+use super::front::Front;
+use super::guard::guard;
+use super::problem::Problem;
+use super::routes::{
+    agent_state, cancel, documentation, fork, health, index, messages, offers, pause, plan, process, resume, runs,
+    state, suspensions, tasks, threads, tool_calls,
+};
+use super::{cors, metrics};
+use crate::domain::fault::{Code, Fault};
+
+/// The whole front door.
+pub fn router(front: Front) -> Router {
+    metrics::install();
+    let (routes, _) = documented().split_for_parts();
+    let base_path = front.links.base_path.clone();
+    let routes = if base_path.is_empty() { routes } else { Router::new().nest(&base_path, routes) };
+    let mut routes = routes
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(front.clone(), guard));
+    if let Some(cors) = cors::layer(&front.config.server.cors_origins) {
+        routes = routes.layer(cors);
+    }
+    routes.layer(from_fn_with_state(front.clone(), dress)).with_state(front)
+}
+
+/// The OpenAPI document of these routes.
+pub fn openapi() -> OpenApi {
+    documentation::complete(documented().into_openapi())
+}
+
+fn documented() -> OpenApiRouter<Front> {
+    OpenApiRouter::with_openapi(documentation::preamble())
+        .routes(routes!(index::index))
+        .routes(routes!(threads::create, threads::list))
+        .routes(routes!(threads::get, threads::patch, threads::delete))
+        .routes(routes!(process::process))
+        .routes(routes!(resume::resume))
+        .routes(routes!(pause::pause))
+        .routes(routes!(cancel::thread))
+        .routes(routes!(cancel::run))
+        .routes(routes!(state::get))
+        .routes(routes!(agent_state::get, agent_state::put))
+        .routes(routes!(plan::get, plan::patch))
+        .routes(routes!(messages::list))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::get))
+        .routes(routes!(events::events))
+        .routes(routes!(fork::fork))
+        .routes(routes!(suspensions::list))
+        .routes(routes!(tool_calls::get))
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::get))
+        .routes(routes!(tasks::cancel))
+        .routes(routes!(offers::models))
+        .routes(routes!(offers::tools))
+        .routes(routes!(offers::agents))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::version))
+        .routes(routes!(documentation::openapi_json))
+        .routes(routes!(documentation::docs))
+}
+
+async fn unknown() -> Problem {
+    Fault::new(Code::NotFound, "There is nothing at this path; see /docs.").into()
+}
+
+async fn wrong_method() -> Problem {
+    Fault::new(Code::MethodNotAllowed, "This path has other methods; see the Allow header.").into()
+}

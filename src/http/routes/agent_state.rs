@@ -1,0 +1,60 @@
+//! `/threads/{thread}/agent-state`: the application's own state.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ETAG, HeaderValue};
+use axum::http::{HeaderMap, HeaderName};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::domain::thread::AgentState;
+use crate::http::caller::{MayRead, MayRun};
+use crate::http::etag::{self, IfMatch};
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::json::Sent;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+
+type Stated = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
+
+/// What the application keeps. `version` as it was read is a precondition, like `If-Match`.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAgentState {
+    data: Value,
+    version: Option<i64>,
+}
+
+/// The application's state and its version.
+#[utoipa::path(get, path = "/threads/{thread}/agent-state", tag = "threads",
+    responses((status = 200, body = AgentState, headers(("ETag" = String)))))]
+pub(crate) async fn get(MayRead(caller): MayRead, State(front): State<Front>, ids: Ids, _: NoParams) -> Answer<Stated> {
+    Ok(stated(front.runtime.agent_state(&caller, &ids.thread()?).await?))
+}
+
+/// Replace the application's state.
+#[utoipa::path(put, path = "/threads/{thread}/agent-state", tag = "threads", request_body = NewAgentState,
+    params(("If-Match" = Option<String>, Header)),
+    responses((status = 200, body = AgentState, headers(("ETag" = String)))))]
+pub(crate) async fn put(
+    MayRun(caller): MayRun,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+    headers: HeaderMap,
+    sent: Sent<NewAgentState>,
+) -> Answer<Stated> {
+    let id = ids.thread()?;
+    let told = match IfMatch::of(&headers) {
+        IfMatch::Absent => sent.value.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
+        told @ (IfMatch::Any | IfMatch::Versions(_)) => told,
+    };
+    let current = front.runtime.agent_state(&caller, &id).await?.version;
+    let based_on = told.against(current)?;
+    Ok(stated(front.runtime.put_agent_state(&caller, &id, sent.value.data, based_on).await?))
+}
+
+fn stated(state: AgentState) -> Stated {
+    ([(ETAG, etag::of(state.version))], Json(state))
+}

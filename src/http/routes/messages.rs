@@ -1,0 +1,27 @@
+//! `GET /threads/{thread}/messages`: the conversation.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::domain::message::ConversationMessage;
+use crate::http::caller::MayRead;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::page::Listed;
+use crate::http::params::Params;
+use crate::http::problem::Answer;
+
+/// The messages of a thread, oldest first.
+#[utoipa::path(get, path = "/threads/{thread}/messages", tag = "threads",
+    params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<ConversationMessage>)))]
+pub(crate) async fn list(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    mut params: Params,
+) -> Answer<Json<Listed<ConversationMessage>>> {
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.messages(&caller, &ids.thread()?, page).await?.into()))
+}

@@ -1,0 +1,20 @@
+//! One file per route; each handler says which scope it needs by its first argument.
+
+pub(crate) mod agent_state;
+pub(crate) mod cancel;
+pub(crate) mod documentation;
+pub(crate) mod fork;
+pub(crate) mod health;
+pub(crate) mod index;
+pub(crate) mod messages;
+pub(crate) mod offers;
+pub(crate) mod pause;
+pub(crate) mod plan;
+pub(crate) mod process;
+pub(crate) mod resume;
+pub(crate) mod runs;
+pub(crate) mod state;
+pub(crate) mod suspensions;
+pub(crate) mod tasks;
+pub(crate) mod threads;
+pub(crate) mod tool_calls;

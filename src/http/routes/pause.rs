@@ -1,0 +1,46 @@
+//! `POST /threads/{thread}/pause`: nothing new starts, until a person says so.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::ThreadId;
+use crate::http::asked::Asked;
+use crate::http::caller::MayRun;
+use crate::http::follow::receipt;
+use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::ids::Ids;
+use crate::http::json::{MaybeSent, Nothing, Sent};
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+use crate::runtime::Receipt;
+
+/// Pause the active run: a suspension of kind `pause` opens.
+#[utoipa::path(post, path = "/threads/{thread}/pause", tag = "runs",
+    params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
+pub(crate) async fn pause(
+    MayRun(caller): MayRun,
+    State(front): State<Front>,
+    ids: Ids,
+    asked: Asked,
+    _: NoParams,
+    key: IdempotencyKey,
+    MaybeSent(sent): MaybeSent<Nothing>,
+) -> Answer<Response> {
+    Ok(receipt(&asked, accept(&front, &caller, &ids.thread()?, sent, key).await?))
+}
+
+/// REST and WebSocket share it.
+pub(crate) async fn accept(
+    front: &Front,
+    caller: &Caller,
+    thread: &ThreadId,
+    sent: Sent<Nothing>,
+    key: IdempotencyKey,
+) -> Result<Settled<Receipt>, Fault> {
+    let answered = front.runtime.pause(caller, thread, key.with(sent.fingerprint)).await?;
+    settle(answered, StatusCode::ACCEPTED)
+}

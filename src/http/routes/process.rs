@@ -1,0 +1,99 @@
+//! `POST /threads/{thread}/process`: a new query.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadId;
+use crate::domain::run::OnBusy;
+use crate::domain::settings::CallOptions;
+use crate::http::asked::Asked;
+use crate::http::caller::MayRun;
+use crate::http::follow::{Begun, follow};
+use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::ids::Ids;
+use crate::http::json::Sent;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+use crate::http::trace::TraceId;
+use crate::runtime::{ProcessAsk, Receipt};
+
+/// `AgentProps`: what the agent is asked.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Query {
+    query: String,
+    user_id: Option<String>,
+    session_id: Option<String>,
+    trace_id: Option<String>,
+    /// What to do when a run is active.
+    #[serde(default)]
+    on_busy: OnBusy,
+    #[serde(default)]
+    options: CallOptions,
+}
+
+/// Ask the agent. The thread is created if there is none.
+///
+/// Answered 202 once the request is durable. With `Prefer: wait=N`: 200 and the final response if it ends in time. With
+/// `Accept: text/event-stream`: the run's events until it ends or suspends.
+#[utoipa::path(post, path = "/threads/{thread}/process", tag = "runs", request_body = Query,
+    params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
+    responses((status = 202, body = Receipt), (status = 200, body = crate::domain::run::AgentFinalResponse)))]
+pub(crate) async fn process(
+    MayRun(caller): MayRun,
+    State(front): State<Front>,
+    ids: Ids,
+    asked: Asked,
+    _: NoParams,
+    key: IdempotencyKey,
+    sent: Sent<Query>,
+) -> Answer<Response> {
+    let thread = ids.new_thread(&front)?;
+    let begun = Begun::now(&front, &caller, &thread, &asked).await?;
+    let receipt = accept(&front, &caller, &thread, sent, key, &asked.trace).await?;
+    follow(&front, &caller, &asked, begun, receipt).await
+}
+
+/// Checks and hands over; REST and WebSocket share it.
+pub(crate) async fn accept(
+    front: &Front,
+    caller: &Caller,
+    thread: &ThreadId,
+    sent: Sent<Query>,
+    key: IdempotencyKey,
+    trace: &TraceId,
+) -> Result<Settled<Receipt>, Fault> {
+    let asked = sent.value;
+    check(&asked, front.config.limits.id_length)?;
+    let ask = ProcessAsk {
+        query: asked.query,
+        user_id: asked.user_id,
+        session_id: asked.session_id,
+        trace_id: Some(asked.trace_id.unwrap_or_else(|| trace.0.clone())),
+        on_busy: asked.on_busy,
+        options: asked.options,
+    };
+    let answered = front.runtime.process(caller, thread, ask, key.with(sent.fingerprint)).await?;
+    settle(answered, StatusCode::ACCEPTED)
+}
+
+fn check(asked: &Query, longest: usize) -> Result<(), Fault> {
+    let invalid =
+        |pointer: &str, how: String| Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how);
+    if asked.query.trim().is_empty() {
+        return Err(invalid("/query", "must say something".to_owned()));
+    }
+    for (pointer, id) in [("/userId", &asked.user_id), ("/sessionId", &asked.session_id), ("/traceId", &asked.trace_id)]
+    {
+        let fits = |id: &String| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
+        if !id.as_ref().is_none_or(fits) {
+            return Err(invalid(pointer, format!("has 1 to {longest} bytes and no control characters")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! `POST /threads/{thread}/resume`: an answer to what the agent asked a person.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::hitl;
+use crate::domain::ids::ThreadId;
+use crate::http::asked::Asked;
+use crate::http::caller::MayApprove;
+use crate::http::follow::{Begun, follow};
+use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::ids::Ids;
+use crate::http::json::Sent;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+use crate::runtime::Receipt;
+
+/// Resolve one suspension, once.
+#[utoipa::path(post, path = "/threads/{thread}/resume", tag = "runs", request_body = hitl::Answer,
+    params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
+    responses((status = 202, body = Receipt), (status = 200, body = crate::domain::run::AgentFinalResponse)))]
+pub(crate) async fn resume(
+    MayApprove(caller): MayApprove,
+    State(front): State<Front>,
+    ids: Ids,
+    asked: Asked,
+    _: NoParams,
+    key: IdempotencyKey,
+    sent: Sent<hitl::Answer>,
+) -> Answer<Response> {
+    let thread = ids.thread()?;
+    let begun = Begun::now(&front, &caller, &thread, &asked).await?;
+    let receipt = accept(&front, &caller, &thread, sent, key).await?;
+    follow(&front, &caller, &asked, begun, receipt).await
+}
+
+/// Hands the answer over; REST and WebSocket share it.
+pub(crate) async fn accept(
+    front: &Front,
+    caller: &Caller,
+    thread: &ThreadId,
+    sent: Sent<hitl::Answer>,
+    key: IdempotencyKey,
+) -> Result<Settled<Receipt>, Fault> {
+    let answered = front.runtime.resume(caller, thread, sent.value, key.with(sent.fingerprint)).await?;
+    settle(answered, StatusCode::ACCEPTED)
+}

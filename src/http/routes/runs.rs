@@ -1,0 +1,50 @@
+//! `/runs` and a thread's list of them.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::domain::run::RunResource;
+use crate::http::caller::MayRead;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::page::Listed;
+use crate::http::params::Params;
+use crate::http::prefer::LONGEST;
+use crate::http::problem::Answer;
+
+/// The runs of a thread, newest first.
+#[utoipa::path(get, path = "/threads/{thread}/runs", tag = "runs",
+    params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<RunResource>)))]
+pub(crate) async fn list(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    mut params: Params,
+) -> Answer<Json<Listed<RunResource>>> {
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.runs(&caller, &ids.thread()?, page).await?.into()))
+}
+
+/// One run. `wait` seconds long if it is still going on; answered at once when it ends or suspends.
+#[utoipa::path(get, path = "/runs/{run}", tag = "runs",
+    params(("wait" = Option<u64>, Query, description = "seconds, at most 120")),
+    responses((status = 200, body = RunResource)))]
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    mut params: Params,
+) -> Answer<Json<RunResource>> {
+    let wait: Option<u64> = params.read("wait", "must be a number of seconds")?;
+    params.finish()?;
+    let id = ids.get("run")?;
+    let run = match wait {
+        Some(seconds) => front.runtime.wait_run(&caller, &id, Duration::from_secs(seconds.min(LONGEST))).await?.run,
+        None => front.runtime.run(&caller, &id).await?,
+    };
+    Ok(Json(run))
+}

@@ -1,0 +1,25 @@
+//! `GET /threads/{thread}/state`: `PESAgentStateData`.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use crate::http::caller::MayRead;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::params::Params;
+use crate::http::problem::Answer;
+
+/// Where the agent stands, now or as of an observation.
+#[utoipa::path(get, path = "/threads/{thread}/state", tag = "threads",
+    params(("at" = Option<i64>, Query, description = "seq of an observation")), responses((status = 200, body = Object)))]
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    mut params: Params,
+) -> Answer<Json<Value>> {
+    let at = params.seq("at")?;
+    params.finish()?;
+    Ok(Json(front.runtime.state(&caller, &ids.thread()?, at).await?))
+}

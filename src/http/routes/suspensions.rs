@@ -1,0 +1,29 @@
+//! `GET /suspensions`: what waits for a person, across threads.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use crate::http::caller::MayRead;
+use crate::http::front::Front;
+use crate::http::page::Listed;
+use crate::http::params::{Params, wrong};
+use crate::http::problem::Answer;
+
+/// Open suspensions, oldest first.
+#[utoipa::path(get, path = "/suspensions", tag = "runs",
+    params(("status" = Option<String>, Query, description = "pending"),
+        ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<crate::domain::hitl::Suspension>)))]
+pub(crate) async fn list(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    mut params: Params,
+) -> Answer<Json<Listed<Value>>> {
+    if params.text("status").is_some_and(|status| status != "pending") {
+        return Err(wrong("status", "must be pending").into());
+    }
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.suspensions(&caller, page).await?.into()))
+}

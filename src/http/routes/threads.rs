@@ -1,0 +1,147 @@
+//! `/threads`: create, list, read, change, erase.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::settings::ThreadConfig;
+use crate::domain::thread::{Thread, ThreadStatus};
+use crate::http::asked::Asked;
+use crate::http::caller::{MayRead, MayRun};
+use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::ids::{Ids, new_thread_id};
+use crate::http::json::{Sent, read_value};
+use crate::http::page::Listed;
+use crate::http::params::{NoParams, Params, wrong};
+use crate::http::problem::Answer;
+use crate::runtime::{Answered, NewThreadAsk};
+use crate::store::ThreadFilter;
+
+/// A new thread; everything is optional.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NewThread {
+    /// 1 to 128 characters of `[A-Za-z0-9._:-]`, at least one letter or digit. Absent: the server makes one.
+    thread_id: Option<String>,
+    title: Option<String>,
+    #[serde(default)]
+    config: ThreadConfig,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+}
+
+/// Create a thread. The same id with the same content again is answered 200.
+#[utoipa::path(post, path = "/threads", tag = "threads", request_body = NewThread,
+    params(("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 201, body = Thread, headers(("Location" = String))), (status = 200, body = Thread)))]
+pub(crate) async fn create(
+    MayRun(caller): MayRun,
+    State(front): State<Front>,
+    asked: Asked,
+    _: NoParams,
+    key: IdempotencyKey,
+    sent: Sent<NewThread>,
+) -> Answer<Response> {
+    let NewThread { thread_id, title, config, metadata } = sent.value;
+    let longest = front.config.limits.id_length;
+    let thread_id = thread_id.map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
+    let ask = NewThreadAsk { thread_id, title, config, metadata };
+    let answered = front.runtime.create_thread(&caller, ask, key.with(sent.fingerprint)).await?;
+    let (answered, status) = match answered {
+        Answered::Fresh((thread, true)) => (Answered::Fresh(thread), StatusCode::CREATED),
+        Answered::Fresh((thread, false)) => (Answered::Fresh(thread), StatusCode::OK),
+        Answered::Replayed { status, body, location } => {
+            (Answered::Replayed { status, body, location }, StatusCode::CREATED)
+        }
+    };
+    Ok(created(&asked, settle(answered, status)?))
+}
+
+/// A thread that is new, and where it is.
+pub(crate) fn created(asked: &Asked, thread: Settled<Thread>) -> Response {
+    let location = format!("{}/threads/{}", asked.base, thread.value.thread_id);
+    (thread.status, [(LOCATION, location)], thread.headers(), Json(thread.value)).into_response()
+}
+
+/// Threads, newest activity first.
+#[utoipa::path(get, path = "/threads", tag = "threads",
+    params(("status" = Option<ThreadStatus>, Query), ("q" = Option<String>, Query, description = "part of id or title"),
+        ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<Thread>)))]
+pub(crate) async fn list(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    mut params: Params,
+) -> Answer<Json<Listed<Thread>>> {
+    let filter = ThreadFilter { status: status(&mut params)?, q: params.text("q") };
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.threads(&caller, filter, page).await?.into()))
+}
+
+fn status(params: &mut Params) -> Result<Option<ThreadStatus>, Fault> {
+    let Some(text) = params.text("status") else { return Ok(None) };
+    let known = ThreadStatus::ALL.into_iter().find(|status| status.as_str() == text);
+    known.map(Some).ok_or_else(|| {
+        let all: Vec<_> = ThreadStatus::ALL.iter().map(|status| status.as_str()).collect();
+        wrong("status", &format!("must be one of {}", all.join(", ")))
+    })
+}
+
+/// One thread.
+#[utoipa::path(get, path = "/threads/{thread}", tag = "threads", responses((status = 200, body = Thread)))]
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<Json<Thread>> {
+    Ok(Json(front.runtime.thread(&caller, &ids.thread()?).await?))
+}
+
+/// Change title, config or metadata by a merge patch (RFC 7386).
+#[utoipa::path(patch, path = "/threads/{thread}", tag = "threads",
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    responses((status = 200, body = Thread)))]
+pub(crate) async fn patch(
+    MayRun(caller): MayRun,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+    request: Request,
+) -> Answer<Json<Thread>> {
+    let id = ids.thread()?;
+    let types = ["application/merge-patch+json", "application/json"];
+    let patch = read_value(request, &front.config.limits, &types).await?.value;
+    check_patch(&patch)?;
+    Ok(Json(front.runtime.patch_thread(&caller, &id, patch).await?))
+}
+
+fn check_patch(patch: &Value) -> Result<(), Fault> {
+    const MEMBERS: [&str; 3] = ["title", "config", "metadata"];
+    let invalid = |pointer: String, how: &str| Fault::new(Code::Invalid, format!("The patch {how}.")).at(pointer, how);
+    let members = patch.as_object().ok_or_else(|| invalid(String::new(), "must be an object"))?;
+    match members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
+        Some(name) => Err(invalid(format!("/{name}"), "may change title, config and metadata only")),
+        None => Ok(()),
+    }
+}
+
+/// Erase a thread and everything of it.
+#[utoipa::path(delete, path = "/threads/{thread}", tag = "threads", responses((status = 204)))]
+pub(crate) async fn delete(
+    MayRun(caller): MayRun,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<StatusCode> {
+    front.runtime.delete_thread(&caller, &ids.thread()?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,23 @@
+//! `GET /threads/{thread}/tool-calls/{call}`: one call, whole.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use crate::http::caller::MayRead;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+
+/// A tool call: what was asked for, what ran, what came back.
+#[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}", tag = "threads",
+    responses((status = 200, body = crate::domain::tool::CallRecord)))]
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<Json<Value>> {
+    Ok(Json(front.runtime.tool_call(&caller, &ids.thread()?, &ids.get("call")?).await?))
+}

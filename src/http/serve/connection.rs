@@ -1,0 +1,76 @@
+//! One connection, from its first byte to the last word.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::line::{End, Line};
+use super::refusal;
+use crate::config::Limits;
+use crate::domain::fault::{Code, Fault};
+use crate::http::peer::Peer;
+
+/// hyper's own floor for its buffer.
+const LEAST_BUFFER: usize = 8192;
+
+pub(super) struct Connection {
+    pub(super) app: Router,
+    pub(super) limits: Arc<Limits>,
+    pub(super) closing: CancellationToken,
+    pub(super) peer: SocketAddr,
+}
+
+impl Connection {
+    pub(super) async fn serve(self, stream: TcpStream) {
+        // Tokens are small and wanted at once. Without it they only come later.
+        let _ = stream.set_nodelay(true);
+        let line = Line::new(stream);
+        // Boxed: what hyper needs is freed while a WebSocket lives on.
+        match Box::pin(self.converse(line.clone())).await {
+            Err(error) if error.is_timeout() && line.is_owed() => line.write_now(&self.too_late()),
+            Err(error) => tracing::trace!(%error, peer = %self.peer, "a connection ended"),
+            Ok(()) => {}
+        }
+        line.released().await;
+        self.closing.run_until_cancelled(line.linger()).await;
+    }
+
+    async fn converse(&self, line: Arc<Line>) -> hyper::Result<()> {
+        let service = service_fn(|request| self.answer(request));
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(self.limits.header_timeout_ms))
+            .max_buf_size(self.limits.header_bytes.max(LEAST_BUFFER));
+        let mut conversation = pin!(http.serve_connection(TokioIo::new(End::new(line)), service).with_upgrades());
+        tokio::select! {
+            ended = conversation.as_mut() => return ended,
+            () = self.closing.cancelled() => conversation.as_mut().graceful_shutdown(),
+        }
+        conversation.await
+    }
+
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
+        let mut request: Request = request.map(Body::new);
+        request.extensions_mut().insert(Peer(self.peer));
+        self.app.clone().oneshot(request).await
+    }
+
+    fn too_late(&self) -> Vec<u8> {
+        let detail = format!("The headers did not arrive within {} ms.", self.limits.header_timeout_ms);
+        refusal::response(&Fault::new(Code::RequestTimeout, detail))
+    }
+}

@@ -1,0 +1,160 @@
+//! A TCP connection that outlives hyper's use of it, so that there is a last word.
+
+use std::io;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+use super::refusal;
+
+/// How long and how much a client may go on sending after its answer.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 64 << 20;
+
+/// A peer that takes nothing for so long is gone.
+const STALL: Duration = Duration::from_secs(30);
+
+pub(super) struct Line {
+    stream: TcpStream,
+    /// Something arrived since anything was written.
+    heard: AtomicBool,
+    released: Notify,
+}
+
+impl Line {
+    pub(super) fn new(stream: TcpStream) -> Arc<Self> {
+        Arc::new(Self { stream, heard: AtomicBool::new(false), released: Notify::new() })
+    }
+
+    /// Returns when hyper, or the WebSocket that took over from it, has let go.
+    pub(super) async fn released(&self) {
+        self.released.notified().await;
+    }
+
+    /// A request, or a part of one, has arrived and is not answered.
+    pub(super) fn is_owed(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    /// As much as the system takes at once: enough for a refusal, never waits.
+    pub(super) fn write_now(&self, bytes: &[u8]) {
+        let written = self.stream.try_write(bytes);
+        tracing::trace!(?written, "refused a connection");
+    }
+
+    /// Ends our side and takes what the other one still sends: closing over unread bytes would destroy the answer on
+    /// its way.
+    pub(super) async fn linger(&self) {
+        let ended = socket2::SockRef::from(&self.stream).shutdown(Shutdown::Write);
+        if ended.is_ok() {
+            let _ = tokio::time::timeout(LINGER, self.discard()).await;
+        }
+    }
+
+    async fn discard(&self) -> io::Result<()> {
+        let mut scrap = [0; 8192];
+        let mut taken = 0;
+        while taken < LINGER_BYTES {
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut scrap) {
+                Ok(0) => break,
+                Ok(read) => taken += read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The end that hyper holds.
+pub(super) struct End {
+    line: Arc<Line>,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl End {
+    pub(super) fn new(line: Arc<Line>) -> Self {
+        Self { line, stalled: None }
+    }
+
+    /// What hyper writes by itself, about a request that it cannot read, has no body: it gets one.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let stream = &self.line.stream;
+        if !self.line.is_owed() {
+            return stream.try_write(bytes);
+        }
+        let written = match refusal::instead_of(bytes) {
+            Some(document) => stream.try_write(&document).map(|_| bytes.len()),
+            None => stream.try_write(bytes),
+        };
+        if written.is_ok() {
+            self.line.heard.store(false, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.line.released.notify_one();
+    }
+}
+
+impl AsyncRead for End {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.line.stream.poll_read_ready(context))?;
+            match self.line.stream.try_read_buf(into) {
+                Ok(read) => {
+                    if read > 0 {
+                        self.line.heard.store(true, Ordering::Relaxed);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for End {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let Poll::Ready(ready) = self.line.stream.poll_write_ready(context) else {
+                return self.poll_stalled(context);
+            };
+            ready?;
+            match self.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => {
+                    self.stalled = None;
+                    return Poll::Ready(written);
+                }
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(socket2::SockRef::from(&self.line.stream).shutdown(Shutdown::Write))
+    }
+}

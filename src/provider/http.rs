@@ -1,0 +1,134 @@
+//! What every wire over HTTP shares: how answers and errors are classified.
+
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use super::retry;
+use crate::domain::model::{FailureKind, ModelFailure};
+use crate::egress::{Answer, Error};
+
+/// How much of an error's body is read.
+const ERROR_BYTES: usize = 16 * 1024;
+/// How much of an error's text is told.
+const MESSAGE_CHARS: usize = 500;
+
+pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
+    ModelFailure { kind, message: message.into(), http_status: None, retry_after_ms: None, partial_text: String::new() }
+}
+
+/// What a broken call means: nothing came, or it came to an early end, or it is not what was asked for.
+pub(crate) fn of_egress(error: &Error) -> ModelFailure {
+    let kind = match error {
+        Error::Unreachable(_) | Error::NoHeaders(_) => FailureKind::Retry,
+        Error::Cut(_) | Error::Stalled(_) | Error::Overdue(_) => FailureKind::Incomplete,
+        Error::TooLarge(_) => FailureKind::Broken,
+    };
+    failure(kind, error.to_string())
+}
+
+/// An answer that is not a success, read and classified.
+pub(crate) async fn refusal(mut answer: Answer) -> ModelFailure {
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let body = answer.beginning(ERROR_BYTES).await;
+    classify(status, &headers, &body)
+}
+
+fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailure {
+    let body: Value =
+        serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).trim().to_owned()));
+    let (message, code) = said(&body);
+    let kind = match status.as_u16() {
+        429 if is_final(&code) => FailureKind::Refused,
+        408 | 409 | 425 | 429 => FailureKind::Retry,
+        501 | 505 => FailureKind::Refused,
+        500..=599 => FailureKind::Retry,
+        _ => FailureKind::Refused,
+    };
+    let message = if message.is_empty() { "without a word".to_owned() } else { message };
+    ModelFailure {
+        http_status: Some(status.as_u16()),
+        retry_after_ms: retry::after(headers),
+        ..failure(kind, format!("the provider answered {status}: {message}"))
+    }
+}
+
+/// An error in the middle of a stream that began with 200.
+pub(crate) fn in_stream(error: &Value) -> ModelFailure {
+    let (message, code) = said(error);
+    let status = code.parse::<u16>().ok().filter(|status| (400..600).contains(status));
+    let is_retry = match status {
+        Some(status) => matches!(status, 408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599),
+        None => {
+            let text = code.to_lowercase();
+            ["rate_limit", "overload", "server_error", "timeout", "unavailable"].iter().any(|word| text.contains(word))
+        }
+    };
+    let kind = if is_retry { FailureKind::Retry } else { FailureKind::Refused };
+    ModelFailure { http_status: status, ..failure(kind, format!("the provider broke off: {message}")) }
+}
+
+/// Out of quota: waiting does not help.
+fn is_final(code: &str) -> bool {
+    ["insufficient_quota", "billing", "credit"].iter().any(|word| code.contains(word))
+}
+
+/// The message and the code of an error, in the shapes that vendors give it.
+fn said(body: &Value) -> (String, String) {
+    let error = body.get("error").unwrap_or(body);
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => String::new(),
+    };
+    let message = match error {
+        Value::Object(_) => text(&error["message"]),
+        other => text(other),
+    };
+    let code = [&error["code"], &error["type"]].into_iter().map(text).find(|code| !code.is_empty());
+    (message.chars().take(MESSAGE_CHARS).collect(), code.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn statuses_say_what_can_be_done() {
+        let quota = r#"{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}"#;
+        let table = [
+            (400, r#"{"error":{"message":"bad schema"}}"#, FailureKind::Refused, "bad schema"),
+            (401, r#"{"error":"no such key"}"#, FailureKind::Refused, "no such key"),
+            (404, "", FailureKind::Refused, "without a word"),
+            (302, "moved", FailureKind::Refused, "moved"),
+            (408, "{}", FailureKind::Retry, "without a word"),
+            (429, "slow down", FailureKind::Retry, "slow down"),
+            (429, quota, FailureKind::Refused, "exceeded"),
+            (500, "<html>", FailureKind::Retry, "<html>"),
+            (501, "", FailureKind::Refused, "501"),
+            (529, r#"{"message":"overloaded"}"#, FailureKind::Retry, "overloaded"),
+        ];
+        for (status, body, kind, words) in table {
+            let failure = classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes());
+            assert_eq!((failure.kind, failure.http_status), (kind, Some(status)), "{status} {body}");
+            assert!(failure.message.contains(words), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn errors_in_a_stream_are_classified_alike() {
+        let table = [
+            (json!({"error": {"message": "m", "code": 429}}), FailureKind::Retry),
+            (json!({"error": {"message": "m", "code": "502"}}), FailureKind::Retry),
+            (json!({"error": {"message": "m", "type": "server_error"}}), FailureKind::Retry),
+            (json!({"error": {"message": "m", "code": 400}}), FailureKind::Refused),
+            (json!({"object": "error", "message": "m", "type": "BadRequestError"}), FailureKind::Refused),
+            (json!({"error": "m"}), FailureKind::Refused),
+        ];
+        for (error, kind) in table {
+            let failure = in_stream(&error);
+            assert_eq!((failure.kind, failure.message.as_str()), (kind, "the provider broke off: m"), "{error}");
+        }
+    }
+}

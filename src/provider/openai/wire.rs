@@ -1,0 +1,266 @@
+//! What comes back: chunks of a streamed completion, as deltas. Pure; tolerant of what vendors add and leave out.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
+use crate::provider::http::{failure, in_stream};
+use crate::provider::think::{Piece, Splitter};
+
+/// Tool calls in one reply at most; far above what any run accepts.
+const MAX_CALLS: usize = 256;
+
+/// Where a reply stands.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    splitter: Splitter,
+    /// Our index of a call by the vendor's, which may be any number.
+    slots: HashMap<u64, u32>,
+    ids: Vec<Option<String>>,
+    usage: Option<Usage>,
+    stop: Option<StopReason>,
+    refused: bool,
+    is_over: bool,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default)]
+    choices: Option<Vec<Choice>>,
+    #[serde(default)]
+    usage: Option<WireUsage>,
+    #[serde(default)]
+    error: Option<Value>,
+    #[serde(default)]
+    object: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    index: Option<u64>,
+    /// `message` where a server answers whole although a stream was asked for.
+    #[serde(default, alias = "message")]
+    delta: Option<Part>,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(default)]
+    content: Value,
+    #[serde(default)]
+    reasoning_content: Option<String>,
+    #[serde(default)]
+    reasoning: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<CallPart>>,
+}
+
+#[derive(Deserialize)]
+struct CallPart {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    function: Option<Function>,
+}
+
+#[derive(Default, Deserialize)]
+struct Function {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct WireUsage {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    #[serde(default)]
+    prompt_tokens_details: Option<Details>,
+    #[serde(default)]
+    completion_tokens_details: Option<Details>,
+    /// DeepSeek's name for cached tokens.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+struct Details {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+    #[serde(default)]
+    reasoning_tokens: Option<u64>,
+}
+
+impl Wire {
+    /// Takes the data of one event; what it says is appended to `deltas`.
+    pub(super) fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+        if data.trim() == "[DONE]" {
+            self.is_over = true;
+            return Ok(());
+        }
+        let chunk: Chunk = serde_json::from_str(data)
+            .map_err(|error| failure(FailureKind::Broken, format!("a chunk is not of the protocol: {error}")))?;
+        if let Some(error) = &chunk.error {
+            return Err(in_stream(error));
+        }
+        if chunk.object.as_ref().is_some_and(|object| object == "error") {
+            return Err(in_stream(&serde_json::from_str(data).unwrap_or_default()));
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = Some(usage.read());
+        }
+        for choice in chunk.choices.unwrap_or_default() {
+            if choice.index.unwrap_or(0) == 0 {
+                self.choice(choice, deltas)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `[DONE]` came.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The stream ended. What was held back comes out, and the stop, if there was one.
+    pub(super) fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+        let mut pieces = Vec::new();
+        std::mem::take(&mut self.splitter).finish(&mut pieces);
+        say(pieces, deltas);
+        deltas.extend(self.usage.take().map(Delta::Usage));
+        match self.stop.take() {
+            Some(_) if self.refused => deltas.push(Delta::Stop(StopReason::Refusal)),
+            Some(stop) => deltas.push(Delta::Stop(stop)),
+            None => return Err(failure(FailureKind::Incomplete, "the reply ended without saying why it stopped")),
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: Choice, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+        if let Some(part) = choice.delta {
+            let thinking = [part.reasoning_content, part.reasoning].into_iter().flatten().find(|text| !text.is_empty());
+            deltas.extend(thinking.map(Delta::Thinking));
+            self.content(&part.content, deltas);
+            if let Some(refusal) = part.refusal.filter(|text| !text.is_empty()) {
+                self.refused = true;
+                self.text(&refusal, deltas);
+            }
+            for call in part.tool_calls.unwrap_or_default() {
+                self.call(call, deltas)?;
+            }
+        }
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+            self.stop = Some(stop(reason));
+        }
+        Ok(())
+    }
+
+    /// A text, or parts of which some are thinking.
+    fn content(&mut self, content: &Value, deltas: &mut Vec<Delta>) {
+        match content {
+            Value::String(text) => self.text(text, deltas),
+            Value::Array(parts) => {
+                for part in parts {
+                    match (&part["thinking"], &part["text"]) {
+                        (Value::String(text), _) => deltas.push(Delta::Thinking(text.clone())),
+                        (Value::Array(inner), _) => deltas.extend(
+                            inner
+                                .iter()
+                                .filter_map(|part| part["text"].as_str())
+                                .map(|t| Delta::Thinking(t.to_owned())),
+                        ),
+                        (_, Value::String(text)) => self.text(text, deltas),
+                        _ => {}
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &str, deltas: &mut Vec<Delta>) {
+        let mut pieces = Vec::new();
+        self.splitter.push(text, &mut pieces);
+        say(pieces, deltas);
+    }
+
+    fn call(&mut self, part: CallPart, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+        let id = part.id.filter(|id| !id.is_empty());
+        let function = part.function.unwrap_or_default();
+        let name = function.name.filter(|name| !name.is_empty());
+        let index = self.slot(part.index, id.as_deref(), name.is_some())?;
+        let arguments = match function.arguments {
+            Some(Value::String(piece)) => piece,
+            // Some servers send an object, whole, where text is due.
+            Some(object @ Value::Object(_)) => object.to_string(),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => String::new(),
+        };
+        deltas.push(Delta::ToolCall { index, id, name, arguments });
+        Ok(())
+    }
+
+    /// Which call a piece belongs to: the one with its index; without an index the one with its id, else the last. A new
+    /// id with a name under a known index is a new call: some servers number every call 0.
+    fn slot(&mut self, index: Option<u64>, id: Option<&str>, has_name: bool) -> Result<u32, ModelFailure> {
+        let known = match index {
+            Some(index) => self.slots.get(&index).copied(),
+            None if id.is_some() => self.ids.iter().position(|known| known.as_deref() == id).map(|at| at as u32),
+            None if has_name => None,
+            None => self.ids.len().checked_sub(1).map(|at| at as u32),
+        };
+        if let Some(slot) = known {
+            let begun = self.ids[slot as usize].as_deref();
+            if !(has_name && id.is_some() && begun.is_some() && begun != id) {
+                return Ok(slot);
+            }
+        }
+        let slot = self.ids.len() as u32;
+        if self.ids.len() == MAX_CALLS {
+            return Err(failure(FailureKind::Broken, format!("the reply has more than {MAX_CALLS} tool calls")));
+        }
+        self.ids.push(id.map(str::to_owned));
+        if let Some(index) = index {
+            self.slots.insert(index, slot);
+        }
+        Ok(slot)
+    }
+}
+
+impl WireUsage {
+    fn read(self) -> Usage {
+        let prompt = self.prompt_tokens_details.unwrap_or_default();
+        Usage {
+            input_tokens: self.prompt_tokens.unwrap_or(0),
+            output_tokens: self.completion_tokens.unwrap_or(0),
+            thinking_tokens: self.completion_tokens_details.unwrap_or_default().reasoning_tokens.unwrap_or(0),
+            cached_input_tokens: prompt.cached_tokens.or(self.prompt_cache_hit_tokens).unwrap_or(0),
+        }
+    }
+}
+
+fn say(pieces: Vec<Piece>, deltas: &mut Vec<Delta>) {
+    let delta = |piece: Piece| if piece.thinking { Delta::Thinking(piece.text) } else { Delta::Text(piece.text) };
+    deltas.extend(pieces.into_iter().map(delta));
+}
+
+fn stop(reason: String) -> StopReason {
+    match reason.as_str() {
+        "stop" | "eos" | "end_turn" => StopReason::EndTurn,
+        "tool_calls" | "function_call" | "tool_use" => StopReason::ToolUse,
+        "length" | "max_tokens" => StopReason::MaxTokens,
+        "content_filter" | "refusal" => StopReason::Refusal,
+        _ => StopReason::Other(reason),
+    }
+}

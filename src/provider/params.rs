@@ -1,0 +1,67 @@
+//! `llmParams`: the closed list of what a caller may set, checked when a run is accepted.
+
+use serde_json::{Map, Value};
+
+use crate::domain::fault::{Code, Fault};
+
+/// What must hold of each.
+const KNOWN: [(&str, fn(&Value) -> bool, &str); 6] = [
+    ("temperature", |value| within(value, 0.0, 2.0), "a number from 0 to 2"),
+    ("topP", |value| within(value, 0.0, 1.0), "a number from 0 to 1"),
+    ("maxTokens", |value| value.as_u64().is_some_and(|n| n > 0), "a whole number above 0"),
+    ("seed", Value::is_i64, "a whole number"),
+    ("stop", is_stop, "a text or up to 4 texts"),
+    ("reasoningEffort", is_effort, "none, minimal, low, medium, high or xhigh"),
+];
+
+/// The fault points to every parameter that is unknown or out of range.
+pub(crate) fn check(params: &Map<String, Value>) -> Result<(), Fault> {
+    let mut fault = Fault::new(Code::Invalid, "Some of `llmParams` cannot be used; see the pointers.");
+    for (name, value) in params {
+        let pointer = format!("/options/llmParams/{}", name.replace('~', "~0").replace('/', "~1"));
+        match KNOWN.iter().find(|(known, ..)| known == name) {
+            Some((_, holds, _)) if holds(value) => {}
+            Some((_, _, rule)) => fault = fault.at(pointer, format!("must be {rule}")),
+            None => {
+                fault = fault.at(pointer, format!("unknown; there is {}", KNOWN.map(|(known, ..)| known).join(", ")))
+            }
+        }
+    }
+    if fault.errors.is_empty() { Ok(()) } else { Err(fault) }
+}
+
+fn within(value: &Value, low: f64, high: f64) -> bool {
+    value.as_f64().is_some_and(|number| (low..=high).contains(&number))
+}
+
+fn is_stop(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(texts) => {
+            texts.len() <= 4 && texts.iter().all(|text| text.as_str().is_some_and(|t| !t.is_empty()))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+fn is_effort(value: &Value) -> bool {
+    value.as_str().is_some_and(|effort| ["none", "minimal", "low", "medium", "high", "xhigh"].contains(&effort))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_or_out_of_range_is_pointed_to() {
+        let good =
+            json!({"temperature": 0, "topP": 0.5, "maxTokens": 9, "seed": -1, "stop": ["a"], "reasoningEffort": "low"});
+        assert_eq!(check(good.as_object().unwrap()), Ok(()));
+        let bad = json!({"temperature": 3, "topP": "x", "maxTokens": 0, "seed": 0.5, "stop": [1], "reasoningEffort": "max", "user/id": 1});
+        let fault = check(bad.as_object().unwrap()).unwrap_err();
+        assert_eq!((fault.code, fault.errors.len()), (Code::Invalid, 7));
+        assert_eq!(fault.errors[6].pointer, "/options/llmParams/user~1id");
+    }
+}

@@ -1,0 +1,51 @@
+//! When the other side says to come back.
+
+use http::HeaderMap;
+use http::header::{DATE, RETRY_AFTER};
+
+use crate::domain::Millis;
+
+/// Nobody waits longer than this on somebody's word.
+const LONGEST: Millis = 24 * 3600 * 1000;
+
+/// `retry-after-ms`, else `Retry-After` in seconds or as a date. A date is read against the answer's own `Date`, so no
+/// clock is needed and none can be wrong.
+pub(crate) fn after(headers: &HeaderMap) -> Option<Millis> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let millis = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok());
+    let said = text(RETRY_AFTER.as_str());
+    let seconds = || said?.parse::<f64>().ok().map(|seconds| seconds * 1000.0);
+    let date = || Some(moment(said?)? - moment(text(DATE.as_str())?)?);
+    let wait = millis.or_else(seconds).or_else(date).filter(|wait| wait.is_finite())?;
+    Some((wait.ceil() as Millis).clamp(0, LONGEST))
+}
+
+fn moment(date: &str) -> Option<f64> {
+    jiff::fmt::rfc2822::parse(date).ok().map(|at| at.timestamp().as_millisecond() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn every_form_is_read() {
+        let now = ("date", "Sat, 21 Nov 2026 10:00:00 GMT");
+        let table: [(&[(&'static str, &str)], Option<Millis>); 8] = [
+            (&[("retry-after", "2")], Some(2000)),
+            (&[("retry-after", "0.25")], Some(250)),
+            (&[("retry-after", "9"), ("retry-after-ms", "120")], Some(120)),
+            (&[("retry-after", "Sat, 21 Nov 2026 10:00:30 GMT"), now], Some(30_000)),
+            (&[("retry-after", "Sat, 21 Nov 2026 09:00:00 GMT"), now], Some(0)),
+            (&[("retry-after", "1e300")], Some(LONGEST)),
+            (&[("retry-after", "soon")], None),
+            (&[], None),
+        ];
+        for (headers, expected) in table {
+            let map = headers.iter().map(|(k, v)| (k.parse().unwrap(), HeaderValue::from_str(v).unwrap())).collect();
+            assert_eq!(after(&map), expected, "{headers:?}");
+        }
+    }
+}

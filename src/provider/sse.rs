@@ -1,0 +1,158 @@
+//! Server-sent events out of bytes that were split anywhere. Pure; what it holds is bounded.
+
+/// One event. Its name is of no use to the wires here.
+pub(crate) type Data = String;
+
+/// Why a stream is not one of events.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("an event is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("an event is not UTF-8")]
+    NotText,
+}
+
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    line: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    /// A CR ended the last line: an LF right after it belongs to it.
+    after_cr: bool,
+    is_first_line: bool,
+    limit: usize,
+}
+
+impl Decoder {
+    /// `limit` bounds one event.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { line: Vec::new(), data: Vec::new(), has_data: false, after_cr: false, is_first_line: true, limit }
+    }
+
+    /// Takes the next bytes; complete events are appended to `events`.
+    pub(crate) fn push(&mut self, mut bytes: &[u8], events: &mut Vec<Data>) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
+                bytes = &bytes[1..];
+                continue;
+            }
+            let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+                return self.hold(bytes);
+            };
+            self.hold(&bytes[..end])?;
+            self.after_cr = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            self.line_ended(events)?;
+        }
+        Ok(())
+    }
+
+    /// The event that was under way when the stream ended without the empty line that ends events, if any.
+    pub(crate) fn finish(mut self) -> Result<Option<Data>, Error> {
+        let mut events = Vec::new();
+        if !self.line.is_empty() {
+            self.line_ended(&mut events)?;
+        }
+        self.dispatch(&mut events)?;
+        Ok(events.pop())
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.line.len() + self.data.len() + bytes.len() > self.limit {
+            return Err(Error::TooLarge(self.limit));
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn line_ended(&mut self, events: &mut Vec<Data>) -> Result<(), Error> {
+        let line = std::mem::take(&mut self.line);
+        let line = match line.strip_prefix(b"\xEF\xBB\xBF") {
+            Some(line) if self.is_first_line => line,
+            Some(_) | None => &line,
+        };
+        self.is_first_line = false;
+        if line.is_empty() {
+            return self.dispatch(events);
+        }
+        // Comments begin with a colon; `event`, `id`, `retry` and unknown fields carry nothing for us.
+        if let Some(rest) = line.strip_prefix(b"data")
+            && let Some(value) = value(rest)
+        {
+            if std::mem::replace(&mut self.has_data, true) {
+                self.data.push(b'\n');
+            }
+            self.data.extend_from_slice(value);
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, events: &mut Vec<Data>) -> Result<(), Error> {
+        let data = std::mem::take(&mut self.data);
+        if std::mem::take(&mut self.has_data) {
+            events.push(String::from_utf8(data).map_err(|_| Error::NotText)?);
+        }
+        Ok(())
+    }
+}
+
+/// A field's value: what follows the colon and one blank. `None`: the field has a longer name.
+fn value(rest: &[u8]) -> Option<&[u8]> {
+    match rest {
+        [] => Some(rest),
+        [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Result<Vec<Data>, Error> {
+        let (mut decoder, mut events) = (Decoder::new(limit), Vec::new());
+        for piece in pieces {
+            decoder.push(piece, &mut events)?;
+        }
+        events.extend(decoder.finish()?);
+        Ok(events)
+    }
+
+    #[test]
+    fn every_line_end_every_split_gives_the_same_events() {
+        let text = "\u{FEFF}: hi\nevent: x\nid: 7\ndata: {\"a\":1}\n\ndata:é\ndata:  two\n\n\nretry: 1\n\ndata\n\ndatax: no\n\ndata: open";
+        let expected = ["{\"a\":1}", "é\n two", "", "open"];
+        for end in ["\n", "\r", "\r\n"] {
+            let bytes = text.replace('\n', end).into_bytes();
+            for split in 0..=bytes.len() {
+                let (left, right) = bytes.split_at(split);
+                assert_eq!(decode([left, right], 1000).unwrap(), expected, "split at {split} with {end:?}");
+            }
+            assert_eq!(decode(bytes.chunks(1), 1000).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_refused_and_comments_are_not_kept() {
+        assert_eq!(decode([b"data: 0123456789".as_slice(); 2], 20), Err(Error::TooLarge(20)));
+        assert_eq!(decode([b"data: 01234\n".as_slice(); 5], 20), Err(Error::TooLarge(20)));
+        assert_eq!(decode([b": 0123456789\n".as_slice(); 50], 20), Ok(Vec::new()));
+        assert_eq!(decode([b"data: \xFF\n\n".as_slice()], 20), Err(Error::NotText));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_pieces_give_one_answer(
+            bytes in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b':'), Just(b'd'), any::<u8>()], 0..200),
+            cuts in prop::collection::vec(0usize..200, 0..8),
+        ) {
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
+            prop_assert_eq!(decode(pieces, 1000), decode([bytes.as_slice()], 1000));
+        }
+    }
+}
