@@ -81,6 +81,10 @@ impl ChatModel for OpenAi {
         if !answer.status().is_success() {
             return Err(self.redacted(refusal(answer).await));
         }
+        if answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
+            let message = "the endpoint answered with a web page, not with a reply: check the base URL";
+            return Err(failure(FailureKind::Refused, message));
+        }
         Ok(reading::stream(answer, self.bounds.bytes))
     }
 

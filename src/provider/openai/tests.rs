@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::body::Body;
-use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
+use super::{compatible, request};
+use crate::domain::model::{CallContext, Delta, FailureKind, ModelFailure, ModelRequest, Phase, StopReason, Usage};
+use crate::domain::prompt::{PromptCall, PromptMessage};
+use crate::domain::tool::{ToolClass, ToolSpec};
 
 fn cassettes() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cassettes/openai");
@@ -46,6 +49,57 @@ fn reply(deltas: Vec<Delta>) -> Value {
         }
     }
     json!({ "text": text, "thinking": thinking, "calls": calls, "usage": usage, "stop": stop })
+}
+
+fn asked() -> ModelRequest {
+    let call = PromptCall {
+        id: "call_1".into(),
+        name: "calculator".into(),
+        arguments: json!({"expression": "595 * 12 per cent"}),
+    };
+    let schema =
+        json!({"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]});
+    let params = json!({"temperature": 0.5, "maxTokens": 100, "topP": 0.9, "stop": ["END"], "seed": 7, "reasoningEffort": "low"});
+    let messages = vec![
+        PromptMessage::System { content: "Phase: execution tip\nYou work on one item.".into() },
+        PromptMessage::User { content: "Compute a tip of 12% of the bill".into() },
+        PromptMessage::Assistant { content: String::new(), tool_calls: vec![call], replay: None },
+        PromptMessage::Tool {
+            tool_call_id: "call_1".into(),
+            name: "calculator".into(),
+            content: "error: at character 10".into(),
+        },
+    ];
+    let tool = ToolSpec {
+        name: "calculator".into(),
+        description: "Evaluates an expression.".into(),
+        input_schema: schema,
+        output_schema: None,
+        class: ToolClass::Read,
+        idempotent: true,
+        timeout_ms: 1000,
+        risk_level: None,
+    };
+    ModelRequest {
+        provider: "openai".into(),
+        model: "gpt-4.1-mini".into(),
+        phase: Phase::Execution,
+        messages,
+        tools: vec![tool.into()],
+        response_schema: Some(json!({"type": "object"})),
+        params: params.as_object().cloned().unwrap_or_default(),
+        trace_id: "trace".into(),
+        context: CallContext::default(),
+    }
+}
+
+#[test]
+fn the_request_is_what_each_dialect_understands() {
+    for (dialect, name) in [(compatible::OPENAI, "openai"), (compatible::ANY, "any")] {
+        let path = format!("{}/tests/cassettes/openai/request.{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let expected: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        assert_eq!(request::body(&dialect, &asked()), expected, "{name}");
+    }
 }
 
 #[test]

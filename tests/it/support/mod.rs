@@ -1,3 +1,4 @@
 //! What tests share.
 
 pub mod postgres;
+pub mod wire;

@@ -1,0 +1,165 @@
+//! A server made of bytes: it answers each request with a list of steps, so that a test can pace, stall, cut and corrupt.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+
+/// What the server does next with the connection.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Writes exactly these bytes.
+    Raw(Vec<u8>),
+    /// Writes one chunk of a chunked body.
+    Chunk(Vec<u8>),
+    /// Waits for the test.
+    Until(Arc<Notify>),
+    /// Does nothing until the client hangs up; tells the test then.
+    Stall(Arc<Notify>),
+    /// Ends the connection here.
+    Cut,
+}
+
+/// A request as it came.
+#[derive(Debug)]
+pub struct Request {
+    pub line: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Value,
+}
+
+impl Request {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The nth request gets the nth list of steps; further ones are cut.
+pub struct Wire {
+    pub address: SocketAddr,
+    requests: mpsc::UnboundedReceiver<Request>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Wire {
+    pub async fn serve(exchanges: Vec<Vec<Step>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, requests) = mpsc::unbounded_channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (counted, exchanges) = (connections.clone(), Arc::new(exchanges));
+        let next = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(connection(socket, exchanges.clone(), next.clone(), sender.clone()));
+            }
+        });
+        Self { address, requests, connections }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The next request that came.
+    pub async fn request(&mut self) -> Request {
+        self.requests.recv().await.expect("the server runs as long as the test")
+    }
+
+    /// Requests that came and were not looked at.
+    pub fn waiting(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Status and headers of a streamed answer.
+pub fn event_stream() -> Step {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    Step::Raw(head.into())
+}
+
+/// A whole answer that is no stream.
+pub fn answer(status: &str, headers: &str, body: &str) -> Vec<Step> {
+    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
+    vec![Step::Raw(head.into_bytes())]
+}
+
+/// One event.
+pub fn event(data: impl std::fmt::Display) -> Step {
+    Step::Chunk(format!("data: {data}\n\n").into_bytes())
+}
+
+/// The end of a chunked body.
+pub fn end() -> Step {
+    Step::Raw(b"0\r\n\r\n".to_vec())
+}
+
+async fn connection(
+    socket: TcpStream,
+    exchanges: Arc<Vec<Vec<Step>>>,
+    next: Arc<AtomicUsize>,
+    requests: mpsc::UnboundedSender<Request>,
+) {
+    let mut socket = BufReader::new(socket);
+    while let Some(request) = read(&mut socket).await {
+        // The test may be over already.
+        let _ = requests.send(request);
+        let Some(steps) = exchanges.get(next.fetch_add(1, Ordering::SeqCst)) else { return };
+        for step in steps {
+            if play(step, &mut socket).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// `None`: the connection is over.
+async fn play(step: &Step, socket: &mut BufReader<TcpStream>) -> Option<()> {
+    match step {
+        Step::Raw(bytes) => socket.write_all(bytes).await.ok(),
+        Step::Chunk(bytes) => {
+            let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+            chunk.extend_from_slice(bytes);
+            chunk.extend_from_slice(b"\r\n");
+            socket.write_all(&chunk).await.ok()
+        }
+        Step::Until(told) => {
+            told.notified().await;
+            Some(())
+        }
+        Step::Stall(gone) => {
+            // Whatever it reads, a client that has sent its request only hangs up.
+            let _ = socket.read(&mut [0; 1]).await;
+            gone.notify_one();
+            None
+        }
+        Step::Cut => None,
+    }
+}
+
+async fn read(socket: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        socket.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let split = |line: &String| line.split_once(": ").map(|(k, v)| (k.to_lowercase(), v.to_owned()));
+    let headers: Vec<(String, String)> = lines.iter().skip(1).filter_map(split).collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    socket.read_exact(&mut body).await.ok()?;
+    Some(Request { line: lines.swap_remove(0), headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+}
