@@ -18,6 +18,7 @@ mod ids;
 mod json;
 mod links;
 mod metrics;
+mod openapi;
 mod page;
 mod params;
 mod peer;
@@ -29,4 +30,5 @@ pub(crate) mod serve;
 mod trace;
 
 pub use front::Front;
+pub use openapi::PUBLIC;
 pub use router::{openapi, router};

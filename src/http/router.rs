@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use utoipa::openapi::OpenApi;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -35,12 +35,12 @@ pub fn router(front: Front) -> Router {
 }
 
 /// The OpenAPI document of these routes.
-pub fn openapi() -> OpenApi {
-    documentation::complete(documented().into_openapi())
+pub fn openapi() -> Value {
+    super::openapi::complete(documented().into_openapi())
 }
 
 fn documented() -> OpenApiRouter<Front> {
-    OpenApiRouter::with_openapi(documentation::preamble())
+    OpenApiRouter::default()
         .routes(routes!(index::index))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::get, threads::patch, threads::delete))

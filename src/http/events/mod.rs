@@ -24,8 +24,8 @@ pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
 
 /// Backlog, `caught_up`, live.
 pub(crate) async fn open(front: &Front, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
-    let page = front.runtime.events_page(caller, id, 0, 200, ask.types).await?;
-    Ok(Box::pin(stream::iter(page.items.into_iter().map(|item| Arc::new(Encoded::observation(&item))))))
+    let feed = front.runtime.feed(caller, id, ask).await?;
+    Ok(Box::pin(stream::unfold(feed, |mut feed| async { feed.next().await.map(|frame| (frame, feed)) })))
 }
 
 /// One run's events until it ends or suspends.

@@ -1,32 +1,27 @@
 //! `/openapi.json` and `/docs`: the same document for programs and for people, without a network.
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
-use utoipa::openapi::OpenApi;
-use utoipa::openapi::info::InfoBuilder;
+use std::sync::OnceLock;
 
-use crate::http::front::Front;
+use axum::Json;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use crate::http::asked::Asked;
 
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "server", responses((status = 200, body = Object)))]
-pub(crate) async fn openapi_json(State(_): State<Front>) -> Json<OpenApi> {
-    Json(crate::http::openapi())
+pub(crate) async fn openapi_json(asked: Asked) -> Json<Value> {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    let mut document = DOCUMENT.get_or_init(crate::http::openapi).clone();
+    document["servers"] = json!([{ "url": asked.base }]);
+    Json(document)
 }
 
 /// This document as a page.
 #[utoipa::path(get, path = "/docs", tag = "server", responses((status = 200, body = String)))]
 pub(crate) async fn docs() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("docs.html"))
-}
-
-pub(crate) fn preamble() -> OpenApi {
-    let mut api = OpenApi::default();
-    api.info = InfoBuilder::new().title("PES Agent Server").version(env!("CARGO_PKG_VERSION")).build();
-    api
-}
-
-pub(crate) fn complete(api: OpenApi) -> OpenApi {
-    api
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
+    let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, policy)];
+    (headers, include_str!("docs.html"))
 }

@@ -1,0 +1,91 @@
+//! The OpenAPI document: what the routes say about themselves, and what is true of all of them.
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::OpenApi;
+
+use super::problem::MEDIA_TYPE;
+use crate::domain::fault::Code;
+
+/// Paths that need no key.
+pub const PUBLIC: [&str; 7] = ["/", "/healthz", "/readyz", "/metrics", "/version", "/openapi.json", "/docs"];
+
+const ABOUT: &str = "A durable server for agents that plan, execute and synthesize. What is acknowledged survives a crash; \
+                     every error is a problem document (RFC 9457) with one of the codes listed under `Code`.";
+
+/// Adds names, path parameters, the key and the problem to every operation.
+pub(super) fn complete(routes: OpenApi) -> Value {
+    let mut document = serde_json::to_value(routes).expect("a document of strings is JSON");
+    document["info"] =
+        json!({ "title": "PES Agent Server", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT });
+    let paths = document["paths"].as_object_mut().expect("there are paths");
+    for (path, methods) in paths.iter_mut() {
+        for (method, operation) in methods.as_object_mut().into_iter().flatten() {
+            if let Some(operation) = operation.as_object_mut() {
+                complete_operation(path, method, operation);
+            }
+        }
+    }
+    let components = &mut document["components"];
+    components["schemas"]["Problem"] = problem();
+    components["securitySchemes"] = json!({ "key": { "type": "http", "scheme": "bearer" } });
+    document
+}
+
+fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Value>) {
+    operation.insert("operationId".to_owned(), operation_id(path, method).into());
+    let ids = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    let ids = ids.map(|id| json!({ "name": id, "in": "path", "required": true, "schema": { "type": "string" } }));
+    let mut parameters: Vec<Value> = ids.collect();
+    if let Some(Value::Array(own)) = operation.remove("parameters") {
+        parameters.extend(own);
+    }
+    if !parameters.is_empty() {
+        operation.insert("parameters".to_owned(), parameters.into());
+    }
+    let mut content = Map::new();
+    content.insert(MEDIA_TYPE.to_owned(), json!({ "schema": { "$ref": "#/components/schemas/Problem" } }));
+    operation["responses"]["default"] = json!({ "description": "A problem", "content": content });
+    let keys = if PUBLIC.contains(&path) { json!([]) } else { json!([{ "key": [] }]) };
+    operation.insert("security".to_owned(), keys);
+}
+
+/// `postThreadsThreadProcess`
+fn operation_id(path: &str, method: &str) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(method.to_owned(), |mut id, word| {
+        let (first, rest) = word.split_at(1);
+        id.push_str(&first.to_ascii_uppercase());
+        id.push_str(rest);
+        id
+    })
+}
+
+fn problem() -> Value {
+    let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let table: Vec<_> = Code::ALL.iter().map(|code| json!({
+        "code": code, "status": code.status(), "title": code.title(), "retryable": code.retryable(),
+    })).collect();
+    json!({
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "instance", "code", "traceId", "retryable"],
+        "properties": {
+            "type": { "type": "string", "format": "uri-reference" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+            "instance": { "type": "string", "format": "uri-reference" },
+            "code": { "type": "string", "enum": codes },
+            "traceId": { "type": "string" },
+            "retryable": { "type": "boolean" },
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["pointer", "detail"],
+                    "properties": { "pointer": { "type": "string" }, "detail": { "type": "string" } },
+                },
+            },
+        },
+        "x-codes": table,
+    })
+}
