@@ -62,9 +62,14 @@ fn operation_id(path: &str, method: &str) -> String {
 
 fn problem() -> Value {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    let table: Vec<_> = Code::ALL.iter().map(|code| json!({
-        "code": code, "status": code.status(), "title": code.title(), "retryable": code.retryable(),
-    })).collect();
+    let table: Vec<_> = Code::ALL
+        .iter()
+        .map(|code| {
+            json!({
+                "code": code, "status": code.status(), "title": code.title(), "retryable": code.retryable(),
+            })
+        })
+        .collect();
     json!({
         "type": "object",
         "required": ["type", "title", "status", "detail", "instance", "code", "traceId", "retryable"],
