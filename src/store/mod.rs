@@ -10,8 +10,13 @@
 pub(crate) mod committer;
 mod cursor;
 pub mod memory;
+mod open;
 pub mod postgres;
+mod schema;
+pub mod sqlite;
 mod text;
+
+pub use open::open;
 
 use std::sync::Arc;
 

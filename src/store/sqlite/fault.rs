@@ -1,0 +1,57 @@
+//! What SQLite's errors mean to whoever writes or reads.
+
+use crate::store::Error;
+
+/// After a failed script was rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// These values, and no others, are to blame.
+    Data,
+    /// The disk failed in the middle: what is on it is known only after opening the file again.
+    Lost,
+    /// Nothing was written.
+    Unavailable,
+}
+
+pub(super) fn failure(error: &sqlx::Error) -> Failure {
+    match primary_code(error) {
+        Some(code::ERROR | code::TOOBIG | code::CONSTRAINT | code::MISMATCH | code::RANGE) => Failure::Data,
+        Some(code::IOERR) | None => Failure::Lost,
+        Some(_) => Failure::Unavailable,
+    }
+}
+
+/// SQLite's result code without its extension (https://sqlite.org/rescode.html).
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error()?.code()?.parse::<u32>().ok()?;
+    Some(code & 0xFF)
+}
+
+mod code {
+    pub const ERROR: u32 = 1;
+    pub const IOERR: u32 = 10;
+    pub const CORRUPT: u32 = 11;
+    pub const TOOBIG: u32 = 18;
+    pub const CONSTRAINT: u32 = 19;
+    pub const MISMATCH: u32 = 20;
+    pub const RANGE: u32 = 25;
+}
+
+pub(super) fn unavailable(error: impl std::fmt::Display) -> Error {
+    Error::Unavailable(error.to_string())
+}
+
+/// A failed write of something else than a batch.
+pub(super) fn unwritten(error: sqlx::Error) -> Error {
+    match failure(&error) {
+        Failure::Data => Error::Refused(error.to_string()),
+        Failure::Lost | Failure::Unavailable => Error::Unavailable(error.to_string()),
+    }
+}
+
+/// A failed read.
+pub(super) fn unreadable(error: sqlx::Error) -> Error {
+    let is_damaged = matches!(error, sqlx::Error::ColumnDecode { .. })
+        || primary_code(&error).is_some_and(|code| code == code::CORRUPT);
+    if is_damaged { Error::Damaged(error.to_string()) } else { Error::Unavailable(error.to_string()) }
+}

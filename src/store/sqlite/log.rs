@@ -1,0 +1,75 @@
+//! What happened: observations, decisions, answered requests.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqlitePool};
+
+use super::fault::unreadable;
+use super::writer::Writer;
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::observation::Observation;
+use crate::store::{AuditRow, IdempotencyRow, ObservationAsk, Result, text};
+
+pub(super) async fn observations(db: &SqlitePool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+    let query = sqlx::query(
+        "SELECT t.thread_id, o.seq, o.type, o.run, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+         WHERE o.pk = ?1 AND o.seq > ?2 AND o.seq <= ?3
+         AND (?4 IS NULL OR o.type IN (SELECT value FROM json_each(?4))) AND (?5 IS NULL OR o.run = ?5)
+         ORDER BY o.seq LIMIT ?6",
+    );
+    let types = serde_json::to_string(&ask.types).expect("types are words");
+    let types = (!ask.types.is_empty()).then_some(types);
+    let query = query.bind(pk.0).bind(ask.after).bind(ask.until.unwrap_or(i64::MAX)).bind(types);
+    let query = query.bind(ask.run.as_ref().map(|run| run.as_str())).bind(i64::from(ask.limit));
+    let found = query.fetch_all(db).await.map_err(unreadable)?;
+    found.iter().map(observation).collect()
+}
+
+fn observation(row: &SqliteRow) -> Result<Observation> {
+    let columns = || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?));
+    let (thread, seq, kind, run, body) = columns().map_err(unreadable)?;
+    text::observation(&ThreadId::from(thread), seq, kind, run, body)
+}
+
+pub(super) async fn audit(db: &SqlitePool, pk: ThreadPk) -> Result<Vec<AuditRow>> {
+    let query = sqlx::query("SELECT tenant, at, actor, action, detail FROM audit WHERE pk = ? ORDER BY rowid");
+    let found = query.bind(pk.0).fetch_all(db).await.map_err(unreadable)?;
+    found.iter().map(|row| audit_row(pk, row).map_err(unreadable)?).collect()
+}
+
+fn audit_row(pk: ThreadPk, row: &SqliteRow) -> std::result::Result<Result<AuditRow>, sqlx::Error> {
+    let (tenant, at) = (TenantPk(row.try_get(0)?), row.try_get(1)?);
+    let (actor, action) = (row.try_get(2)?, row.try_get(3)?);
+    Ok(text::json(row.try_get(4)?).map(|detail| AuditRow { tenant, thread: pk, at, actor, action, detail }))
+}
+
+pub(super) async fn idempotency(
+    db: &SqlitePool,
+    tenant: TenantPk,
+    scope: &str,
+    key: &str,
+) -> Result<Option<IdempotencyRow>> {
+    let query = sqlx::query(
+        "SELECT fingerprint, status, body, location, created_at FROM idempotency
+         WHERE tenant = ? AND scope = ? AND key = ?",
+    );
+    let found = query.bind(tenant.0).bind(scope).bind(key).fetch_optional(db).await.map_err(unreadable)?;
+    let read = |row: SqliteRow| {
+        Ok(IdempotencyRow {
+            tenant,
+            scope: scope.to_owned(),
+            key: key.to_owned(),
+            fingerprint: row.try_get(0)?,
+            status: row.try_get(1)?,
+            body: row.try_get(2)?,
+            location: row.try_get(3)?,
+            created_at: row.try_get(4)?,
+        })
+    };
+    found.map(read).transpose().map_err(unreadable)
+}
+
+pub(super) async fn forget_idempotency(writer: &Writer, before: Millis) -> Result<u64> {
+    let forgotten = sqlx::query("DELETE FROM idempotency WHERE created_at < ? RETURNING 1").bind(before);
+    Ok(writer.write(forgotten).await?.len() as u64)
+}

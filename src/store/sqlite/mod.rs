@@ -1,0 +1,149 @@
+//! The embedded store: one file, one process.
+//!
+//! WAL; one connection writes, batch by batch, and a few read. With `synchronous=FULL` a commit is on the disk before it
+//! is answered.
+
+mod batch;
+mod fault;
+mod inbox;
+mod keys;
+mod lock;
+mod log;
+mod open;
+mod replicas;
+mod rows;
+mod sheaf;
+mod threads;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use sqlx::SqlitePool;
+use uuid::Uuid;
+
+use super::committer::Committer;
+use super::{
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
+    ThreadFilter, ThreadRow,
+};
+use crate::domain::Millis;
+use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::Observation;
+use crate::engine::step::{Row, RowKind};
+use writer::Writer;
+
+pub struct Sqlite {
+    path: PathBuf,
+    committer: Committer,
+    writer: Writer,
+    readers: SqlitePool,
+    _lock: lock::FolderLock,
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    fn describe(&self) -> String {
+        format!("sqlite {}", self.path.display())
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.committer.commit(commit).await
+    }
+
+    async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
+        threads::named(&self.readers, tenant, id).await
+    }
+    async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
+        threads::by_pk(&self.readers, pk).await
+    }
+    async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
+        threads::load(&self.readers, pk).await
+    }
+    async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
+        threads::list(&self.readers, tenant, filter, page).await
+    }
+    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool> {
+        threads::delete(&self.writer, pk).await
+    }
+
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+        rows::one(&self.readers, pk, kind, id).await
+    }
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+        inbox::find(&self.readers, tenant, kind, id).await
+    }
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>> {
+        rows::list(&self.readers, pk, kind, descending, page).await
+    }
+    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+        rows::history(&self.readers, pk, before, limit).await
+    }
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+        rows::payloads(&self.readers, pk, ids).await
+    }
+    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
+        inbox::open(&self.readers, tenant, page).await
+    }
+
+    async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+        log::observations(&self.readers, pk, ask).await
+    }
+    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
+        log::audit(&self.readers, pk).await
+    }
+
+    async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
+        log::idempotency(&self.readers, tenant, scope, key).await
+    }
+    async fn forget_idempotency(&self, before: Millis) -> Result<u64> {
+        log::forget_idempotency(&self.writer, before).await
+    }
+
+    async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
+        keys::tenant(&self.writer, name, now).await
+    }
+    async fn add_key(&self, key: KeyRow) -> Result<()> {
+        keys::add(&self.writer, key).await
+    }
+    async fn keys(&self) -> Result<Vec<KeyRow>> {
+        keys::all(&self.readers).await
+    }
+    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool> {
+        keys::revoke(&self.writer, key_id, now).await
+    }
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
+        keys::by_hash(&self.readers, hash).await
+    }
+
+    async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
+        replicas::register(&self.writer, replica, ttl).await
+    }
+    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+        replicas::renew(&self.writer, replica, ttl).await
+    }
+    async fn unregister(&self, replica: Uuid) -> Result<()> {
+        replicas::unregister(&self.writer, replica).await
+    }
+    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        replicas::claimable(&self.readers, now, limit).await
+    }
+    async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        replicas::due(&self.readers, replica, now, limit).await
+    }
+    async fn next_wake(&self) -> Result<Option<Millis>> {
+        replicas::next_wake(&self.readers).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        replicas::ping(&self.writer).await
+    }
+    async fn close(&self) {
+        self.committer.close().await;
+        self.writer.close().await;
+        self.readers.close().await;
+    }
+}

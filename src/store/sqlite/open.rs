@@ -1,0 +1,104 @@
+//! Opening a data folder: lock it, look before touching, migrate, connect.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection};
+
+use super::Sqlite;
+use super::lock::FolderLock;
+use super::writer::Writer;
+use crate::config::Synchronous;
+use crate::store::committer::{Bounds, Committer};
+use crate::store::schema::{Migrations, migrator, refuse_newer};
+use crate::store::{Error, Result};
+
+const MIGRATIONS: Migrations = &[(
+    1,
+    "threads and their rows",
+    include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql"),
+)];
+
+/// Each is a thread, so there are few; they are opened when they are needed.
+const READERS: u32 = 4;
+
+impl Sqlite {
+    /// Opens `pes.db` in this folder, both created if they are not there, and holds the folder until it is dropped.
+    /// `Unusable` if another process holds it, if it was written by a newer version (then nothing is changed), or if it
+    /// cannot be read or written.
+    pub async fn open(folder: &Path, synchronous: Synchronous) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
+        let lock = FolderLock::take(folder)?;
+        let path = folder.join("pes.db");
+        look(&path).await?;
+        let options = options(&path, synchronous);
+        migrate(&options).await.map_err(|error| unusable(&path, error))?;
+        let writer = Writer::open(options.clone()).await.map_err(|error| unusable(&path, error))?;
+        let committer = Committer::spawn([writer.clone()], Bounds::default());
+        Ok(Self { path, committer, writer, readers: readers(options), _lock: lock })
+    }
+}
+
+/// Reads the schema's version without changing a byte.
+async fn look(path: &PathBuf) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let options = SqliteConnectOptions::new().filename(path).read_only(true);
+    let applied = async {
+        let mut connection = options.connect().await?;
+        let applied = newest(&mut connection).await;
+        connection.close().await?;
+        applied
+    };
+    let applied = applied.await.map_err(|error| unusable(path, error))?;
+    refuse_newer(applied, MIGRATIONS, &path.display().to_string())
+}
+
+async fn newest(connection: &mut SqliteConnection) -> std::result::Result<Option<i64>, sqlx::Error> {
+    let known = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'");
+    let known: i64 = known.fetch_one(&mut *connection).await?;
+    if known == 0 {
+        return Ok(None);
+    }
+    sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await
+}
+
+fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
+    let synchronous = match synchronous {
+        Synchronous::Full => SqliteSynchronous::Full,
+        Synchronous::Normal => SqliteSynchronous::Normal,
+    };
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(synchronous)
+        .busy_timeout(Duration::from_secs(5))
+        .foreign_keys(false)
+        .pragma("temp_store", "memory")
+        // A checkpoint every 16 MB instead of every 4: fewer pages are written twice.
+        .pragma("wal_autocheckpoint", "4000")
+        .pragma("journal_size_limit", "67108864")
+}
+
+async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
+    let mut connection = options.connect().await?;
+    migrator(MIGRATIONS).run(&mut connection).await?;
+    connection.close().await
+}
+
+fn readers(options: SqliteConnectOptions) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .test_before_acquire(false)
+        .acquire_timeout(Duration::from_secs(10))
+        .connect_lazy_with(options.pragma("query_only", "on"))
+}
+
+fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::Unusable(format!("{} cannot be used: {error}.", path.display()))
+}

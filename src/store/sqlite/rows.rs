@@ -1,0 +1,112 @@
+//! The rows of one thread.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteExecutor, SqlitePool};
+
+use super::fault::unreadable;
+use crate::domain::ids::{PayloadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::engine::step::{Row, RowKind};
+use crate::store::cursor::{Cursor, page};
+use crate::store::{Page, PageAsk, Result, text};
+
+pub(super) async fn one(db: &SqlitePool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+    let query = sqlx::query("SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = ? AND id = ?");
+    let found = query.bind(pk.0).bind(kind.code()).bind(id).fetch_optional(db).await.map_err(unreadable)?;
+    found.map(|found| row(&found)).transpose()
+}
+
+/// What `load` gives, in its order.
+pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
+    let query = sqlx::query(
+        "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ?1 AND keep > 0 AND keep = 1
+         UNION ALL
+         SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ?1 AND keep > 0 AND keep = 2 AND ord >= ?2
+         ORDER BY kind, ord, id",
+    );
+    let found = query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?;
+    found.iter().map(row).collect()
+}
+
+/// Only runs and messages have an index by `ord` (`kind <= 2`); the others are few, and are sorted.
+macro_rules! select_page {
+    ($paged:literal, $compare:literal, $order:literal) => {
+        concat!(
+            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = ?",
+            $paged,
+            " AND (ord, id) ",
+            $compare,
+            " (?, ?) ORDER BY ord ",
+            $order,
+            ", id ",
+            $order,
+            " LIMIT ?"
+        )
+    };
+}
+
+pub(super) async fn list(
+    db: &SqlitePool,
+    pk: ThreadPk,
+    kind: RowKind,
+    descending: bool,
+    ask: &PageAsk,
+) -> Result<Page<Row>> {
+    let is_paged = kind.code() <= 2;
+    let sql = match (is_paged, descending) {
+        (true, false) => select_page!(" AND kind <= 2", ">", "ASC"),
+        (true, true) => select_page!(" AND kind <= 2", "<", "DESC"),
+        (false, false) => select_page!("", ">", "ASC"),
+        (false, true) => select_page!("", "<", "DESC"),
+    };
+    let start = if descending { Cursor::new(i64::MAX, "\u{10FFFF}") } else { Cursor::new(i64::MIN, "") };
+    let after = Cursor::of(ask)?.unwrap_or(start);
+    let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(after.at).bind(after.id);
+    let found = query.bind(i64::from(ask.limit) + 1).fetch_all(db).await.map_err(unreadable)?;
+    let found = found.iter().map(row).collect::<Result<Vec<_>>>()?;
+    Ok(page(found, ask.limit, |row| Cursor::new(row.ord, row.id.clone())))
+}
+
+pub(super) async fn history(
+    db: &SqlitePool,
+    pk: ThreadPk,
+    before: Option<i64>,
+    limit: u32,
+) -> Result<Vec<ConversationMessage>> {
+    let query = sqlx::query(
+        "SELECT body FROM thread_rows WHERE pk = ? AND kind = ? AND kind <= 2 AND ord < ?
+         ORDER BY ord DESC, id DESC LIMIT ?",
+    );
+    let query = query.bind(pk.0).bind(RowKind::Message.code()).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
+    let found = query.fetch_all(db).await.map_err(unreadable)?;
+    found.iter().rev().map(|row| text::message(row.try_get(0).map_err(unreadable)?)).collect()
+}
+
+pub(super) async fn payloads(
+    db: &SqlitePool,
+    pk: ThreadPk,
+    ids: &[PayloadId],
+) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+    let query = sqlx::query(
+        "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = ? AND id IN (SELECT value FROM json_each(?))",
+    );
+    let ids = serde_json::to_string(ids).expect("ids are strings");
+    let found = query.bind(pk.0).bind(RowKind::Payload.code()).bind(ids).fetch_all(db).await.map_err(unreadable)?;
+    let read = |row: &SqliteRow| {
+        text::payload(row.try_get(0).map_err(unreadable)?, row.try_get(1).map_err(unreadable)?)
+    };
+    found.iter().map(read).collect()
+}
+
+/// Of a query that selects `kind, id, ord, keep, body`.
+pub(super) fn row(row: &SqliteRow) -> Result<Row> {
+    let columns = || {
+        let (kind, keep) = (row.try_get("kind")?, row.try_get("keep")?);
+        Ok((kind, row.try_get("id")?, row.try_get("ord")?, keep, row.try_get("body")?))
+    };
+    let (kind, id, ord, keep, body) = columns().map_err(unreadable)?;
+    text::row(kind, id, ord, keep, body)
+}

@@ -1,0 +1,105 @@
+//! Threads: one, a page of them, none.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteExecutor, SqlitePool};
+
+use super::fault::unreadable;
+use super::rows;
+use super::writer::Writer;
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::engine::step::Row;
+use crate::store::cursor::{Cursor, page};
+use crate::store::{Fence, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+
+macro_rules! select_thread {
+    ($rest:literal) => {
+        concat!(
+            "SELECT pk, tenant, thread_id, core, version, epoch, lease, replica, status, wake_at, floor, last_seq, \
+             min_seq, crash_count, created_at, updated_at, sheet, head FROM threads ",
+            $rest
+        )
+    };
+}
+
+pub(super) async fn named(db: &SqlitePool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
+    let query = sqlx::query(select_thread!("WHERE tenant = ? AND thread_id = ?")).bind(tenant.0).bind(id.as_str());
+    query.fetch_optional(db).await.map_err(unreadable)?.map(|row| thread(&row)).transpose()
+}
+
+pub(super) async fn by_pk(db: impl SqliteExecutor<'_>, pk: ThreadPk) -> Result<Option<ThreadRow>> {
+    let query = sqlx::query(select_thread!("WHERE pk = ?")).bind(pk.0);
+    query.fetch_optional(db).await.map_err(unreadable)?.map(|row| thread(&row)).transpose()
+}
+
+pub(super) async fn load(db: &SqlitePool, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
+    let mut snapshot = db.begin().await.map_err(unreadable)?;
+    let Some(thread) = by_pk(&mut *snapshot, pk).await? else { return Ok(None) };
+    let rows = rows::kept(&mut *snapshot, pk, thread.floor).await?;
+    Ok(Some((thread, rows)))
+}
+
+pub(super) async fn list(
+    db: &SqlitePool,
+    tenant: TenantPk,
+    filter: &ThreadFilter,
+    ask: &PageAsk,
+) -> Result<Page<ThreadRow>> {
+    let after = Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(i64::MAX, i64::MAX.to_string()));
+    let query = sqlx::query(select_thread!(
+        "WHERE tenant = ?1 AND (updated_at, pk) < (?2, CAST(?3 AS INTEGER)) AND (?4 IS NULL OR status = ?4)
+         AND (?5 IS NULL OR instr(title, ?5) > 0 OR instr(lower(thread_id), ?5) > 0)
+         ORDER BY updated_at DESC, pk DESC LIMIT ?6"
+    ));
+    let query = query.bind(tenant.0).bind(after.at).bind(after.id).bind(filter.status.map(|status| status.as_str()));
+    let query = query.bind(filter.q.as_deref().map(text::folded)).bind(i64::from(ask.limit) + 1);
+    let found = query.fetch_all(db).await.map_err(unreadable)?;
+    let found = found.iter().map(thread).collect::<Result<Vec<_>>>()?;
+    Ok(page(found, ask.limit, |thread| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
+}
+
+pub(super) async fn delete(writer: &Writer, pk: ThreadPk) -> Result<bool> {
+    let script = sqlx::query(
+        "BEGIN IMMEDIATE;
+         DELETE FROM thread_rows WHERE pk = ?1;
+         DELETE FROM observations WHERE pk = ?1;
+         DELETE FROM idempotency WHERE pk = ?1;
+         DELETE FROM audit WHERE pk = ?1;
+         DELETE FROM threads WHERE pk = ?1 RETURNING pk;
+         COMMIT",
+    );
+    Ok(!writer.write(script.bind(pk.0)).await?.is_empty())
+}
+
+fn thread(row: &SqliteRow) -> Result<ThreadRow> {
+    read(row).map_err(unreadable)?
+}
+
+fn read(row: &SqliteRow) -> std::result::Result<Result<ThreadRow>, sqlx::Error> {
+    let status = text::status(row.try_get("status")?);
+    let sheet = text::sheet(row.try_get("sheet")?);
+    let lease = row.try_get::<Option<uuid::fmt::Simple>, _>("lease")?;
+    let replica = row.try_get::<Option<uuid::fmt::Simple>, _>("replica")?;
+    let thread = ThreadRow {
+        pk: ThreadPk(row.try_get("pk")?),
+        tenant: TenantPk(row.try_get("tenant")?),
+        thread_id: row.try_get::<String, _>("thread_id")?.into(),
+        fence: Fence {
+            epoch: row.try_get("epoch")?,
+            lease: lease.map(Into::into),
+            version: row.try_get("version")?,
+        },
+        replica: replica.map(Into::into),
+        core: row.try_get("core")?,
+        head: row.try_get("head")?,
+        status: Default::default(),
+        sheet: Default::default(),
+        wake_at: row.try_get("wake_at")?,
+        floor: row.try_get("floor")?,
+        last_seq: row.try_get("last_seq")?,
+        min_seq: row.try_get("min_seq")?,
+        crash_count: row.try_get("crash_count")?,
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+    };
+    Ok(status.and_then(|status| Ok(ThreadRow { status, sheet: sheet?, ..thread })))
+}

@@ -1,0 +1,109 @@
+//! The one connection that writes, shared by the committer and the few other writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sqlx::query::Query;
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow};
+use sqlx::{ConnectOptions, Connection, Executor, Row};
+use tokio::sync::Mutex;
+
+use super::batch::{self, DONE, DUPLICATE, EXISTS, LANDED, STALE};
+use super::fault::{Failure, failure, unavailable, unwritten};
+use crate::store::committer::{Batch, BatchError, Parcel, Sending};
+use crate::store::{Committed, Result};
+
+pub(super) type Script = Query<'static, Sqlite, SqliteArguments>;
+
+/// Writes go one after another, in the order in which they came.
+#[derive(Clone)]
+pub(super) struct Writer(Arc<Mutex<Pen>>);
+
+struct Pen {
+    options: SqliteConnectOptions,
+    /// `None` after a failure that leaves its state in doubt; opened again by the next write.
+    connection: Option<SqliteConnection>,
+}
+
+impl Writer {
+    pub async fn open(options: SqliteConnectOptions) -> std::result::Result<Self, sqlx::Error> {
+        let mut pen = Pen { options, connection: None };
+        pen.connection().await?;
+        Ok(Self(Arc::new(Mutex::new(pen))))
+    }
+
+    /// Runs a script that begins and commits its own transaction, to its end even if the caller walks away.
+    pub async fn write(&self, script: Script) -> Result<Vec<SqliteRow>> {
+        let pen = self.0.clone().lock_owned();
+        let written = tokio::spawn(async move { pen.await.run(script).await });
+        written.await.map_err(unavailable)?.map_err(unwritten)
+    }
+
+    pub async fn close(&self) {
+        self.0.lock().await.leave().await;
+    }
+}
+
+impl Pen {
+    async fn connection(&mut self) -> std::result::Result<&mut SqliteConnection, sqlx::Error> {
+        if self.connection.is_none() {
+            let mut connection = self.options.connect().await?;
+            connection.execute(batch::PARCELS).await?;
+            self.connection = Some(connection);
+        }
+        Ok(self.connection.as_mut().expect("just opened"))
+    }
+
+    /// After an error no transaction is open.
+    async fn run(&mut self, script: Script) -> std::result::Result<Vec<SqliteRow>, sqlx::Error> {
+        let connection = self.connection().await?;
+        let result = script.fetch_all(&mut *connection).await;
+        if let Err(error) = &result {
+            let is_rolled_back = connection.execute("ROLLBACK").await.is_ok();
+            if !is_rolled_back || failure(error) == Failure::Lost {
+                self.leave().await;
+            }
+        }
+        result
+    }
+
+    /// Gives up the connection; SQLite rolls back what it left open.
+    async fn leave(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "the database was not closed cleanly");
+        }
+    }
+}
+
+impl Batch for Writer {
+    async fn apply(
+        &mut self,
+        parcels: &[Parcel],
+        _sending: Sending,
+    ) -> std::result::Result<Vec<Committed>, BatchError> {
+        let script = batch::script(parcels);
+        let refused = self.0.lock().await.run(script).await.map_err(|error| match failure(&error) {
+            Failure::Data => BatchError::Data(error.to_string()),
+            Failure::Lost => BatchError::Lost(error.to_string()),
+            Failure::Unavailable => BatchError::Unavailable(error.to_string()),
+        })?;
+        let refused: HashMap<i64, i64> = refused.iter().map(|row| (row.get(0), row.get(1))).collect();
+        Ok(parcels.iter().map(|parcel| verdict(refused.get(&parcel.commit.pk.0).copied().unwrap_or(DONE))).collect())
+    }
+
+    async fn close(self) {
+        Writer::close(&self).await;
+    }
+}
+
+fn verdict(code: i64) -> Committed {
+    match code {
+        DONE | LANDED => Committed::Done,
+        DUPLICATE => Committed::Duplicate,
+        EXISTS => Committed::Exists,
+        STALE => Committed::Stale,
+        unknown => unreachable!("the script knows five verdicts, not {unknown}"),
+    }
+}
