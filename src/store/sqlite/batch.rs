@@ -1,8 +1,9 @@
 //! A batch as one call: a script of statements that share their arguments.
 //!
-//! Small values travel as JSON arrays, one per row, and `json_each` reads them back as tables; bodies travel beside them
-//! as one blob per table, and `substr` cuts them out again, so no body is escaped or parsed. Only one connection writes,
-//! so what is judged first holds until it is written.
+//! Small values travel as JSON arrays, one per row, and `json_each` reads them back as tables; bodies, and names that we
+//! did not choose, travel beside them as one blob per table, and `substr` cuts them out again: no body is escaped or
+//! parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what is judged first
+//! holds until it is written.
 
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
@@ -27,8 +28,9 @@ pub(super) const DUPLICATE: i64 = 3;
 /// Written by an earlier sending of the same batch.
 pub(super) const LANDED: i64 = 4;
 
-/// Arguments: ?1 parcels, ?2 heads, sheets and titles, ?3 rows, ?4 their bodies, ?5 observations, ?6 their bodies,
-/// ?7 idempotency keys, ?8 their answers, ?9 audit lines, ?10 their details. Returns the pks that are not `DONE`.
+/// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 observations, $6 their bodies,
+/// $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details. Returns the pks that are not `DONE`.
+/// (`$7` is the seventh argument of the call in whatever statement it stands; `?7` would not be.)
 const SCRIPT: &str = "
 BEGIN IMMEDIATE;
 
@@ -62,7 +64,7 @@ FROM (
         value ->> 20 AS head, value ->> 21 AS head_len, value ->> 22 AS sheet, value ->> 23 AS sheet_len,
         value ->> 24 AS title, value ->> 25 AS title_len,
         value ->> 26 AS key_tenant, value ->> 27 AS scope, value ->> 28 AS key
-    FROM json_each(?1)
+    FROM json_each($1)
 ) p LEFT JOIN threads t ON t.pk = p.pk;
 
 INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
@@ -82,32 +84,32 @@ UPDATE threads SET
     floor = p.floor,
     crash_count = p.crash_count,
     last_seq = last_seq + p.records,
-    title = iif(p.title IS NULL, threads.title, CAST(substr(?2, p.title, p.title_len) AS TEXT)),
-    sheet = iif(p.sheet IS NULL, threads.sheet, CAST(substr(?2, p.sheet, p.sheet_len) AS TEXT)),
-    head = iif(p.head IS NULL, threads.head, CAST(substr(?2, p.head, p.head_len) AS TEXT))
+    title = iif(p.title IS NULL, threads.title, CAST(substr($2, p.title, p.title_len) AS TEXT)),
+    sheet = iif(p.sheet IS NULL, threads.sheet, CAST(substr($2, p.sheet, p.sheet_len) AS TEXT)),
+    head = iif(p.head IS NULL, threads.head, CAST(substr($2, p.head, p.head_len) AS TEXT))
 -- The plus keeps `parcels` the outer loop: never a scan of all threads.
 FROM temp.parcels p WHERE threads.pk = +p.pk AND p.verdict = 0;
 
 INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body)
-SELECT p.pk, p.tenant, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,
-    CAST(substr(?4, r.value ->> 5, r.value ->> 6) AS TEXT)
-FROM json_each(?3) r CROSS JOIN temp.parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
+SELECT p.pk, p.tenant, r.value ->> 1, CAST(substr($4, r.value ->> 2, r.value ->> 3) AS TEXT), r.value ->> 4,
+    r.value ->> 5, CAST(substr($4, r.value ->> 6, r.value ->> 7) AS TEXT)
+FROM json_each($3) r CROSS JOIN temp.parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
 WHERE true
 ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body;
 
 INSERT INTO observations (pk, seq, type, run, body)
-SELECT p.pk, o.value ->> 1, o.value ->> 2, o.value ->> 3, CAST(substr(?6, o.value ->> 4, o.value ->> 5) AS TEXT)
-FROM json_each(?5) o CROSS JOIN temp.parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
+SELECT p.pk, o.value ->> 1, o.value ->> 2, o.value ->> 3, CAST(substr($6, o.value ->> 4, o.value ->> 5) AS TEXT)
+FROM json_each($5) o CROSS JOIN temp.parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5, k.value ->> 6, k.value ->> 7,
-    CAST(substr(?8, k.value ->> 8, k.value ->> 9) AS TEXT)
-FROM json_each(?7) k CROSS JOIN temp.parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
+    CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
+FROM json_each($7) k CROSS JOIN temp.parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO audit (pk, tenant, at, actor, action, detail)
-SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, a.value ->> 4, a.value ->> 5,
-    CAST(substr(?10, a.value ->> 6, a.value ->> 7) AS TEXT)
-FROM json_each(?9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
+SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->> 4, a.value ->> 5) AS TEXT),
+    a.value ->> 6, CAST(substr($10, a.value ->> 7, a.value ->> 8) AS TEXT)
+FROM json_each($9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
 COMMIT;
 
@@ -121,7 +123,12 @@ pub(super) fn script(parcels: &[Parcel]) -> Query<'static, Sqlite, SqliteArgumen
         let pk = commit.pk;
         thread(&mut threads, parcel);
         for row in &commit.rows {
-            rows.row(pk).cell(row.kind.code()).cell(&row.id).cell(row.ord).cell(row.keep.code()).body(Some(&row.body));
+            rows.row(pk)
+                .cell(row.kind.code())
+                .body(Some(&row.id))
+                .cell(row.ord)
+                .cell(row.keep.code())
+                .body(Some(&row.body));
         }
         for line in &parcel.lines {
             lines.row(pk).cell(line.seq).cell(line.kind).cell(&line.run).body(Some(&line.body));
@@ -131,7 +138,7 @@ pub(super) fn script(parcels: &[Parcel]) -> Query<'static, Sqlite, SqliteArgumen
             keys.cell(&key.location).cell(key.created_at).body(Some(&key.body));
         }
         for (line, detail) in commit.audit.iter().zip(&parcel.audit) {
-            audit.row(pk).cell(line.thread).cell(line.tenant).cell(line.at).cell(&line.actor).cell(&line.action);
+            audit.row(pk).cell(line.thread).cell(line.tenant).cell(line.at).body(Some(&line.actor)).cell(&line.action);
             audit.body(Some(detail));
         }
     }

@@ -26,7 +26,8 @@ pub(super) async fn observations(db: &SqlitePool, pk: ThreadPk, ask: &Observatio
 }
 
 fn observation(row: &SqliteRow) -> Result<Observation> {
-    let columns = || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?));
+    let columns =
+        || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?));
     let (thread, seq, kind, run, body) = columns().map_err(unreadable)?;
     text::observation(&ThreadId::from(thread), seq, kind, run, body)
 }

@@ -13,6 +13,8 @@ mod open;
 mod replicas;
 mod rows;
 mod sheaf;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod writer;
 
@@ -41,7 +43,6 @@ pub struct Sqlite {
     committer: Committer,
     writer: Writer,
     readers: SqlitePool,
-    _lock: lock::FolderLock,
 }
 
 #[async_trait]

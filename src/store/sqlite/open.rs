@@ -16,17 +16,15 @@ use crate::store::committer::{Bounds, Committer};
 use crate::store::schema::{Migrations, migrator, refuse_newer};
 use crate::store::{Error, Result};
 
-const MIGRATIONS: Migrations = &[(
-    1,
-    "threads and their rows",
-    include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql"),
-)];
+const MIGRATIONS: Migrations =
+    &[(1, "threads and their rows", include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql"))];
 
 /// Each is a thread, so there are few; they are opened when they are needed.
 const READERS: u32 = 4;
 
 impl Sqlite {
-    /// Opens `pes.db` in this folder, both created if they are not there, and holds the folder until it is dropped.
+    /// Opens `pes.db` in this folder, both created if they are not there, and holds the folder until it is closed and
+    /// dropped.
     /// `Unusable` if another process holds it, if it was written by a newer version (then nothing is changed), or if it
     /// cannot be read or written.
     pub async fn open(folder: &Path, synchronous: Synchronous) -> Result<Self> {
@@ -36,9 +34,9 @@ impl Sqlite {
         look(&path).await?;
         let options = options(&path, synchronous);
         migrate(&options).await.map_err(|error| unusable(&path, error))?;
-        let writer = Writer::open(options.clone()).await.map_err(|error| unusable(&path, error))?;
+        let writer = Writer::open(options.clone(), lock).await.map_err(|error| unusable(&path, error))?;
         let committer = Committer::spawn([writer.clone()], Bounds::default());
-        Ok(Self { path, committer, writer, readers: readers(options), _lock: lock })
+        Ok(Self { path, committer, writer, readers: readers(options) })
     }
 }
 

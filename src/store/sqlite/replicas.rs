@@ -52,8 +52,7 @@ pub(super) async fn claimable(db: &SqlitePool, now: Millis, limit: u32) -> Resul
 }
 
 pub(super) async fn due(db: &SqlitePool, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-    let query =
-        sqlx::query("SELECT pk FROM threads WHERE wake_at <= ? AND replica = ? ORDER BY wake_at, pk LIMIT ?");
+    let query = sqlx::query("SELECT pk FROM threads WHERE wake_at <= ? AND replica = ? ORDER BY wake_at, pk LIMIT ?");
     pks(db, query.bind(now).bind(replica.simple()).bind(i64::from(limit))).await
 }
 

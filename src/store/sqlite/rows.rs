@@ -85,19 +85,14 @@ pub(super) async fn history(
     found.iter().rev().map(|row| text::message(row.try_get(0).map_err(unreadable)?)).collect()
 }
 
-pub(super) async fn payloads(
-    db: &SqlitePool,
-    pk: ThreadPk,
-    ids: &[PayloadId],
-) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+pub(super) async fn payloads(db: &SqlitePool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
     let query = sqlx::query(
         "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = ? AND id IN (SELECT value FROM json_each(?))",
     );
     let ids = serde_json::to_string(ids).expect("ids are strings");
     let found = query.bind(pk.0).bind(RowKind::Payload.code()).bind(ids).fetch_all(db).await.map_err(unreadable)?;
-    let read = |row: &SqliteRow| {
-        text::payload(row.try_get(0).map_err(unreadable)?, row.try_get(1).map_err(unreadable)?)
-    };
+    let read =
+        |row: &SqliteRow| text::payload(row.try_get(0).map_err(unreadable)?, row.try_get(1).map_err(unreadable)?);
     found.iter().map(read).collect()
 }
 

@@ -83,11 +83,7 @@ fn read(row: &SqliteRow) -> std::result::Result<Result<ThreadRow>, sqlx::Error> 
         pk: ThreadPk(row.try_get("pk")?),
         tenant: TenantPk(row.try_get("tenant")?),
         thread_id: row.try_get::<String, _>("thread_id")?.into(),
-        fence: Fence {
-            epoch: row.try_get("epoch")?,
-            lease: lease.map(Into::into),
-            version: row.try_get("version")?,
-        },
+        fence: Fence { epoch: row.try_get("epoch")?, lease: lease.map(Into::into), version: row.try_get("version")? },
         replica: replica.map(Into::into),
         core: row.try_get("core")?,
         head: row.try_get("head")?,

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 
 use super::batch::{self, DONE, DUPLICATE, EXISTS, LANDED, STALE};
 use super::fault::{Failure, failure, unavailable, unwritten};
+use super::lock::FolderLock;
 use crate::store::committer::{Batch, BatchError, Parcel, Sending};
 use crate::store::{Committed, Result};
 
@@ -23,11 +24,13 @@ struct Pen {
     options: SqliteConnectOptions,
     /// `None` after a failure that leaves its state in doubt; opened again by the next write.
     connection: Option<SqliteConnection>,
+    /// As long as anything may still be written.
+    _lock: FolderLock,
 }
 
 impl Writer {
-    pub async fn open(options: SqliteConnectOptions) -> std::result::Result<Self, sqlx::Error> {
-        let mut pen = Pen { options, connection: None };
+    pub async fn open(options: SqliteConnectOptions, lock: FolderLock) -> std::result::Result<Self, sqlx::Error> {
+        let mut pen = Pen { options, connection: None, _lock: lock };
         pen.connection().await?;
         Ok(Self(Arc::new(Mutex::new(pen))))
     }

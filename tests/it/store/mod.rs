@@ -1,3 +1,35 @@
-//! One conformance suite over every store.
+//! One conformance suite over every store: what each method promises, on each of them.
 
+mod bed;
+
+mod claims;
+mod commits;
+mod creation;
+mod fences;
+mod idempotency;
+mod inbox;
+mod keys;
+mod log;
 mod postgres;
+mod rows;
+mod sqlite;
+mod texts;
+mod threads;
+
+/// Runs the named cases, `async fn(Bed)`, on every store. A new store is one line here.
+macro_rules! on_every_store {
+    ($($case:ident),+ $(,)?) => {
+        $crate::store::on_every_store!(memory: $($case),+);
+        $crate::store::on_every_store!(sqlite: $($case),+);
+        $crate::store::on_every_store!(postgres: $($case),+);
+    };
+    ($store:ident: $($case:ident),+) => {
+        mod $store {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case($crate::store::bed::Bed::$store().await).await;
+            })+
+        }
+    };
+}
+use on_every_store;

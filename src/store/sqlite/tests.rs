@@ -1,0 +1,54 @@
+//! A batch that is sent again after its connection was lost.
+
+use super::Sqlite;
+use crate::config::Synchronous;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::observation::{ObservationType, Record};
+use crate::domain::thread::Sheet;
+use crate::store::committer::{Batch, Parcel, Sending};
+use crate::store::{Commit, Committed, Fence, IdempotencyRow, NewThread, ObservationAsk, Store};
+
+fn creating(pk: i64) -> Commit {
+    let record = Record {
+        id: "obs_1".into(),
+        run_id: "run_1".into(),
+        parent_id: None,
+        trace_id: "trace".into(),
+        timestamp: 1,
+        kind: ObservationType::RunStarted,
+        title: String::new(),
+        content: serde_json::json!({}),
+        metadata: None,
+    };
+    let key = IdempotencyRow {
+        tenant: TenantPk(1),
+        scope: "POST /threads".into(),
+        key: format!("k{pk}"),
+        fingerprint: "f".into(),
+        status: 201,
+        body: "{}".into(),
+        location: None,
+        created_at: 1,
+    };
+    let new = NewThread { tenant: TenantPk(1), thread_id: format!("t{pk}").into(), core: "pes".into(), created_at: 1 };
+    Commit { records: vec![record], ..Commit::creating(ThreadPk(pk), new, Sheet::default(), Some(key)) }
+}
+
+#[tokio::test]
+async fn what_landed_the_first_time_is_done_and_not_done_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let mut writer = store.writer.clone();
+    let stale = Commit { fence: Fence { version: 7, ..Fence::NEW }, create: None, ..creating(2) };
+    let batch = [Parcel::of(creating(1)), Parcel::of(stale), Parcel::of(creating(3))];
+    let expected = [Committed::Done, Committed::Stale, Committed::Done];
+    assert_eq!(writer.apply(&batch[..2], Sending::First).await.unwrap(), expected[..2]);
+    assert_eq!(writer.apply(&batch, Sending::Again).await.unwrap(), expected);
+    assert_eq!(writer.apply(&batch, Sending::Again).await.unwrap(), expected);
+    for pk in [1, 3] {
+        let thread = store.thread_by_pk(ThreadPk(pk)).await.unwrap().unwrap();
+        assert_eq!((thread.fence.version, thread.last_seq), (1, 1));
+        let ask = ObservationAsk { limit: 9, ..Default::default() };
+        assert_eq!(store.observations(ThreadPk(pk), &ask).await.unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,186 @@
+//! A fresh store and what most cases begin with.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pes::config::Synchronous;
+use pes::domain::ids::{RunId, TenantPk, ThreadPk};
+use pes::domain::observation::{Observation, ObservationType, Record};
+use pes::domain::thread::Sheet;
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::memory::Memory;
+use pes::store::postgres::Postgres;
+use pes::store::sqlite::Sqlite;
+use pes::store::{
+    AuditRow, Commit, Committed, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, PageAsk, Store, ThreadRow,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::support::postgres::Database;
+
+#[derive(Clone)]
+pub struct Bed {
+    pub store: Arc<dyn Store>,
+    pub tenant: TenantPk,
+    /// What must outlive the store: its folder, its database.
+    _home: Arc<dyn Any + Send + Sync>,
+}
+
+impl Bed {
+    pub async fn memory() -> Self {
+        Self::on(Arc::new(Memory::new()), Arc::new(())).await
+    }
+
+    pub async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+        Self::on(Arc::new(store), Arc::new(folder)).await
+    }
+
+    /// Fails loudly where there is no PostgreSQL.
+    pub async fn postgres() -> Self {
+        let database = Database::fresh().await;
+        let store = Postgres::open(&database.url().into(), 4).await.unwrap();
+        Self::on(Arc::new(store), Arc::new(database)).await
+    }
+
+    pub async fn on(store: Arc<dyn Store>, home: Arc<dyn Any + Send + Sync>) -> Self {
+        let tenant = store.tenant("default", 1).await.unwrap();
+        Self { store, tenant, _home: home }
+    }
+
+    pub async fn other_tenant(&self) -> Bed {
+        Bed { tenant: self.store.tenant("other", 1).await.unwrap(), ..self.clone() }
+    }
+
+    /// What creates a thread of this id, not sent yet.
+    pub fn creating(&self, id: &str) -> Commit {
+        let new = NewThread { tenant: self.tenant, thread_id: id.into(), core: "pes".into(), created_at: 10 };
+        Commit::creating(fresh_pk(), new, Sheet::default(), None)
+    }
+
+    pub async fn thread(&self, id: &str) -> ThreadPk {
+        let commit = self.creating(id);
+        let pk = commit.pk;
+        assert_eq!(self.store.commit(commit).await.unwrap(), Committed::Done);
+        pk
+    }
+
+    pub async fn read(&self, pk: ThreadPk) -> ThreadRow {
+        self.store.thread_by_pk(pk).await.unwrap().expect("the thread is there")
+    }
+
+    /// A commit that changes nothing yet, on top of what is stored.
+    pub async fn next(&self, pk: ThreadPk) -> Commit {
+        after(&self.read(pk).await)
+    }
+
+    pub async fn done(&self, commit: Commit) {
+        assert_eq!(self.store.commit(commit).await.unwrap(), Committed::Done);
+    }
+
+    pub async fn write(&self, pk: ThreadPk, rows: Vec<Row>) {
+        let commit = Commit { rows, ..self.next(pk).await };
+        self.done(commit).await;
+    }
+
+    pub async fn observations(&self, pk: ThreadPk) -> Vec<Observation> {
+        let ask = ObservationAsk { limit: 10_000, ..ObservationAsk::default() };
+        self.store.observations(pk, &ask).await.unwrap()
+    }
+
+    /// Everything of a thread that can be read, to compare before and after.
+    pub async fn everything(&self, pk: ThreadPk) -> String {
+        let mut rows = Vec::new();
+        for kind in RowKind::ALL {
+            rows.push(self.store.rows(pk, kind, false, &page(1000)).await.unwrap().items);
+        }
+        let (thread, audit) = (self.store.load(pk).await.unwrap(), self.store.audit(pk).await.unwrap());
+        format!("{thread:?} {rows:?} {:?} {audit:?}", self.observations(pk).await)
+    }
+
+    pub fn key(&self, key: &str) -> IdempotencyRow {
+        IdempotencyRow {
+            tenant: self.tenant,
+            scope: "POST /threads".into(),
+            key: key.into(),
+            fingerprint: "f00d".into(),
+            status: 202,
+            body: r#"{"runId":"run_1"}"#.into(),
+            location: Some("/runs/run_1".into()),
+            created_at: 20,
+        }
+    }
+
+    pub fn audit_line(&self, pk: ThreadPk, actor: &str) -> AuditRow {
+        let detail = json!({"approved": true});
+        AuditRow { tenant: self.tenant, thread: pk, at: 30, actor: actor.into(), action: "resume".into(), detail }
+    }
+}
+
+/// Runs the futures at the same time and returns their outputs in order.
+pub async fn together<T: Send + 'static>(
+    futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    let tasks: Vec<_> = futures.into_iter().map(tokio::spawn).collect();
+    let mut outputs = Vec::new();
+    for task in tasks {
+        outputs.push(task.await.unwrap());
+    }
+    outputs
+}
+
+pub fn fresh_pk() -> ThreadPk {
+    static NEXT: AtomicI64 = AtomicI64::new(1);
+    ThreadPk(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub fn after(thread: &ThreadRow) -> Commit {
+    Commit {
+        pk: thread.pk,
+        create: None,
+        fence: thread.fence.clone(),
+        lease: LeaseChange::Keep,
+        token: Uuid::new_v4(),
+        now: 100,
+        head: None,
+        sheet: None,
+        status: thread.status,
+        wake_at: thread.wake_at,
+        floor: thread.floor,
+        crash_count: thread.crash_count,
+        rows: Vec::new(),
+        last_seq: thread.last_seq,
+        records: Vec::new(),
+        idempotency: None,
+        audit: Vec::new(),
+    }
+}
+
+pub fn row(kind: RowKind, id: &str, ord: i64, keep: Keep) -> Row {
+    Row { kind, id: id.into(), ord, keep, body: json!({"id": id, "ord": ord}).to_string() }
+}
+
+pub fn record(id: &str, kind: ObservationType, run: &str) -> Record {
+    Record {
+        id: id.into(),
+        run_id: RunId::from(run),
+        parent_id: None,
+        trace_id: "trace".into(),
+        timestamp: 5,
+        kind,
+        title: String::new(),
+        content: json!({"of": id}),
+        metadata: None,
+    }
+}
+
+pub fn page(limit: u32) -> PageAsk {
+    PageAsk { cursor: None, limit }
+}
+
+pub fn ids(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|row| row.id.as_str()).collect()
+}

@@ -1,0 +1,124 @@
+//! The rows of a thread: loaded, fetched, paged.
+
+use std::sync::Arc;
+
+use pes::domain::ids::PayloadId;
+use pes::domain::message::{ConversationMessage, MessageRole};
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::{Commit, Error, PageAsk};
+use serde_json::json;
+
+use super::bed::{Bed, ids, page, row};
+
+super::on_every_store!(
+    what_is_kept_is_loaded_in_order,
+    rows_are_paged_both_ways,
+    pages_stand_while_rows_are_added,
+    history_is_the_newest_messages_oldest_first,
+    payloads_come_as_values,
+    a_foreign_cursor_is_refused,
+);
+
+async fn what_is_kept_is_loaded_in_order(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let rows = vec![
+        row(RowKind::Item, "b", 2, Keep::Always),
+        row(RowKind::Item, "a", 2, Keep::Always),
+        row(RowKind::Run, "run", 7, Keep::Always),
+        row(RowKind::Turn, "below", 4, Keep::UntilFloor),
+        row(RowKind::Turn, "at", 5, Keep::UntilFloor),
+        row(RowKind::Call, "never", 9, Keep::Never),
+        row(RowKind::Item, "early", 1, Keep::Always),
+        row(RowKind::AgentState, "", 0, Keep::Always),
+    ];
+    bed.done(Commit { rows, floor: 5, ..bed.next(pk).await }).await;
+    let (thread, loaded) = bed.store.load(pk).await.unwrap().unwrap();
+    assert_eq!(thread.floor, 5);
+    assert_eq!(ids(&loaded), ["run", "early", "a", "b", "at", ""]);
+    assert_eq!(bed.store.load(super::bed::fresh_pk()).await.unwrap(), None);
+}
+
+async fn rows_are_paged_both_ways(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    for kind in [RowKind::Run, RowKind::Call] {
+        let rows = (0..7).map(|n| row(kind, &format!("r{n}"), n / 2, Keep::Never)).collect();
+        bed.write(pk, rows).await;
+        for descending in [false, true] {
+            let mut seen = Vec::new();
+            let mut ask = page(3);
+            loop {
+                let found = bed.store.rows(pk, kind, descending, &ask).await.unwrap();
+                seen.extend(found.items.into_iter().map(|row| row.id));
+                assert!(seen.len() <= 7, "{seen:?}");
+                match found.next_cursor {
+                    Some(cursor) => ask.cursor = Some(cursor),
+                    None => break,
+                }
+            }
+            let mut expected: Vec<_> = (0..7).map(|n| format!("r{n}")).collect();
+            if descending {
+                expected.reverse();
+            }
+            assert_eq!(seen, expected);
+        }
+    }
+    assert!(bed.store.rows(pk, RowKind::Task, false, &page(3)).await.unwrap().items.is_empty());
+}
+
+async fn pages_stand_while_rows_are_added(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    bed.write(pk, (1..=4).map(|n| row(RowKind::Message, &format!("m{n}"), n, Keep::Never)).collect()).await;
+    let first = bed.store.rows(pk, RowKind::Message, true, &page(2)).await.unwrap();
+    assert_eq!(ids(&first.items), ["m4", "m3"]);
+    bed.write(pk, vec![row(RowKind::Message, "m5", 5, Keep::Never)]).await;
+    let ask = PageAsk { cursor: first.next_cursor, limit: 2 };
+    let second = bed.store.rows(pk, RowKind::Message, true, &ask).await.unwrap();
+    assert_eq!(ids(&second.items), ["m2", "m1"]);
+    assert_eq!(second.next_cursor, None);
+}
+
+fn message(n: i64) -> (ConversationMessage, Row) {
+    let message = ConversationMessage {
+        message_id: format!("msg_{n}").into(),
+        thread_id: "t1".into(),
+        role: MessageRole::User,
+        content: format!("message {n}"),
+        timestamp: n,
+        run_id: None,
+        metadata: None,
+    };
+    let body = serde_json::to_string(&message).unwrap();
+    let row = Row { kind: RowKind::Message, id: format!("msg_{n}"), ord: n, keep: Keep::Never, body };
+    (message, row)
+}
+
+async fn history_is_the_newest_messages_oldest_first(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let (messages, rows): (Vec<_>, Vec<_>) = (1..=6).map(message).unzip();
+    bed.write(pk, rows).await;
+    assert_eq!(bed.store.history(pk, None, 3).await.unwrap(), messages[3..]);
+    assert_eq!(bed.store.history(pk, Some(5), 2).await.unwrap(), messages[2..4]);
+    assert_eq!(bed.store.history(pk, None, 100).await.unwrap(), messages);
+    assert_eq!(bed.store.history(pk, None, 0).await.unwrap(), []);
+}
+
+async fn payloads_come_as_values(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let stored = |id: &str, body: &str| Row { body: body.into(), ..row(RowKind::Payload, id, 0, Keep::Never) };
+    bed.write(pk, vec![stored("p1", r#"{"z":1,"a":[null]}"#), stored("p2", "\"text\"")]).await;
+    let ids: Vec<PayloadId> = ["p2", "p1", "unknown"].map(PayloadId::from).into();
+    let mut found = bed.store.payloads(pk, &ids).await.unwrap();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [("p1", json!({"z": 1, "a": [null]})), ("p2", json!("text"))];
+    assert_eq!(found, expected.map(|(id, value)| (PayloadId::from(id), Arc::new(value))));
+    let elsewhere = bed.thread("t2").await;
+    assert_eq!(bed.store.payloads(elsewhere, &ids).await.unwrap(), []);
+}
+
+async fn a_foreign_cursor_is_refused(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let ask = PageAsk { cursor: Some("not ours".into()), limit: 5 };
+    assert!(matches!(bed.store.rows(pk, RowKind::Run, false, &ask).await, Err(Error::Refused(_))));
+    assert!(matches!(bed.store.threads(bed.tenant, &Default::default(), &ask).await, Err(Error::Refused(_))));
+    assert!(matches!(bed.store.open_suspensions(bed.tenant, &ask).await, Err(Error::Refused(_))));
+}

@@ -1,0 +1,140 @@
+//! What only a folder has: a lock, a file that outlives the process, a schema that may be too new.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pes::config::Synchronous;
+use pes::domain::observation::ObservationType;
+use pes::domain::thread::ThreadStatus;
+use pes::store::sqlite::Sqlite;
+use pes::store::{Commit, Committed, Error, LeaseChange, Store};
+use sqlx::{Connection, Executor};
+use uuid::Uuid;
+
+use super::bed::{Bed, record, together};
+
+async fn opened(folder: &Path) -> Bed {
+    let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder, Synchronous::Full).await.unwrap());
+    Bed::on(store, Arc::new(())).await
+}
+
+/// Another program, looking at or changing what is stored.
+async fn connected(folder: &Path) -> sqlx::SqliteConnection {
+    let url = format!("sqlite://{}", folder.join("pes.db").display());
+    sqlx::SqliteConnection::connect(&url).await.unwrap()
+}
+
+fn unusable(result: Result<Sqlite, Error>) -> String {
+    match result.err().expect("it must not open") {
+        Error::Unusable(sentence) => sentence,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_restart_keeps_all_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let pk = bed.thread("t1").await;
+    for n in 0..5 {
+        let records = vec![record(&format!("o{n}"), ObservationType::Intent, "r")];
+        bed.done(Commit { records, idempotency: Some(bed.key(&format!("k{n}"))), ..bed.next(pk).await }).await;
+    }
+    let before = bed.everything(pk).await;
+    bed.store.close().await;
+    drop(bed);
+
+    let bed = opened(folder.path()).await;
+    assert_eq!(bed.everything(pk).await, before);
+    assert!(bed.store.idempotency(bed.tenant, "POST /threads", "k4").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn whoever_registers_takes_over_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let (old, new) = (Uuid::new_v4(), Uuid::new_v4());
+    bed.store.register(old, 60_000).await.unwrap();
+    let pk = bed.thread("t1").await;
+    let lease = LeaseChange::Claim { lease: Uuid::new_v4(), replica: old };
+    bed.done(Commit { lease, status: ThreadStatus::Running, ..bed.next(pk).await }).await;
+    assert_eq!(bed.store.claimable(1000, 9).await.unwrap(), []);
+    bed.store.register(new, 60_000).await.unwrap();
+    assert_eq!(bed.store.claimable(1000, 9).await.unwrap(), [pk]);
+    assert_eq!(bed.read(pk).await.fence.lease, None);
+    assert!(!bed.store.renew(old, 60_000).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_folder_has_one_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let sentence = unusable(Sqlite::open(folder.path(), Synchronous::Full).await);
+    assert!(sentence.contains(&format!("held by process {}", std::process::id())), "{sentence}");
+    assert!(sentence.contains("PES_DATA_DIR"), "{sentence}");
+    bed.store.close().await;
+    drop(bed);
+    opened(folder.path()).await;
+}
+
+#[tokio::test]
+async fn a_refused_value_fails_its_own_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let mut other = connected(folder.path()).await;
+    let trigger = "CREATE TRIGGER picky BEFORE INSERT ON observations WHEN new.body LIKE '%poison%'
+        BEGIN SELECT RAISE(ABORT, 'no poison here'); END";
+    other.execute(trigger).await.unwrap();
+    let mut commits = Vec::new();
+    for n in 0..9 {
+        let id = if n == 4 { "poison".to_owned() } else { format!("o{n}") };
+        let records = vec![record(&id, ObservationType::Intent, "r")];
+        let pk = bed.thread(&format!("t{n}")).await;
+        commits.push(Commit { records, ..bed.next(pk).await });
+    }
+    let answers = together(commits.into_iter().map(|commit| {
+        let bed = bed.clone();
+        async move { (commit.pk, bed.store.commit(commit).await) }
+    }))
+    .await;
+    for (n, (pk, answer)) in answers.into_iter().enumerate() {
+        match answer {
+            Err(Error::Refused(why)) => assert!(n == 4 && why.contains("no poison"), "{n}: {why}"),
+            other => assert!(n != 4 && matches!(other, Ok(Committed::Done)), "{n}: {other:?}"),
+        }
+        assert_eq!(bed.observations(pk).await.len(), usize::from(n != 4));
+    }
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_nothing_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    bed.store.close().await;
+    drop(bed);
+    let path = folder.path().join("pes.db");
+    let mut other = connected(folder.path()).await;
+    other
+        .execute("INSERT INTO _sqlx_migrations SELECT 9999, 'from the future', installed_on, success, checksum, execution_time FROM _sqlx_migrations")
+        .await
+        .unwrap();
+    other.close().await.unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let sentence = unusable(Sqlite::open(folder.path(), Synchronous::Full).await);
+    assert!(sentence.contains("schema 9999") && sentence.contains("newer pes"), "{sentence}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pes.db");
+    std::fs::write(
+        &path,
+        "my shopping list, much longer than one hundred bytes so that it cannot pass for an empty file ……",
+    )
+    .unwrap();
+    let sentence = unusable(Sqlite::open(folder.path(), Synchronous::Full).await);
+    assert!(sentence.contains("pes.db cannot be used"), "{sentence}");
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("my shopping list"));
+}
