@@ -6,6 +6,7 @@
 
 pub mod effect;
 pub mod event;
+pub mod fold;
 pub mod parse;
 pub mod pes;
 pub mod prompt;

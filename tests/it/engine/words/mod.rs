@@ -1,5 +1,6 @@
 //! Words: what models wrote, read; what models are told, rendered.
 
+mod fold;
 mod parse_any;
 mod parse_plan;
 mod parse_step;

@@ -1,0 +1,118 @@
+//! The todo list, change by change.
+
+use serde_json::{Map, Value, json};
+
+/// What observations of a status change do not repeat.
+const CALLS: [&str; 3] = ["toolCalls", "actualToolCalls", "toolResults"];
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct List {
+    /// Items by id, in execution order.
+    items: Map<String, Value>,
+    outputs: Map<String, Value>,
+}
+
+impl List {
+    pub(super) fn new(items: &Value, outputs: Option<&Value>) -> Self {
+        let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+        let by_id = |item: &Value| Some((id_of(item, "id")?, item.clone()));
+        Self {
+            items: items.iter().filter_map(by_id).collect(),
+            outputs: outputs.and_then(Value::as_object).cloned().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn items(&self) -> Value {
+        self.items.values().cloned().collect()
+    }
+
+    pub(super) fn outputs(&self) -> &Map<String, Value> {
+        &self.outputs
+    }
+
+    /// The first item in one of these statuses.
+    pub(super) fn first(&self, statuses: [&str; 2]) -> Value {
+        let is_one = |item: &&Value| item["status"].as_str().is_some_and(|status| statuses.contains(&status));
+        self.items.values().find(is_one).map_or(Value::Null, |item| item["id"].clone())
+    }
+
+    /// Applies recorded changes; gives them back with the items as they were before and are after.
+    pub(super) fn change(&mut self, changes: &[Value]) -> Vec<Value> {
+        changes.iter().map(|change| self.change_one(change)).collect()
+    }
+
+    fn change_one(&mut self, change: &Value) -> Value {
+        let mut whole = change.clone();
+        let Some(id) = id_of(change, "itemId") else { return whole };
+        let before = self.items.get(&id).cloned();
+        match change.get("item") {
+            Some(item) => {
+                let item = with_calls(item.clone(), before.as_ref());
+                if !is_settled(&item) {
+                    self.outputs.shift_remove(&id);
+                }
+                whole["item"] = item.clone();
+                self.items.insert(id, item);
+            }
+            None => {
+                self.items.shift_remove(&id);
+                self.outputs.shift_remove(&id);
+            }
+        }
+        if let Some(before) = before {
+            whole["previousItem"] = before;
+        }
+        whole
+    }
+
+    /// Puts the items in this order; those that it does not name stay at the end.
+    pub(super) fn reorder(&mut self, ids: &[Value]) {
+        if ids.is_empty() {
+            return;
+        }
+        let mut rest = std::mem::take(&mut self.items);
+        for id in ids.iter().filter_map(Value::as_str) {
+            if let Some(item) = rest.get_mut(id).map(Value::take).filter(|item| !item.is_null()) {
+                self.items.insert(id.to_owned(), item);
+            }
+        }
+        self.items.extend(rest.into_iter().filter(|(_, item)| !item.is_null()));
+    }
+
+    /// A recorded change of an item's status.
+    pub(super) fn moved(&mut self, content: &Value) {
+        let Some(id) = id_of(content, "itemId") else { return };
+        let output = content.get("stepOutput");
+        let new =
+            || json!({ "id": id, "description": output.map_or(json!(""), |output| output["description"].clone()) });
+        let item = self.items.entry(id.clone()).or_insert_with(new);
+        let (Some(item), Some(changed)) = (item.as_object_mut(), content["item"].as_object()) else { return };
+        item.shift_remove("reason");
+        if changed.get("status").and_then(Value::as_str) == Some("in_progress") {
+            item.shift_remove("validationStatus");
+        }
+        item.extend(changed.clone());
+        match output {
+            Some(output) => _ = self.outputs.insert(id, output.clone()),
+            None => _ = self.outputs.shift_remove(&id),
+        }
+    }
+}
+
+fn id_of(value: &Value, key: &str) -> Option<String> {
+    value.get(key)?.as_str().map(str::to_owned)
+}
+
+fn is_settled(item: &Value) -> bool {
+    matches!(item["status"].as_str(), Some("completed" | "failed" | "cancelled"))
+}
+
+/// A change of the plan leaves out what was called for the item.
+fn with_calls(mut item: Value, before: Option<&Value>) -> Value {
+    for key in CALLS {
+        if let (None, Some(calls)) = (item.get(key), before.and_then(|before| before.get(key))) {
+            item[key] = calls.clone();
+        }
+    }
+    item
+}

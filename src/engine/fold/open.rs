@@ -1,0 +1,90 @@
+//! What was open as of an observation: the run, its streams and calls, questions to people.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::domain::observation::{Observation, ObservationType};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Open {
+    pub run: Option<String>,
+    /// Streams and calls that were begun and have not ended.
+    begun: BTreeSet<String>,
+    /// By id, oldest first, as `AGENT_SUSPENDED` told them.
+    pub suspensions: Map<String, Value>,
+}
+
+impl Open {
+    pub(super) fn tell(&mut self, told: &Observation) {
+        let content = &told.content;
+        let word = |key: &str| content[key].as_str().unwrap_or_default().to_owned();
+        match told.kind {
+            ObservationType::RunStarted => {
+                *self = Self { run: Some(told.run_id.to_string()), ..Self::default() };
+            }
+            ObservationType::RunFinished if self.run.as_deref() == Some(told.run_id.as_str()) => {
+                *self = Self::default()
+            }
+            ObservationType::LlmStreamStart => _ = self.begun.insert(word("streamId")),
+            ObservationType::LlmStreamEnd | ObservationType::LlmStreamError => {
+                self.begun.remove(&word("streamId"));
+            }
+            ObservationType::ToolCall => {
+                let calls = content["toolCalls"].as_array().map(Vec::as_slice).unwrap_or_default();
+                self.begun.extend(calls.iter().filter_map(|call| call["callId"].as_str()).map(str::to_owned));
+            }
+            ObservationType::ToolExecution => _ = self.begun.remove(&word("callId")),
+            ObservationType::AgentSuspended => self.suspended(told),
+            ObservationType::AgentResumed => self.resolved(&word("suspensionId")),
+            // A reminder leaves the question open.
+            ObservationType::SuspensionTimeout if word("policy") != "remind" => self.resolved(&word("suspensionId")),
+            ObservationType::RunFinished
+            | ObservationType::SuspensionTimeout
+            | ObservationType::Intent
+            | ObservationType::Title
+            | ObservationType::Plan
+            | ObservationType::PlanUpdate
+            | ObservationType::ItemStatusChange
+            | ObservationType::LlmStreamMetadata
+            | ObservationType::Thoughts
+            | ObservationType::A2aTask
+            | ObservationType::StateUpdate
+            | ObservationType::Synthesis
+            | ObservationType::FinalResponse
+            | ObservationType::Error => {}
+        }
+    }
+
+    fn suspended(&mut self, told: &Observation) {
+        let mut suspension = told.content.clone();
+        let Some(id) = suspension["suspensionId"].as_str().map(str::to_owned) else { return };
+        self.begun.remove(suspension["callId"].as_str().unwrap_or_default());
+        suspension["runId"] = told.run_id.as_str().into();
+        suspension["threadId"] = told.thread_id.as_str().into();
+        suspension["createdAt"] = told.timestamp.into();
+        suspension["status"] = "pending".into();
+        if let Some(item) = &told.parent_id {
+            suspension["itemId"] = item.as_str().into();
+        }
+        self.suspensions.insert(id, suspension);
+    }
+
+    fn resolved(&mut self, id: &str) {
+        if let Some(suspension) = self.suspensions.shift_remove(id)
+            && let Some(call) = suspension["callId"].as_str()
+        {
+            // Answered, its call runs or has its result next.
+            self.begun.insert(call.to_owned());
+        }
+    }
+
+    /// The thread's status: as long as anything was under way, it was running.
+    pub(super) fn status(&self) -> &'static str {
+        match (&self.run, self.suspensions.is_empty() || !self.begun.is_empty()) {
+            (None, _) => "idle",
+            (Some(_), true) => "running",
+            (Some(_), false) => "suspended",
+        }
+    }
+}

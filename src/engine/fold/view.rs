@@ -1,0 +1,42 @@
+//! `PESAgentStateData` as of the last observation told, without what only the state knows (`iterationState`).
+
+use serde_json::{Value, json};
+
+use super::Fold;
+use super::list::List;
+
+impl Fold {
+    /// Goes on from a view: that of a core, or one made by [`Fold::view`].
+    pub fn of_view(view: &Value) -> Self {
+        let word = |key: &str| view[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            intent: word("intent"),
+            title: word("title"),
+            plan: view["plan"].clone(),
+            plan_version: view["planVersion"].as_i64().unwrap_or_default(),
+            list: List::new(&view["todoList"], view.get("stepOutputs")),
+            seq: view["lastSeq"].as_i64().unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    pub fn view(&self) -> Value {
+        let suspensions: Vec<&Value> = self.open.suspensions.values().collect();
+        let plan = if self.plan.is_null() { json!("") } else { self.plan.clone() };
+        let mut view = json!({
+            "intent": self.intent, "title": self.title, "plan": plan, "todoList": self.list.items(),
+            "currentStepId": self.list.first(["in_progress", "waiting"]), "isPaused": !suspensions.is_empty(),
+            "stepOutputs": self.list.outputs(), "suspensions": suspensions, "a2aWaits": [],
+            "planVersion": self.plan_version, "lastSeq": self.seq, "status": self.open.status(), "runId": self.open.run,
+        });
+        if let Some(oldest) = suspensions.first() {
+            view["suspension"] = (*oldest).clone();
+        }
+        view
+    }
+
+    /// The conversation, in the order of its contexts; without what waited in the queue.
+    pub fn messages(&self) -> &[Value] {
+        &self.messages
+    }
+}
