@@ -1,1 +1,108 @@
-//! The composition root.
+//! The composition root: every room opened in order, from the ground up.
+
+pub mod instance;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::auth::Keys;
+use crate::config::{Config, Environment};
+use crate::domain::fault::Fault;
+use crate::engine::DynCore;
+use crate::engine::pes::Pes;
+use crate::engine::Registered;
+use crate::http::Front;
+use crate::live::Hub;
+use crate::provider::{Catalog, Models};
+use crate::runtime::clock::{Clock, System};
+use crate::runtime::{Parts, Runtime};
+use crate::store::{self, Store};
+use crate::tool::{Registry, Tool, builtin};
+
+/// Why the process cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database; the sentence says what to do.
+    #[error("{0}")]
+    Store(#[from] store::Error),
+    /// What is configured cannot be served.
+    #[error("{}", .0.detail)]
+    Config(#[from] Fault),
+}
+
+/// A server that is ready to be put behind a listener: its runtime looks after its threads already.
+pub struct App {
+    pub config: Config,
+    pub store: Arc<dyn Store>,
+    pub keys: Arc<Keys>,
+    pub runtime: Runtime,
+}
+
+impl App {
+    /// Opens what the configuration names. Nothing is touched in a store that cannot be used.
+    pub async fn build(config: Config) -> Result<Self, Error> {
+        let mut rooms = Rooms::of(&config)?;
+        let store = store::open(&config.store).await?;
+        rooms.store = Some(store);
+        Self::furnish(config, rooms).await
+    }
+
+    pub(crate) async fn furnish(config: Config, rooms: Rooms) -> Result<Self, Error> {
+        let store = match rooms.store {
+            Some(store) => store,
+            None => store::open(&config.store).await?,
+        };
+        let keys = Arc::new(Keys::open(&config.auth, store.clone(), rooms.clock.now()).await?);
+        let parts = Parts {
+            hub: Hub::new(config.limits.socket_queue_bytes),
+            tools: Arc::new(Registry::new(rooms.tools, config.env)?),
+            config: Arc::new(config.clone()),
+            store: store.clone(),
+            models: rooms.models,
+            cores: rooms.cores,
+            clock: rooms.clock,
+        };
+        let runtime = Runtime::start(parts).await?;
+        Ok(Self { config, store, keys, runtime })
+    }
+
+    /// What HTTP needs, for a listener bound to `address`.
+    pub fn front(&self, address: SocketAddr) -> Result<Front, Fault> {
+        Front::new(self.config.clone(), self.runtime.clone(), self.keys.clone(), address)
+    }
+
+    /// Ends the work under way, gives the leases back and closes the store.
+    pub async fn close(self) {
+        self.runtime.close().await;
+    }
+}
+
+/// What can be replaced before a runtime is started.
+pub(crate) struct Rooms {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) models: Arc<dyn Catalog>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) cores: Vec<Arc<dyn DynCore>>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Rooms {
+    /// What the configuration names; nothing is opened yet.
+    pub(crate) fn of(config: &Config) -> Result<Self, Fault> {
+        Ok(Self::with(config, Arc::new(Models::new(&config.models)?)))
+    }
+
+    pub(crate) fn with(config: &Config, models: Arc<dyn Catalog>) -> Self {
+        let mut tools = builtin::all();
+        if config.models.is_demo() && config.env == Environment::Development {
+            tools.extend(builtin::demo());
+        }
+        Self {
+            store: None,
+            models,
+            tools,
+            cores: vec![Arc::new(Registered::<Pes>::new())],
+            clock: Arc::new(System),
+        }
+    }
+}

@@ -17,3 +17,7 @@ pub mod cli;
 pub mod failpoint;
 pub mod shutdown;
 pub mod telemetry;
+
+pub use app::App;
+pub use app::instance::{AgentProps, Builder, Instance};
+pub use config::Config;

@@ -48,6 +48,8 @@ codes! {
     FinishedItem = "finished_item", 409, "A finished item cannot be edited", false;
     ItemInProgress = "item_in_progress", 409, "An item in progress cannot be edited", false;
     PlanNotEditable = "plan_not_editable", 409, "The plan is being made right now", true;
+    /// In the library only: over HTTP a suspended run is no error.
+    Suspended = "suspended", 409, "The run waits for a person", false;
     NothingToPause = "nothing_to_pause", 409, "No run is active", false;
     RequestInProgress = "request_in_progress", 409, "The same request is being answered", true;
     Expired = "expired", 410, "The suspension has expired", false;

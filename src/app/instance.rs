@@ -1,0 +1,189 @@
+//! PES as a library: the same runtime without the front door.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use pes::{AgentProps, Config, Instance};
+//!
+//! let instance = Instance::build(Config::default()).open().await?;
+//! let answer = instance.process(AgentProps::new("my-thread", "What is 6 times 7?")).await?;
+//! println!("{}", answer.response.content);
+//! instance.close().await;
+//! # Ok(()) }
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{App, Error, Rooms};
+use crate::auth::OPEN_TENANT;
+use crate::config::Config;
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::Answer;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::run::{AgentFinalResponse, OnBusy, RunResource, RunStatus};
+use crate::domain::settings::CallOptions;
+use crate::engine::DynCore;
+use crate::provider::Catalog;
+use crate::runtime::clock::Clock;
+use crate::runtime::{Answered, ProcessAsk, Receipt, Runtime};
+use crate::store::Store;
+use crate::tool::Tool;
+
+/// One question to an agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentProps {
+    /// The conversation it belongs to; created on first use.
+    pub thread_id: String,
+    pub query: String,
+    pub user_id: Option<String>,
+    pub session_id: Option<String>,
+    /// Absent = a new one.
+    pub trace_id: Option<String>,
+    pub on_busy: OnBusy,
+    pub options: CallOptions,
+}
+
+impl AgentProps {
+    pub fn new(thread_id: impl Into<String>, query: impl Into<String>) -> Self {
+        Self { thread_id: thread_id.into(), query: query.into(), ..Self::default() }
+    }
+}
+
+/// A running PES inside another program.
+pub struct Instance {
+    app: App,
+    caller: Caller,
+}
+
+/// What an [`Instance`] is put together from; everything that is not replaced is what the configuration names.
+pub struct Builder {
+    config: Config,
+    store: Option<Arc<dyn Store>>,
+    models: Option<Arc<dyn Catalog>>,
+    tools: Vec<Arc<dyn Tool>>,
+    cores: Vec<Arc<dyn DynCore>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Builder {
+    /// Keeps everything in this store.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+    /// Calls these models, and no others.
+    pub fn models(mut self, models: Arc<dyn Catalog>) -> Self {
+        self.models = Some(models);
+        self
+    }
+    /// Offers one more tool.
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+    /// Knows one more agent core; threads choose it by `agentCore`.
+    pub fn core(mut self, core: Arc<dyn DynCore>) -> Self {
+        self.cores.push(core);
+        self
+    }
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Opens the store and begins to look after its threads.
+    pub async fn open(self) -> Result<Instance, Error> {
+        let mut rooms = match self.models {
+            Some(models) => Rooms::with(&self.config, models),
+            None => Rooms::of(&self.config)?,
+        };
+        rooms.store = self.store;
+        rooms.tools.extend(self.tools);
+        rooms.cores.extend(self.cores);
+        rooms.clock = self.clock.unwrap_or(rooms.clock);
+        let now = rooms.clock.now();
+        let app = App::furnish(self.config, rooms).await?;
+        let caller = Caller {
+            tenant: app.store.tenant(OPEN_TENANT, now).await?,
+            tenant_name: OPEN_TENANT.to_owned(),
+            name: "library".to_owned(),
+            scopes: Scope::ALL.to_vec(),
+        };
+        Ok(Instance { app, caller })
+    }
+}
+
+impl Instance {
+    pub fn build(config: Config) -> Builder {
+        Builder { config, store: None, models: None, tools: Vec::new(), cores: Vec::new(), clock: None }
+    }
+
+    /// Asks, and waits for the answer. A run that failed is its error; one that waits for a person is the fault
+    /// `suspended`, whose `suspensions` say what to [`resume`](Self::resume).
+    pub async fn process(&self, props: AgentProps) -> Result<AgentFinalResponse, Fault> {
+        let ask = ProcessAsk {
+            query: props.query,
+            user_id: props.user_id,
+            session_id: props.session_id,
+            trace_id: props.trace_id,
+            on_busy: props.on_busy,
+            options: props.options,
+        };
+        let thread = ThreadId::from(props.thread_id);
+        let receipt = self.app.runtime.process(&self.caller, &thread, ask, None).await?;
+        self.answer(receipt).await
+    }
+
+    /// Answers a suspension, and waits like [`process`](Self::process).
+    pub async fn resume(&self, thread_id: &str, answer: Answer) -> Result<AgentFinalResponse, Fault> {
+        let receipt = self.app.runtime.resume(&self.caller, &thread_id.into(), answer, None).await?;
+        self.answer(receipt).await
+    }
+
+    /// Everything else that can be asked; [`caller`](Self::caller) is who asks.
+    pub fn runtime(&self) -> &Runtime {
+        &self.app.runtime
+    }
+
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Ends the work under way and closes the store. What did not end goes on at the next start.
+    pub async fn close(self) {
+        self.app.close().await;
+    }
+
+    async fn answer(&self, receipt: Answered<Receipt>) -> Result<AgentFinalResponse, Fault> {
+        let Answered::Fresh(Receipt { run_id, .. }) = receipt else {
+            return Err(Fault::new(Code::Internal, "An answer was replayed although there was no key."));
+        };
+        loop {
+            let waited = self.app.runtime.wait_run(&self.caller, &run_id, Duration::from_secs(3_600)).await?;
+            match waited.run.status {
+                RunStatus::Completed | RunStatus::Failed => return answered(waited.run),
+                RunStatus::Cancelled => return Err(Fault::new(Code::RunCancelled, "The run was cancelled.")),
+                RunStatus::Suspended => return Err(suspended(&run_id, waited.suspensions)),
+                RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => {}
+            }
+        }
+    }
+}
+
+fn answered(run: RunResource) -> Result<AgentFinalResponse, Fault> {
+    let missing = || Fault::new(Code::Internal, "The run ended without a response.");
+    let response = run.result.ok_or_else(missing)?;
+    match response.metadata.error {
+        Some(error) if run.status == RunStatus::Failed => Err(Fault::new(error.code, error.message)),
+        Some(_) | None => Ok(response),
+    }
+}
+
+fn suspended(run: &RunId, suspensions: Vec<Value>) -> Fault {
+    Fault::new(Code::Suspended, "The run waits for a person; resume it.")
+        .with("runId", run.as_str())
+        .with("suspensions", suspensions)
+}
