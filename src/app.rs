@@ -9,8 +9,8 @@ use crate::auth::Keys;
 use crate::config::{Config, Environment};
 use crate::domain::fault::Fault;
 use crate::engine::DynCore;
-use crate::engine::pes::Pes;
 use crate::engine::Registered;
+use crate::engine::pes::Pes;
 use crate::http::Front;
 use crate::live::Hub;
 use crate::provider::{Catalog, Models};
@@ -97,12 +97,6 @@ impl Rooms {
         if config.models.is_demo() && config.env == Environment::Development {
             tools.extend(builtin::demo());
         }
-        Self {
-            store: None,
-            models,
-            tools,
-            cores: vec![Arc::new(Registered::<Pes>::new())],
-            clock: Arc::new(System),
-        }
+        Self { store: None, models, tools, cores: vec![Arc::new(Registered::<Pes>::new())], clock: Arc::new(System) }
     }
 }
