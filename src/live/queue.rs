@@ -14,7 +14,7 @@ use crate::domain::ids::RunId;
 pub(super) struct Queue {
     entries: VecDeque<Entry>,
     /// What the entries weigh; a catch-up weighs nothing, it refers to text that all sockets share.
-    weight: usize,
+    pub(super) weight: usize,
     limit: usize,
     /// A gap waits: observations need not, they will be read again.
     gapped: bool,
@@ -99,11 +99,6 @@ impl Queue {
             }
             Entry::Draining(retry_in_ms) => Live::Draining(retry_in_ms),
         })
-    }
-
-    #[cfg(test)]
-    pub(super) fn weight(&self) -> usize {
-        self.weight
     }
 
     /// One frame may be larger than the limit when nothing else waits: a fast reader gets it without a detour.

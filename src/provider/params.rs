@@ -4,8 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::domain::fault::{Code, Fault};
 
-/// What must hold of each.
-const KNOWN: [(&str, fn(&Value) -> bool, &str); 6] = [
+/// Name, what must hold of its value, and that in words.
+type Rule = (&'static str, fn(&Value) -> bool, &'static str);
+
+const KNOWN: [Rule; 6] = [
     ("temperature", |value| within(value, 0.0, 2.0), "a number from 0 to 2"),
     ("topP", |value| within(value, 0.0, 1.0), "a number from 0 to 1"),
     ("maxTokens", |value| value.as_u64().is_some_and(|n| n > 0), "a whole number above 0"),

@@ -11,7 +11,7 @@ use super::scene::{Scene, ScriptPhase};
 use super::script::Script;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{ModelFailure, ModelRequest};
-use crate::provider::{ChatModel, DeltaStream};
+use crate::provider::{ChatModel, DeltaStream, params};
 
 pub struct Demo {
     script: Script,
@@ -62,7 +62,8 @@ impl ChatModel for Demo {
         }
     }
 
-    fn admit(&self, model: &str, _params: &Map<String, Value>) -> Result<(), Fault> {
+    fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
+        params::check(params)?;
         match self.script.admission(model) {
             Some(outcome) => outcome,
             None if model == MODEL => Ok(()),

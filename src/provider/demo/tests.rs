@@ -159,6 +159,18 @@ fn admission_follows_the_script() {
     assert_eq!(demo.admit("gpt-9", &Map::new()).unwrap_err().code, Code::Invalid);
 }
 
+#[tokio::test]
+async fn the_examples_of_the_documentation_are_scripts() {
+    let text = include_str!("../../../docs/DEMO_SCRIPT.md");
+    let examples: Vec<&str> = text.split("```").filter_map(|block| block.strip_prefix("toml\n")).collect();
+    assert_eq!(examples.len(), 2);
+    let script = examples.into_iter().map(|text| Script::parse(text).unwrap()).reduce(Script::or).unwrap();
+    let mut asked = request("Phase: execution sum", "add two numbers. ", 1);
+    assert_eq!(ask(script.clone(), asked.clone()).await.unwrap_err().http_status, Some(503));
+    asked.context.attempt = 2;
+    assert_eq!(ask(script, asked).await.unwrap().1, [("calculator".into(), r#"{"expression":"1 + 2"}"#.into())]);
+}
+
 #[test]
 fn a_script_that_cannot_be_read_says_where() {
     assert!(Script::parse("[[reply]]\ntxt = \"a\"").unwrap_err().contains("txt"));
