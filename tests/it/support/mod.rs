@@ -1,4 +1,7 @@
 //! What tests share.
 
+pub mod app;
+pub mod http;
 pub mod postgres;
 pub mod wire;
+pub mod ws;

@@ -1,0 +1,154 @@
+//! A whole server in the test's own process: port 0, its own store, the demo model without pauses.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use pes::auth::Keys;
+use pes::config::{Config, ConfiguredKey};
+use pes::engine::{DynCore, Registered, pes::Pes};
+use pes::http::Front;
+use pes::live::Hub;
+use pes::provider::{Catalog, Models};
+use pes::runtime::clock::{Clock, System};
+use pes::runtime::{Parts, Runtime};
+use pes::store::Store;
+use pes::store::memory::Memory;
+use pes::tool::{Registry, builtin};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::http::{Ask, Said, soon};
+use super::ws::{Refused, Socket};
+
+/// What the demo model knows here.
+const SCRIPT: &str = include_str!("script.toml");
+
+pub struct App {
+    pub address: SocketAddr,
+    pub runtime: Runtime,
+    key: Option<String>,
+    stop: CancellationToken,
+    serving: Option<JoinHandle<()>>,
+    _script: tempfile::NamedTempFile,
+}
+
+impl App {
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// A server with another configuration.
+    pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::of(Arc::new(Memory::new()), change).await
+    }
+
+    /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.
+    pub async fn with_keys() -> Self {
+        let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+        Self::with(|config| {
+            config.auth.keys = vec![
+                key("one:admin:key-a-0123456789abcdef0123456789"),
+                key("two:admin:key-b-0123456789abcdef0123456789"),
+                key("one:read:reader-0123456789abcdef0123456789"),
+            ];
+        })
+        .await
+    }
+
+    pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
+        let mut script = tempfile::NamedTempFile::new().expect("a temporary file");
+        script.write_all(SCRIPT.as_bytes()).expect("it can be written");
+        let mut config = Config::default();
+        config.models.demo.pace_ms = 0;
+        config.models.demo.script = Some(script.path().to_owned());
+        change(&mut config);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let clock: Arc<dyn Clock> = Arc::new(System);
+        let keys = Keys::open(&config.auth, store.clone(), clock.now()).await.expect("the store is empty");
+        let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
+        let parts = Parts {
+            config: Arc::new(config.clone()),
+            store,
+            hub: Hub::new(config.limits.socket_queue_bytes),
+            tools: Arc::new(Registry::new(builtin::all(), config.env).expect("the tools are sound")),
+            models: Arc::new(Models::new(&config.models).expect("the demo is there")) as Arc<dyn Catalog>,
+            cores,
+            clock,
+        };
+        let runtime = Runtime::start(parts).await.expect("a runtime");
+        let front = Front::new(config, runtime.clone(), Arc::new(keys), address).expect("a sound configuration");
+        let stop = CancellationToken::new();
+        let serving = Some(tokio::spawn(pes::shutdown::run(listener, front, stop.clone())));
+        Self { address, runtime, key: None, stop, serving, _script: script }
+    }
+
+    /// Every request from here on carries this key.
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    pub fn ask(&self, method: &str, path: &str) -> Ask {
+        let ask = Ask::new(self.address, method, path);
+        match &self.key {
+            Some(key) => ask.key(key),
+            None => ask,
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Said {
+        self.ask("GET", path).send().await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Said {
+        self.ask("POST", path).json(&body).send().await
+    }
+
+    /// Asks, and waits for the end.
+    pub async fn finish(&self, thread: &str, query: &str) -> Value {
+        let ask = self.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+        ask.json(&json!({ "query": query })).send().await.expect(200)
+    }
+
+    /// Asks, and waits until a person is asked: the suspension.
+    pub async fn suspend(&self, thread: &str, query: &str) -> Value {
+        let ask = self.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+        let receipt = ask.json(&json!({ "query": query })).send().await.expect(202);
+        assert_eq!(receipt["status"], "suspended", "{receipt:#}");
+        receipt["suspensions"][0].clone()
+    }
+
+    pub async fn socket(&self, path: &str) -> Socket {
+        self.try_socket(path, &[]).await.expect("a socket")
+    }
+
+    pub async fn try_socket(&self, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Refused> {
+        let bearer = self.key.as_ref().map(|key| format!("Bearer {key}"));
+        let mut headers = headers.to_vec();
+        headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
+        Socket::open(self.address, path, &headers).await
+    }
+
+    /// Begins to stop; `stopped` waits for the end.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    pub async fn stopped(mut self) {
+        self.stop.cancel();
+        let serving = self.serving.take().expect("it is waited for once");
+        soon(serving).await.expect("it stops");
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        if let Some(serving) = &self.serving {
+            serving.abort();
+        }
+    }
+}

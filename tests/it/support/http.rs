@@ -1,0 +1,238 @@
+//! A small HTTP client that hides nothing: one request, one connection, the answer as it came.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// Nothing in these tests takes so long; whoever waits longer has found a defect.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub async fn soon<F: Future>(what: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, what).await.expect("it takes too long")
+}
+
+/// A request in the making.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    address: SocketAddr,
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+}
+
+impl Ask {
+    pub fn new(address: SocketAddr, method: &str, path: &str) -> Self {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        Self { address, method, path, headers: Vec::new(), body: None }
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn key(self, key: &str) -> Self {
+        self.header("authorization", &format!("Bearer {key}"))
+    }
+
+    pub fn json(self, body: &Value) -> Self {
+        self.typed("application/json", &body.to_string())
+    }
+
+    pub fn typed(mut self, media_type: &str, body: &str) -> Self {
+        self.body = Some(body.as_bytes().to_vec());
+        self.header("content-type", media_type)
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let has = |name: &str| self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        if !has("host") {
+            head += &format!("host: {}\r\n", self.address);
+        }
+        if let Some(body) = &self.body {
+            head += &format!("content-length: {}\r\n", body.len());
+        }
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += "connection: close\r\n\r\n";
+        [head.as_bytes(), self.body.as_deref().unwrap_or_default()].concat()
+    }
+
+    /// The whole answer.
+    pub async fn send(self) -> Said {
+        exchange(self.address, &self.head()).await
+    }
+
+    /// An answer that comes as events.
+    pub async fn events(self) -> Events {
+        let (mut wire, _hold) = dial(self.address, &self.head()).await;
+        let said = soon(read_head(&mut wire)).await.expect("an answer");
+        assert_eq!(said.status, 200, "{said:?}");
+        assert_eq!(said.header("content-type"), Some("text/event-stream"));
+        Events { said, wire, text: String::new(), _hold }
+    }
+}
+
+/// Writes these bytes, and reads the answer to its end.
+pub async fn exchange(address: SocketAddr, request: &[u8]) -> Said {
+    let (mut wire, _hold) = dial(address, request).await;
+    soon(read_answer(&mut wire)).await.expect("an answer")
+}
+
+type Wire = BufReader<OwnedReadHalf>;
+
+async fn dial(address: SocketAddr, request: &[u8]) -> (Wire, OwnedWriteHalf) {
+    let (reader, mut writer) = TcpStream::connect(address).await.expect("the server listens").into_split();
+    // A server that has answered may stop reading: that is no defect of the request.
+    let _ = soon(writer.write_all(request)).await;
+    (BufReader::new(reader), writer)
+}
+
+/// What the server answers on this connection; `None` if it hangs up without a word.
+pub async fn read_answer(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said> {
+    let mut said = read_head(wire).await?;
+    if said.header("transfer-encoding") == Some("chunked") {
+        while let Some(chunk) = read_chunk(wire).await {
+            said.body.extend(chunk);
+        }
+    } else if let Some(length) = said.header("content-length").map(|length| length.parse().unwrap()) {
+        said.body = vec![0; length];
+        if said.is_to_head {
+            said.body.clear();
+        }
+        wire.read_exact(&mut said.body).await.expect("the whole body");
+    }
+    Some(said)
+}
+
+async fn read_head(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said> {
+    let mut line = String::new();
+    if wire.read_line(&mut line).await.expect("a status line") == 0 {
+        return None;
+    }
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let mut said = Said { status, headers: Vec::new(), body: Vec::new(), is_to_head: false };
+    loop {
+        let mut line = String::new();
+        wire.read_line(&mut line).await.expect("a header");
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        said.headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    Some(said)
+}
+
+async fn read_chunk(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
+    let mut size = String::new();
+    wire.read_line(&mut size).await.ok()?;
+    let size = usize::from_str_radix(size.trim(), 16).ok()?;
+    let mut chunk = vec![0; size + 2];
+    wire.read_exact(&mut chunk).await.ok()?;
+    chunk.truncate(size);
+    (size > 0).then_some(chunk)
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    is_to_head: bool,
+}
+
+impl Said {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.text()))
+    }
+
+    /// The JSON of an answer with this status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        if self.body.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// A problem with this code; it is checked to be a whole one.
+    #[track_caller]
+    pub fn problem(&self, code: &str) -> Value {
+        let problem = self.json();
+        assert_eq!(problem["code"], code, "{problem:#}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        assert_eq!(problem["status"], self.status);
+        for member in ["type", "title", "detail", "instance", "traceId"] {
+            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {problem:#}");
+        }
+        assert!(problem["retryable"].is_boolean());
+        if matches!(self.status, 429 | 503) {
+            assert!(self.header("retry-after").is_some(), "{:?}", self.headers);
+        }
+        problem
+    }
+}
+
+/// A stream of server-sent events.
+pub struct Events {
+    pub said: Said,
+    wire: Wire,
+    text: String,
+    _hold: OwnedWriteHalf,
+}
+
+/// One event, or a comment (`event` is empty then).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub event: String,
+    pub id: Option<i64>,
+    pub data: Value,
+}
+
+impl Events {
+    /// The next event; `None` at the end. Comments and `retry` are left out.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                if let Some(event) = event(&block) {
+                    return Some(event);
+                }
+                continue;
+            }
+            let chunk = soon(read_chunk(&mut self.wire)).await?;
+            self.text.push_str(std::str::from_utf8(&chunk).expect("events are UTF-8, each in one piece"));
+        }
+    }
+
+    /// Everything to the end.
+    pub async fn all(mut self) -> Vec<Event> {
+        let mut all = Vec::new();
+        while let Some(event) = self.next().await {
+            all.push(event);
+        }
+        all
+    }
+}
+
+fn event(block: &str) -> Option<Event> {
+    assert!(!block.contains('\r'), "LF only: {block:?}");
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let event = field("event")?.to_owned();
+    let data = serde_json::from_str(field("data")?).expect("data is JSON");
+    Some(Event { event, id: field("id").map(|id| id.parse().expect("an id is a seq")), data })
+}

@@ -1,0 +1,99 @@
+//! A WebSocket client.
+
+use std::net::SocketAddr;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Response;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::http::soon;
+
+pub struct Socket {
+    inner: WebSocketStream<TcpStream>,
+    pub response: Response,
+}
+
+/// What the server answered instead of a socket: status and problem.
+pub type Refused = (u16, Value);
+
+impl Socket {
+    pub async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Result<Self, Refused> {
+        let mut request = format!("ws://{address}{path}").into_client_request().expect("a URL");
+        for (name, value) in headers {
+            let name: tungstenite::http::HeaderName = name.parse().expect("a header's name");
+            request.headers_mut().insert(name, value.parse().expect("a header's value"));
+        }
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        match soon(client_async(request, stream)).await {
+            Ok((inner, response)) => Ok(Self { inner, response }),
+            Err(tungstenite::Error::Http(response)) => {
+                let problem = response.body().as_deref().map(|body| serde_json::from_slice(body).unwrap_or_default());
+                Err((response.status().as_u16(), problem.unwrap_or_default()))
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub async fn say(&mut self, op: Value) {
+        self.send(Message::text(op.to_string())).await;
+    }
+
+    pub async fn send(&mut self, message: Message) {
+        soon(self.inner.send(message)).await.expect("the socket is open");
+    }
+
+    /// The next frame, or the code that the socket was closed with.
+    pub async fn next(&mut self) -> Result<Value, Option<u16>> {
+        loop {
+            match soon(self.inner.next()).await {
+                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).expect("frames are JSON")),
+                Some(Ok(Message::Close(frame))) => return Err(frame.map(|frame| frame.code.into())),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Err(None),
+            }
+        }
+    }
+
+    /// Frames up to the first one that this holds of, that one included.
+    pub async fn until(&mut self, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut frames = Vec::new();
+        loop {
+            let frame = self.next().await.unwrap_or_else(|code| panic!("closed with {code:?} after {frames:#?}"));
+            let is_over = is_last(&frame);
+            frames.push(frame);
+            if is_over {
+                return frames;
+            }
+        }
+    }
+
+    /// The answer to the op of this id.
+    pub async fn answer(&mut self, id: &str) -> Value {
+        let names = ["ack", "nack", "pong"];
+        let is_answer = |frame: &Value| frame["data"]["id"] == id && names.iter().any(|name| frame["event"] == *name);
+        self.until(is_answer).await.pop().expect("the last one")
+    }
+
+    /// The code that the socket is closed with, whatever comes before.
+    pub async fn closed(mut self) -> Option<u16> {
+        loop {
+            if let Err(code) = self.next().await {
+                return code;
+            }
+        }
+    }
+}
+
+/// Whether a frame is an observation of this type.
+pub fn is(frame: &Value, kind: &str) -> bool {
+    frame["event"] == "observation" && frame["data"]["type"] == kind
+}
+
+/// The seqs of the observations among frames.
+pub fn seqs(frames: &[Value]) -> Vec<i64> {
+    frames.iter().filter(|frame| frame["event"] == "observation").filter_map(|frame| frame["data"]["seq"].as_i64()).collect()
+}
