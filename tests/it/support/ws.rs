@@ -95,5 +95,9 @@ pub fn is(frame: &Value, kind: &str) -> bool {
 
 /// The seqs of the observations among frames.
 pub fn seqs(frames: &[Value]) -> Vec<i64> {
-    frames.iter().filter(|frame| frame["event"] == "observation").filter_map(|frame| frame["data"]["seq"].as_i64()).collect()
+    frames
+        .iter()
+        .filter(|frame| frame["event"] == "observation")
+        .filter_map(|frame| frame["data"]["seq"].as_i64())
+        .collect()
 }
