@@ -101,7 +101,7 @@ impl Transition<'_> {
             return Err(Fault::new(Code::QueueFull, format!("At most {limit} runs may wait on a thread; try later.")));
         }
         let message = self.told(&run);
-        self.record_queued(&run, message);
+        self.record_state_update(vec!["queue".into()], Some(message));
         let ord = self.ord();
         self.write_run(ord, &run);
         let at = if first { 0 } else { self.state.head.queue.len() };
@@ -133,6 +133,10 @@ impl Transition<'_> {
 
     /// The message joins the active run; the plan is refined as soon as no item is executing.
     fn steer(&mut self, mut run: Run) -> Handled {
+        let most = self.world.limits.queued_runs;
+        if self.active().steers.len() >= most {
+            return Err(Fault::new(Code::QueueFull, format!("At most {most} messages may wait for the planner; try later.")));
+        }
         run.run_id = self.run().run_id.clone();
         let shown = self.told(&run);
         let text = shown["content"].clone();

@@ -180,13 +180,24 @@ impl Transition<'_> {
         if !is_done {
             return;
         }
-        let patch = self.work(id, |work| {
+        let patches = self.work(id, |work| {
             work.batch.clear();
-            work.patch.take()
+            std::mem::take(&mut work.patches)
         });
-        if let Some(patch) = patch.flatten() {
-            self.apply_patch(id, patch);
+        if patches == Some(true) {
+            self.apply_waiting_patch(id);
         }
         self.next_iteration(id);
+    }
+
+    fn apply_waiting_patch(&mut self, id: &ItemId) {
+        let turns = self.state.item(id).map(|item| item.turns.as_slice()).unwrap_or_default();
+        let patch = turns.iter().rev().find_map(|turn| match &turn.said {
+            Said::Patch { shown, patch } => Some((*shown, patch.clone())),
+            Said::Model { .. } | Said::Engine { .. } => None,
+        });
+        if let Some((shown, patch)) = patch {
+            self.apply_patch(id, shown, patch);
+        }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::plan::REPAIRS;
 use super::required_tools::Missing;
-use super::state::{ModelCall, Said, StoredPatch};
+use super::state::{ModelCall, Said};
 use super::transition::Transition;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{ModelReply, Phase};
@@ -35,8 +35,8 @@ impl Transition<'_> {
             self.step_said(id, draft, &replied);
         } else {
             if let Some(patch) = draft.updated_plan {
-                let shown = replied.call.shown;
-                self.work(id, |work| work.patch = Some(StoredPatch { shown, patch }));
+                self.say(id, Said::Patch { shown: replied.call.shown, patch });
+                self.work(id, |work| work.patches = true);
             }
             self.open_batch(id, &replied, draft.calls);
         }
@@ -45,11 +45,12 @@ impl Transition<'_> {
     /// A reply without calls: a patch of the plan takes effect, then the item goes on or ends.
     fn step_said(&mut self, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) {
         if let Some(patch) = draft.updated_plan {
-            self.apply_patch(id, StoredPatch { shown: replied.call.shown, patch });
+            self.apply_patch(id, replied.call.shown, patch);
         }
         let goes_on = match draft.decision {
             Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
-            Some(Decision::CompleteItem) | None => draft.content.trim().is_empty(),
+            Some(Decision::CompleteItem) => false,
+            None => draft.content.trim().is_empty(),
         };
         if goes_on {
             self.said(id, replied, Vec::new());
@@ -69,12 +70,21 @@ impl Transition<'_> {
         }
     }
 
-    /// The result refers to the stream's text where it is the same.
+    /// The result refers to the stream's text where it is the same; an item that is said to be complete without a word
+    /// has what its last call brought.
     fn result_text(&mut self, id: &ItemId, content: &str, replied: &Replied<'_>) -> Value {
+        if content.trim().is_empty() {
+            return self.last_output(id).unwrap_or_default();
+        }
         if content == replied.reply.text {
             return replied.text.clone();
         }
         self.store(format!("{}.result.{id}", replied.stream), Value::String(content.to_owned()))
+    }
+
+    fn last_output(&self, id: &ItemId) -> Option<Value> {
+        let item = self.state.item(id)?;
+        self.state.calls_of(item).filter_map(|call| call.result.as_ref()?.output.clone()).last()
     }
 
     /// Keeps what the model said, for its next prompt.

@@ -6,7 +6,8 @@ use super::record::to_value;
 use super::state::Phase;
 use super::transition::Transition;
 use crate::domain::fault::Code;
-use crate::domain::ids::MessageId;
+use crate::domain::hitl::Decision;
+use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
 use crate::domain::observation::ObservationType;
@@ -83,8 +84,12 @@ impl Transition<'_> {
         message.message_id
     }
 
-    /// Everything open has been closed by now.
+    /// Items are settled by now. A pause that is still open has nothing left to hold back.
     pub fn end_run(&mut self, status: RunStatus, outcome: Option<Outcome>) {
+        let open: Vec<SuspensionId> = self.state.suspensions.values().map(|open| open.suspension_id.clone()).collect();
+        for id in open {
+            self.close_suspension(&id, Decision::Cancelled, "engine", Some("the run ended".into()));
+        }
         let Some(active) = self.state.head.active.take() else { return };
         let Some(mut run) = self.state.run.take() else { return };
         run.counters = active.counters;
@@ -117,7 +122,7 @@ impl Transition<'_> {
     }
 
     /// A run that never started ends.
-    pub fn end_queued(&mut self, id: &crate::domain::ids::RunId, status: RunStatus, error: Option<RunError>) {
+    pub fn end_queued(&mut self, id: &RunId, status: RunStatus, error: Option<RunError>) {
         self.state.head.queue.retain(|queued| queued != id);
         let Some((ord, run)) = self.state.queued.remove(id) else { return };
         let outcome = error.map(|error| {

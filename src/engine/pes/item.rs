@@ -74,8 +74,11 @@ impl Transition<'_> {
         match self.settings().execution.on_item_failure {
             OnItemFailure::Continue => {}
             OnItemFailure::Replan => {
-                if self.active().replan == Replan::Unasked {
-                    self.active().replan = Replan::Due;
+                let note = format!("Item {id} failed ({code}): plan around it if you can.");
+                let active = self.active();
+                if active.replan == Replan::Unasked {
+                    active.replan = Replan::Due;
+                    active.notes.push(note);
                 }
             }
             OnItemFailure::Stop => {

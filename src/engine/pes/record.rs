@@ -134,12 +134,6 @@ impl Transition<'_> {
         self.record(ObservationType::StateUpdate, None, "State changed", body);
     }
 
-    /// A `STATE_UPDATE` on behalf of a run that is not the active one.
-    pub fn record_queued(&mut self, run: &Run, message: Value) {
-        let body = json!({ "keys": ["queue"], "stateVersion": self.state.agent_state.version, "message": message });
-        self.record_for(run, ObservationType::StateUpdate, "Request queued", body);
-    }
-
     pub fn record_error(&mut self, phase: Phase, code: &str, message: &str, fatal: bool, item: Option<&ItemId>) {
         let body = json!({
             "phase": phase, "code": code, "message": message, "fatal": fatal, "retryable": false,

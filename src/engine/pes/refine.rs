@@ -4,13 +4,16 @@
 use serde_json::Value;
 
 use super::plan::Source;
-use super::state::{ModelCall, Phase, Replan, StoredPatch};
+use super::state::{ModelCall, Phase, Replan};
 use super::transition::Transition;
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
 use crate::domain::plan::{ChangeType, ItemStatus, TodoItemChange};
-use crate::engine::parse::{ItemDraft, PlanDraft};
+use crate::engine::parse::{ItemDraft, PlanDraft, PlanPatchDraft};
+
+/// How many dropped changes a prompt names.
+const NOTES: usize = 20;
 
 /// What a merge came to.
 #[derive(Default)]
@@ -64,7 +67,7 @@ impl Transition<'_> {
             .filter(|item| item.def.edited.is_none_or(|edited| edited <= shown) && !listed.contains(&item.def.id))
             .map(|item| item.def.id.clone())
             .collect();
-        let mut merged = self.merge_items(&draft.items, shown, true);
+        let mut merged = self.merge_items(&draft.items, shown, None);
         let says_nothing = draft.items.is_empty();
         for id in missing.into_iter().filter(|_| !says_nothing) {
             self.move_status(&id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
@@ -73,15 +76,15 @@ impl Transition<'_> {
     }
 
     /// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
-    pub fn apply_patch(&mut self, item: &ItemId, stored: StoredPatch) {
-        if let Some(intent) = stored.patch.intent.filter(|intent| !intent.trim().is_empty()) {
+    pub fn apply_patch(&mut self, item: &ItemId, shown: i64, patch: PlanPatchDraft) {
+        if let Some(intent) = patch.intent.filter(|intent| !intent.trim().is_empty()) {
             self.state.head.intent = super::record::cut(intent.trim(), 2000);
         }
-        if let Some(plan) = stored.patch.plan.filter(|plan| !plan.trim().is_empty()) {
+        if let Some(plan) = patch.plan.filter(|plan| !plan.trim().is_empty()) {
             let id = format!("plan-{}", self.mint.hex());
             self.state.head.plan = self.store(id, Value::String(plan));
         }
-        let merged = self.merge_items(&stored.patch.items, stored.shown, false);
+        let merged = self.merge_items(&patch.items, shown, Some(item));
         let merged = self.snapshot(merged);
         if !merged.changes.is_empty() {
             self.record_plan_update(Source::Agent, Some(item), &merged.changes);
@@ -89,7 +92,8 @@ impl Transition<'_> {
         }
     }
 
-    fn merge_items(&mut self, drafts: &[ItemDraft], shown: i64, refines: bool) -> Merged {
+    /// `by`: the item whose step patches the plan; `None`: a refinement of all of it.
+    fn merge_items(&mut self, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
         let version = self.state.head.plan_version + 1;
         let mut merged = Merged::default();
         let mut added = Vec::new();
@@ -99,7 +103,7 @@ impl Transition<'_> {
             let id: ItemId = draft.id.as_str().into();
             if self.is_overruled(&id, shown) {
                 let note = format!("Your change of item {id} was dropped: a person edited it meanwhile.");
-                self.note(note);
+                self.note(by, note);
                 continue;
             }
             match self.state.item(&id).map(|item| item.track.status) {
@@ -110,7 +114,7 @@ impl Transition<'_> {
                     ord += 1;
                 }
                 None => {}
-                Some(status) => self.merge_item(&id, status, draft, refines, &mut merged),
+                Some(status) => self.merge_item(&id, status, draft, by.is_none(), &mut merged),
             }
         }
         if merged.is_relinked {
@@ -200,15 +204,20 @@ impl Transition<'_> {
         edited.into_iter().chain(removed).any(|version| version > shown)
     }
 
-    /// Told to whichever prompt comes next.
-    fn note(&mut self, note: String) {
-        let open: Vec<ItemId> = self.state.list.open().map(|item| item.def.id.clone()).collect();
-        match open.first() {
+    /// Told to the next prompt of the one whose change was dropped.
+    fn note(&mut self, by: Option<&ItemId>, note: String) {
+        match by {
             Some(item) => {
-                self.work(item, |work| work.notes.push(note));
+                self.work(item, |work| push_note(&mut work.notes, note));
             }
-            None => self.active().notes.push(note),
+            None => push_note(&mut self.active().notes, note),
         }
+    }
+}
+
+fn push_note(notes: &mut Vec<String>, note: String) {
+    if notes.len() < NOTES {
+        notes.push(note);
     }
 }
 

@@ -250,6 +250,7 @@ fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
     for turn in &item.turns {
         match &turn.said {
             Said::Engine { text } => turns.push(Turn::Told(text.clone())),
+            Said::Patch { .. } => {}
             Said::Model { text, calls, replay } => {
                 let records: Vec<&CallRecord> =
                     calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
@@ -268,7 +269,7 @@ fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
 fn calls_of(said: &Said) -> &[CallId] {
     match said {
         Said::Model { calls, .. } => calls,
-        Said::Engine { .. } => &[],
+        Said::Engine { .. } | Said::Patch { .. } => &[],
     }
 }
 

@@ -13,6 +13,7 @@ use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode, ValidationSt
 use crate::domain::run::{Counters, Run};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallRecord, CallStatus};
+use crate::engine::parse::PlanPatchDraft;
 
 /// What a run consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -270,20 +271,13 @@ pub(super) struct Work {
     /// What the next prompt must tell besides the loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// `updatedPlan` of a reply with calls: it takes effect when they are done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub patch: Option<StoredPatch>,
+    /// The reply had an `updatedPlan` besides its calls: it takes effect when they are done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub patches: bool,
 }
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
-}
-
-/// An `updatedPlan` that waits, with the planVersion that its model had seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct StoredPatch {
-    pub shown: i64,
-    pub patch: crate::engine::parse::PlanPatchDraft,
 }
 
 /// A turn of an item's loop; the calls' results stand in their own rows.
@@ -307,6 +301,8 @@ pub(super) enum Said {
     },
     /// What we told it.
     Engine { text: String },
+    /// How it wants to change the rest of the plan, and the planVersion that it had seen.
+    Patch { shown: i64, patch: PlanPatchDraft },
 }
 
 /// A tool call and its number.

@@ -151,6 +151,7 @@ fn suspension(state: &State, open: &Suspension) -> Value {
 
 fn iteration_state(state: &State, said: &Said) -> Vec<Value> {
     match said {
+        Said::Patch { .. } => Vec::new(),
         Said::Engine { text } => vec![json!({ "role": "user", "content": text })],
         Said::Model { text, calls, .. } => {
             let calls: Vec<&CallRecord> = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();

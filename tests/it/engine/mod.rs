@@ -1,5 +1,8 @@
 //! The engine alone: every defect of the flow, and properties over random runs with crashes.
 
+mod cancel;
 mod flow;
+mod plans;
 mod sim;
+mod suspend;
 mod words;

@@ -345,8 +345,9 @@ impl Tools {
     fn run(&self, name: &str, arguments: Value, _attempt: u32) -> ToolOutcome {
         self.ran.lock().unwrap().push((name.to_owned(), arguments.clone()));
         let fails = self.failures.lock().unwrap().get_mut(name).is_some_and(|left| {
+            let fails = *left > 0;
             *left = left.saturating_sub(1);
-            true
+            fails
         });
         let result = match fails {
             true => Err(ToolError { code: "failed".into(), message: "it broke".into(), pointer: None }),
