@@ -135,7 +135,10 @@ impl Transition<'_> {
     fn steer(&mut self, mut run: Run) -> Handled {
         let most = self.world.limits.queued_runs;
         if self.active().steers.len() >= most {
-            return Err(Fault::new(Code::QueueFull, format!("At most {most} messages may wait for the planner; try later.")));
+            return Err(Fault::new(
+                Code::QueueFull,
+                format!("At most {most} messages may wait for the planner; try later."),
+            ));
         }
         run.run_id = self.run().run_id.clone();
         let shown = self.told(&run);

@@ -284,10 +284,9 @@ fn a_plan_cannot_be_edited_while_it_is_made_and_can_on_an_idle_thread() {
 
 #[test]
 fn a_tools_state_patch_commits_with_its_result_and_explicit_saving_takes_it_only_from_its_own_tool() {
-    for (strategy, tool, version) in [
-        (StateSavingStrategy::Implicit, "set_agent_state", 1),
-        (StateSavingStrategy::Explicit, "set_agent_state", 1),
-    ] {
+    for (strategy, tool, version) in
+        [(StateSavingStrategy::Implicit, "set_agent_state", 1), (StateSavingStrategy::Explicit, "set_agent_state", 1)]
+    {
         let mut sim = Sim::new(move |request| match which(request).as_str() {
             "planning" => plan(&[("a", &[], &[])]),
             "a.1" => calls(&[(tool, json!({}))]),

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::sim::*;
 
 /// One item whose first step makes these calls; then it says what it saw.
-fn one_item(batch: &'static [(&'static str, &'static str)]) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
+fn one_item(
+    batch: &'static [(&'static str, &'static str)],
+) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
     move |request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[])]),
         "a.1" => {
