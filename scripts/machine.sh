@@ -1,0 +1,72 @@
+# What a machine must have to build and test this project. Sourced by the scripts beside it.
+# Missing packages are installed only by root, or in CI by whoever may use sudo without a password.
+
+if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
+    . "$HOME/.cargo/env"
+fi
+
+# Asks nothing, and leaves configuration files as they are.
+install_packages() {
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        [ "${CI:-}" = true ] && sudo -n true 2>/dev/null || return 1
+        as_root=(sudo -n)
+    fi
+    command -v apt-get >/dev/null || return 1
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold "$@"
+    ' sh "$@" >&2
+}
+
+# need WHAT TEST PACKAGE...
+need() {
+    local what=$1 is_there=$2
+    shift 2
+    if "$is_there"; then return 0; fi
+    echo "$what is missing; installing $*" >&2
+    if install_packages "$@" && "$is_there"; then return 0; fi
+    echo "$what is missing. Install it with: sudo apt-get install $*" >&2
+    return 1
+}
+
+has_compiler() { command -v cc >/dev/null; }
+has_git() { command -v git >/dev/null; }
+has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ] || [ ! -f /etc/debian_version ]; }
+# The same places as tests/it/support/postgres.sh.
+has_postgres() {
+    command -v initdb >/dev/null ||
+        ls /usr/lib/postgresql/*/bin/initdb /usr/pgsql-*/bin/initdb /opt/homebrew/opt/postgresql*/bin/initdb >/dev/null 2>&1
+}
+
+need_cargo() {
+    command -v cargo >/dev/null && return 0
+    echo 'Rust is missing. Install it from https://rustup.rs' >&2
+    return 1
+}
+
+need_compiler() { need 'A C compiler' has_compiler gcc libc6-dev; }
+
+# The tests start clusters of their own: the one that the package would make is not wanted.
+need_postgres() {
+    if [ "$(id -u)" = 0 ] && ! has_postgres && [ ! -e /etc/postgresql-common ]; then
+        mkdir -p /etc/postgresql-common
+        echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
+    need PostgreSQL has_postgres postgresql
+}
+
+# need_component NAME: of the Rust toolchain.
+need_component() {
+    cargo "$1" --version >/dev/null 2>&1 && return 0
+    local component=$1
+    [ "$component" = fmt ] && component=rustfmt
+    command -v rustup >/dev/null && rustup component add "$component" >&2 && return 0
+    echo "cargo $1 is missing. Install it with: rustup component add $component" >&2
+    return 1
+}
+
+need_deny() {
+    cargo deny --version >/dev/null 2>&1 && return 0
+    echo 'cargo-deny is missing; building it' >&2
+    cargo install --quiet --locked cargo-deny
+}
