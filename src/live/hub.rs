@@ -45,6 +45,15 @@ impl Hub {
         self.publish(pk, |_| true, || Encoded::run(run));
     }
 
+    /// Tells everybody to read again what they have not seen: something was committed while nobody listened, and
+    /// somebody does by now.
+    pub fn gap(&self, pk: ThreadPk) {
+        let Some(topic) = self.topic(pk) else { return };
+        for subscriber in &lock(&topic).subscribers {
+            subscriber.put(Queue::gap);
+        }
+    }
+
     /// From here on the stream's tokens are kept for late joiners, until it is closed.
     pub fn open_stream(&self, pk: ThreadPk, head: StreamHead) {
         let stream = Arc::new(OpenStream::new(&head));

@@ -85,6 +85,13 @@ impl Queue {
         self.push(Entry::Draining(retry_in_ms));
     }
 
+    /// Something was committed that is not told here: it is to be read.
+    pub(super) fn gap(&mut self) {
+        if !std::mem::replace(&mut self.gapped, true) {
+            self.push(Entry::Gap);
+        }
+    }
+
     pub(super) fn take(&mut self) -> Option<Live> {
         let entry = self.entries.pop_front()?;
         self.weight -= entry.weight();

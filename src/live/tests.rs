@@ -169,6 +169,19 @@ fn draining_is_told_once_and_to_late_comers_too() {
     }
 }
 
+#[test]
+fn who_began_to_listen_too_late_for_a_commit_is_told_to_read_it() {
+    let hub = Hub::new(1000);
+    hub.gap(PK);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    assert_eq!(frame(&mut reader), None, "what was committed before is in the backlog");
+    hub.gap(PK);
+    hub.gap(PK);
+    hub.observation(PK, &observation(2, 10));
+    assert_eq!(frame(&mut reader), Some(json!("gap")), "once, and what comes before it is taken is read too");
+    assert_eq!(frame(&mut reader), None);
+}
+
 #[tokio::test]
 async fn a_waiting_reader_is_woken() {
     let hub = Hub::new(1 << 18);

@@ -11,7 +11,8 @@ use crate::domain::run::{Run, RunResource};
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 
-/// What listeners will be told of a step once it is committed; nothing is kept for a thread that nobody listens to.
+/// What listeners will be told of a step once it is committed; nothing is kept for a thread that nobody listens to. Who
+/// begins to listen between then and the commit is told to read again: the backlog may have been read before it.
 pub(super) struct News(Option<Told>);
 
 struct Told {
@@ -34,14 +35,15 @@ impl News {
 }
 
 impl Actor {
-    /// Tells what was just committed. A listener who misses it here finds it in the store: it asked after the commit.
+    /// Tells what was just committed. Who listens from now on finds it in the store.
     pub(super) async fn publish(&mut self, news: News, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
             self.shared.waiters.tell(&run.run_id);
         }
-        let (Some(told), Some(seat)) = (news.0, &mut self.seat) else { return };
+        let Some(told) = news.0 else { return self.shared.hub.gap(self.pk) };
+        let Some(seat) = &mut self.seat else { return };
         let observations = told.observations(seat);
         self.shared.tell(self.pk, observations, step).await;
         for run in &step.runs {
