@@ -60,10 +60,10 @@ CREATE TABLE thread_rows (
     body TEXT NOT NULL,
     UNIQUE (pk, kind, id)
 ) STRICT;
--- Loaded with their thread.
-CREATE INDEX rows_kept ON thread_rows (pk, keep, ord) WHERE keep > 0;
+-- Loaded with their thread. (A query uses such an index if it names one of these values.)
+CREATE INDEX rows_kept ON thread_rows (pk, keep, ord) WHERE keep = 1 OR keep = 2;
 -- Runs and messages are paged.
-CREATE INDEX rows_paged ON thread_rows (pk, kind, ord, id) WHERE kind <= 2;
+CREATE INDEX rows_paged ON thread_rows (pk, kind, ord, id) WHERE kind = 1 OR kind = 2;
 -- Runs, suspensions and tasks are found by their id alone.
 CREATE INDEX rows_found ON thread_rows (tenant, id) WHERE kind IN (1, 6, 7);
 -- The inbox.

@@ -12,7 +12,6 @@ mod cursor;
 pub mod memory;
 mod open;
 pub mod postgres;
-mod schema;
 pub mod sqlite;
 mod text;
 

@@ -11,13 +11,14 @@ use crate::domain::thread::Sheet;
 use crate::store::{Commit, Committed, Error, IdempotencyRow, NewThread};
 
 /// What the database does with one call; without a line left, everything is `Done`.
+type Call = (Vec<i64>, Sending);
 type Reply = Result<Vec<Committed>, BatchError>;
 
 #[derive(Clone)]
 struct Script {
     replies: Arc<Mutex<VecDeque<Reply>>>,
     /// The pks of each call, and how it was sent.
-    calls: Arc<Mutex<Vec<(Vec<i64>, Sending)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
     /// A call takes one permit.
     gate: Arc<Semaphore>,
     /// A pk that poisons every batch it is in.
@@ -34,7 +35,7 @@ impl Script {
         }
     }
 
-    fn calls(&self) -> Vec<(Vec<i64>, Sending)> {
+    fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 

@@ -12,6 +12,7 @@ mod log;
 mod open;
 mod replicas;
 mod rows;
+mod schema;
 mod sheaf;
 #[cfg(test)]
 mod tests;

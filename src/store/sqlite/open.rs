@@ -1,23 +1,16 @@
 //! Opening a data folder: lock it, look before touching, migrate, connect.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
-use super::Sqlite;
 use super::lock::FolderLock;
 use super::writer::Writer;
+use super::{Sqlite, schema};
 use crate::config::Synchronous;
 use crate::store::committer::{Bounds, Committer};
-use crate::store::schema::{Migrations, migrator, refuse_newer};
 use crate::store::{Error, Result};
-
-const MIGRATIONS: Migrations =
-    &[(1, "threads and their rows", include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql"))];
 
 /// Each is a thread, so there are few; they are opened when they are needed.
 const READERS: u32 = 4;
@@ -31,38 +24,13 @@ impl Sqlite {
         std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
         let lock = FolderLock::take(folder)?;
         let path = folder.join("pes.db");
-        look(&path).await?;
+        schema::look(&path).await?;
         let options = options(&path, synchronous);
-        migrate(&options).await.map_err(|error| unusable(&path, error))?;
+        schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
         let writer = Writer::open(options.clone(), lock).await.map_err(|error| unusable(&path, error))?;
         let committer = Committer::spawn([writer.clone()], Bounds::default());
         Ok(Self { path, committer, writer, readers: readers(options) })
     }
-}
-
-/// Reads the schema's version without changing a byte.
-async fn look(path: &PathBuf) -> Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let options = SqliteConnectOptions::new().filename(path).read_only(true);
-    let applied = async {
-        let mut connection = options.connect().await?;
-        let applied = newest(&mut connection).await;
-        connection.close().await?;
-        applied
-    };
-    let applied = applied.await.map_err(|error| unusable(path, error))?;
-    refuse_newer(applied, MIGRATIONS, &path.display().to_string())
-}
-
-async fn newest(connection: &mut SqliteConnection) -> std::result::Result<Option<i64>, sqlx::Error> {
-    let known = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'");
-    let known: i64 = known.fetch_one(&mut *connection).await?;
-    if known == 0 {
-        return Ok(None);
-    }
-    sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await
 }
 
 fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
@@ -83,12 +51,6 @@ fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
         .pragma("journal_size_limit", "67108864")
 }
 
-async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
-    let mut connection = options.connect().await?;
-    migrator(MIGRATIONS).run(&mut connection).await?;
-    connection.close().await
-}
-
 fn readers(options: SqliteConnectOptions) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(READERS)
@@ -97,6 +59,6 @@ fn readers(options: SqliteConnectOptions) -> SqlitePool {
         .connect_lazy_with(options.pragma("query_only", "on"))
 }
 
-fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {
+pub(super) fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::Unusable(format!("{} cannot be used: {error}.", path.display()))
 }

@@ -42,11 +42,12 @@ pub(super) async fn unregister(writer: &Writer, replica: Uuid) -> Result<()> {
 
 pub(super) async fn claimable(db: &SqlitePool, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
     let query = sqlx::query(
-        "SELECT t.pk FROM threads t
-         WHERE (t.wake_at <= ?1 OR t.status = 'running') AND NOT EXISTS (
-             SELECT 1 FROM replicas r
-             WHERE r.id = t.replica AND r.alive_until > CAST(unixepoch('subsec') * 1000 AS INTEGER))
-         ORDER BY coalesce(t.wake_at, t.updated_at), t.pk LIMIT ?2",
+        "SELECT t.pk FROM (
+             SELECT pk, replica, wake_at AS since FROM threads WHERE wake_at <= ?1
+             UNION
+             SELECT pk, replica, coalesce(wake_at, updated_at) FROM threads WHERE status = 'running'
+         ) t LEFT JOIN replicas r ON r.id = t.replica AND r.alive_until > CAST(unixepoch('subsec') * 1000 AS INTEGER)
+         WHERE r.id IS NULL ORDER BY t.since, t.pk LIMIT ?2",
     );
     pks(db, query.bind(now).bind(i64::from(limit))).await
 }

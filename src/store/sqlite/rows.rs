@@ -22,30 +22,48 @@ pub(super) async fn one(db: &SqlitePool, pk: ThreadPk, kind: RowKind, id: &str) 
 /// What `load` gives, in its order.
 pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
     let query = sqlx::query(
-        "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ?1 AND keep > 0 AND keep = 1
+        "SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept WHERE pk = ?1 AND keep = 1
          UNION ALL
-         SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ?1 AND keep > 0 AND keep = 2 AND ord >= ?2
+         SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept
+         WHERE pk = ?1 AND keep = 2 AND ord >= ?2
          ORDER BY kind, ord, id",
     );
     let found = query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?;
     found.iter().map(row).collect()
 }
 
-/// Only runs and messages have an index by `ord` (`kind <= 2`); the others are few, and are sorted.
 macro_rules! select_page {
-    ($paged:literal, $compare:literal, $order:literal) => {
+    ($kind:literal, $compare:literal, $order:literal) => {
         concat!(
-            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = ?",
-            $paged,
+            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ?1 AND kind = ",
+            $kind,
             " AND (ord, id) ",
             $compare,
-            " (?, ?) ORDER BY ord ",
+            " (?3, ?4) ORDER BY ord ",
             $order,
             ", id ",
             $order,
-            " LIMIT ?"
+            " LIMIT ?5"
         )
     };
+}
+
+/// Runs and messages have an index by `ord`, which a query gets that names their kind; the others are few, and are
+/// sorted.
+fn select_page(kind: RowKind, descending: bool) -> &'static str {
+    let [ascending, down] = match kind {
+        RowKind::Run => [select_page!("1", ">", "ASC"), select_page!("1", "<", "DESC")],
+        RowKind::Message => [select_page!("2", ">", "ASC"), select_page!("2", "<", "DESC")],
+        RowKind::Item
+        | RowKind::Call
+        | RowKind::Turn
+        | RowKind::Suspension
+        | RowKind::Task
+        | RowKind::Payload
+        | RowKind::AgentState
+        | RowKind::Custom => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
+    };
+    if descending { down } else { ascending }
 }
 
 pub(super) async fn list(
@@ -55,16 +73,9 @@ pub(super) async fn list(
     descending: bool,
     ask: &PageAsk,
 ) -> Result<Page<Row>> {
-    let is_paged = kind.code() <= 2;
-    let sql = match (is_paged, descending) {
-        (true, false) => select_page!(" AND kind <= 2", ">", "ASC"),
-        (true, true) => select_page!(" AND kind <= 2", "<", "DESC"),
-        (false, false) => select_page!("", ">", "ASC"),
-        (false, true) => select_page!("", "<", "DESC"),
-    };
     let start = if descending { Cursor::new(i64::MAX, "\u{10FFFF}") } else { Cursor::new(i64::MIN, "") };
     let after = Cursor::of(ask)?.unwrap_or(start);
-    let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(after.at).bind(after.id);
+    let query = sqlx::query(select_page(kind, descending)).bind(pk.0).bind(kind.code()).bind(after.at).bind(after.id);
     let found = query.bind(i64::from(ask.limit) + 1).fetch_all(db).await.map_err(unreadable)?;
     let found = found.iter().map(row).collect::<Result<Vec<_>>>()?;
     Ok(page(found, ask.limit, |row| Cursor::new(row.ord, row.id.clone())))
@@ -77,10 +88,9 @@ pub(super) async fn history(
     limit: u32,
 ) -> Result<Vec<ConversationMessage>> {
     let query = sqlx::query(
-        "SELECT body FROM thread_rows WHERE pk = ? AND kind = ? AND kind <= 2 AND ord < ?
-         ORDER BY ord DESC, id DESC LIMIT ?",
+        "SELECT body FROM thread_rows WHERE pk = ? AND kind = 2 AND ord < ? ORDER BY ord DESC, id DESC LIMIT ?",
     );
-    let query = query.bind(pk.0).bind(RowKind::Message.code()).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
+    let query = query.bind(pk.0).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
     let found = query.fetch_all(db).await.map_err(unreadable)?;
     found.iter().rev().map(|row| text::message(row.try_get(0).map_err(unreadable)?)).collect()
 }

@@ -1,0 +1,56 @@
+//! Migrations: embedded, applied when the folder is opened, forward only.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, SqlStr};
+
+use super::open::unusable;
+use crate::store::{Error, Result};
+
+/// Never edited once released; the next one is appended.
+const MIGRATIONS: [(i64, &str, &str); 1] =
+    [(1, "threads and their rows", include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql"))];
+
+/// Refuses a file that a newer version has changed, without changing a byte of it.
+pub(super) async fn look(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
+    match newest(path).await.map_err(|error| unusable(path, error))? {
+        Some(applied) if applied > known => Err(Error::Unusable(format!(
+            "{} has schema {applied}, and this version of pes knows schemas up to {known}; start a newer pes. Nothing \
+             was changed.",
+            path.display()
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+async fn newest(path: &Path) -> std::result::Result<Option<i64>, sqlx::Error> {
+    let mut connection = SqliteConnectOptions::new().filename(path).read_only(true).connect().await?;
+    let applied = applied(&mut connection).await;
+    connection.close().await?;
+    applied
+}
+
+async fn applied(connection: &mut SqliteConnection) -> std::result::Result<Option<i64>, sqlx::Error> {
+    let tables = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'");
+    let tables: i64 = tables.fetch_one(&mut *connection).await?;
+    if tables == 0 {
+        return Ok(None);
+    }
+    sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await
+}
+
+pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
+    let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
+        Migration::new(version, Cow::Borrowed(words), MigrationType::Simple, SqlStr::from_static(sql), false)
+    };
+    let mut connection = options.connect().await?;
+    Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect()).run(&mut connection).await?;
+    connection.close().await
+}
