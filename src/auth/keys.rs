@@ -9,6 +9,7 @@ use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
+use super::ledger::{self, Issued, ApiKey, NewKey};
 use super::mint::hash;
 use crate::config::Auth;
 use crate::domain::Millis;
@@ -23,6 +24,9 @@ pub const OPEN_TENANT: &str = "default";
 /// How long an answer of the store is believed: revoking a key takes at most this long.
 const FRESH: Duration = Duration::from_secs(5);
 
+/// Tells the time of the process.
+pub type Now = Arc<dyn Fn() -> Millis + Send + Sync>;
+
 /// Answers kept at most; guessing keys must not fill the memory, so only good ones are kept.
 const KEPT: usize = 10_000;
 
@@ -31,6 +35,7 @@ pub struct Keys {
     configured: Vec<(String, Caller)>,
     open_tenant: TenantPk,
     store: Arc<dyn Store>,
+    now: Now,
     /// Callers by their key's hash, and when the store said so.
     known: Mutex<HashMap<String, (Instant, Caller)>>,
     /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
@@ -40,23 +45,24 @@ pub struct Keys {
 
 impl Keys {
     /// Reads which tenants the configured keys belong to.
-    pub async fn open(auth: &Auth, store: Arc<dyn Store>, now: Millis) -> store::Result<Self> {
+    pub async fn open(auth: &Auth, store: Arc<dyn Store>, now: Now) -> store::Result<Self> {
         let mut configured = Vec::new();
         for (index, key) in auth.keys.iter().enumerate() {
             let caller = Caller {
-                tenant: store.tenant(&key.tenant, now).await?,
+                tenant: store.tenant(&key.tenant, now()).await?,
                 tenant_name: key.tenant.clone(),
                 name: format!("configured-{}", index + 1),
                 scopes: key.scopes.clone(),
             };
             configured.push((hash(key.key.expose_secret()), caller));
         }
-        let open_tenant = store.tenant(OPEN_TENANT, now).await?;
+        let open_tenant = store.tenant(OPEN_TENANT, now()).await?;
         Ok(Self {
             is_locked: AtomicBool::new(!configured.is_empty()),
             configured,
             open_tenant,
             store,
+            now,
             known: Mutex::new(HashMap::new()),
             looked_at: Mutex::new(None),
         })
@@ -94,6 +100,30 @@ impl Keys {
         self.is_locked.fetch_or(exists, Ordering::Relaxed);
         *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         Ok(!exists)
+    }
+
+    /// Makes a key for the caller's own tenant; on an open server, whose caller is the operator, for any.
+    pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
+        if new.tenant != caller.tenant_name && !self.is_open().await? {
+            let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
+            return Err(Fault::new(Code::Forbidden, detail));
+        }
+        ledger::issue(&*self.store, new, (self.now)()).await.map_err(unavailable)
+    }
+
+    /// The stored keys of the caller's tenant.
+    pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Fault> {
+        let all = ledger::list(&*self.store).await.map_err(unavailable)?;
+        Ok(all.into_iter().filter(|key| key.tenant == caller.tenant_name).collect())
+    }
+
+    /// Revokes a stored key of the caller's tenant.
+    pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<(), Fault> {
+        let is_own = self.list(caller).await?.iter().any(|key| key.key_id == key_id);
+        if is_own && ledger::revoke(&*self.store, key_id, (self.now)()).await.map_err(unavailable)? {
+            return Ok(());
+        }
+        Err(Fault::not_found("active key"))
     }
 
     fn local(&self) -> Caller {

@@ -9,7 +9,7 @@ use crate::domain::caller::Scope;
 use crate::store::{KeyRow, Result, Store};
 
 /// What a key is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewKey {
     pub tenant: String,
@@ -19,7 +19,7 @@ pub struct NewKey {
 }
 
 /// A key just made. This is the only time that it is shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Issued {
     pub key_id: String,
@@ -27,9 +27,9 @@ pub struct Issued {
 }
 
 /// A key as lists show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Listed {
+pub struct ApiKey {
     pub key_id: String,
     pub tenant: String,
     pub name: String,
@@ -58,10 +58,10 @@ pub async fn issue(store: &dyn Store, new: &NewKey, now: Millis) -> Result<Issue
 }
 
 /// Every key of the store, revoked ones too, oldest first.
-pub async fn list(store: &dyn Store) -> Result<Vec<Listed>> {
+pub async fn list(store: &dyn Store) -> Result<Vec<ApiKey>> {
     let mut rows = store.keys().await?;
     rows.sort_by(|a, b| (a.created_at, &a.key_id).cmp(&(b.created_at, &b.key_id)));
-    Ok(rows.into_iter().map(listed).collect())
+    Ok(rows.into_iter().map(shown).collect())
 }
 
 /// `false`: there is no such active key. A running server notices within five seconds.
@@ -69,8 +69,8 @@ pub async fn revoke(store: &dyn Store, key_id: &str, now: Millis) -> Result<bool
     store.revoke_key(key_id, now).await
 }
 
-fn listed(row: KeyRow) -> Listed {
-    Listed {
+fn shown(row: KeyRow) -> ApiKey {
+    ApiKey {
         key_id: row.key_id,
         tenant: row.tenant_name,
         name: row.name,

@@ -7,6 +7,6 @@ mod keys;
 mod ledger;
 mod mint;
 
-pub use keys::{Keys, OPEN_TENANT};
-pub use ledger::{Issued, Listed, NewKey, issue, list, revoke};
+pub use keys::{Keys, Now, OPEN_TENANT};
+pub use ledger::{Issued, ApiKey, NewKey, issue, list, revoke};
 pub use mint::{hash, mint_key};

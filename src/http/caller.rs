@@ -37,6 +37,8 @@ may! {
     MayRun: Run;
     /// A caller who may answer what the agent asks a person.
     MayApprove: Approve;
+    /// A caller who may make and revoke keys.
+    MayAdmin: Admin;
 }
 
 /// Refuses a caller without `scope`.

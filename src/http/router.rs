@@ -12,7 +12,7 @@ use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, cancel, documentation, fork, health, index, messages, offers, pause, plan, process, resume, runs,
+    agent_state, cancel, documentation, fork, health, index, keys, messages, offers, pause, plan, process, resume, runs,
     state, suspensions, tasks, threads, tool_calls,
 };
 use super::{cors, metrics};
@@ -65,6 +65,8 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(offers::models))
         .routes(routes!(offers::tools))
         .routes(routes!(offers::agents))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))

@@ -6,6 +6,7 @@ pub(crate) mod documentation;
 pub(crate) mod fork;
 pub(crate) mod health;
 pub(crate) mod index;
+pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod offers;
 pub(crate) mod pause;

@@ -20,7 +20,7 @@ fn new_key(scopes: &[Scope]) -> NewKey {
 
 #[tokio::test]
 async fn without_any_key_everybody_is_the_default_tenant() {
-    let keys = Keys::open(&Auth::default(), Arc::new(Memory::new()), 1).await.unwrap();
+    let keys = Keys::open(&Auth::default(), Arc::new(Memory::new()), Arc::new(|| 1)).await.unwrap();
     let caller = keys.authenticate(None).await.unwrap();
     assert_eq!((caller.tenant_name.as_str(), caller.name.as_str()), ("default", "local"));
     assert!(Scope::ALL.iter().all(|scope| caller.may(*scope)));
@@ -31,7 +31,7 @@ async fn without_any_key_everybody_is_the_default_tenant() {
 async fn configured_and_stored_keys_count_side_by_side() {
     let store = Arc::new(Memory::new());
     let issued = issue(&*store, &new_key(&[Scope::Read, Scope::Approve]), 1).await.unwrap();
-    let keys = Keys::open(&configured(&["zeta:run:k1", "zeta:admin:k2"]), store.clone(), 1).await.unwrap();
+    let keys = Keys::open(&configured(&["zeta:run:k1", "zeta:admin:k2"]), store.clone(), Arc::new(|| 1)).await.unwrap();
 
     let stored = keys.authenticate(Some(&issued.key)).await.unwrap();
     assert_eq!((stored.tenant_name.as_str(), stored.name.as_str()), ("acme", "ci"));
@@ -49,7 +49,7 @@ async fn configured_and_stored_keys_count_side_by_side() {
 async fn a_revoked_key_stops_working_within_five_seconds() {
     let store = Arc::new(Memory::new());
     let issued = issue(&*store, &new_key(&[Scope::Read]), 1).await.unwrap();
-    let keys = Keys::open(&Auth::default(), store.clone(), 1).await.unwrap();
+    let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
     keys.authenticate(Some(&issued.key)).await.unwrap();
 
     assert!(revoke(&*store, &issued.key_id, 2).await.unwrap());
@@ -66,11 +66,25 @@ async fn a_revoked_key_stops_working_within_five_seconds() {
 #[tokio::test(start_paused = true)]
 async fn the_first_key_closes_an_open_server_within_five_seconds() {
     let store = Arc::new(Memory::new());
-    let keys = Keys::open(&Auth::default(), store.clone(), 1).await.unwrap();
+    let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
     keys.authenticate(None).await.unwrap();
     issue(&*store, &new_key(&[Scope::Read]), 1).await.unwrap();
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(None).await.unwrap_err().code, Code::Unauthorized);
+}
+
+#[tokio::test]
+async fn keys_are_made_listed_and_revoked_within_a_tenant() {
+    let store = Arc::new(Memory::new());
+    let keys = Keys::open(&configured(&["acme:admin:a", "zeta:admin:z"]), store, Arc::new(|| 1)).await.unwrap();
+    let (acme, zeta) = (keys.authenticate(Some("a")).await.unwrap(), keys.authenticate(Some("z")).await.unwrap());
+    let issued = keys.issue(&acme, &new_key(&[Scope::Read])).await.unwrap();
+    assert_eq!(keys.issue(&zeta, &new_key(&[Scope::Read])).await.unwrap_err().code, Code::Forbidden);
+    assert!(keys.list(&zeta).await.unwrap().is_empty());
+    assert_eq!(keys.revoke(&zeta, &issued.key_id).await.unwrap_err().code, Code::NotFound);
+    keys.revoke(&acme, &issued.key_id).await.unwrap();
+    assert_eq!(keys.list(&acme).await.unwrap()[0].revoked_at, Some(1));
+    assert_eq!(keys.revoke(&acme, &issued.key_id).await.unwrap_err().code, Code::NotFound);
 }
 
 #[tokio::test]
