@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use super::ledger::{self, Issued, ApiKey, NewKey};
+use super::ledger::{self, ApiKey, Issued, NewKey};
 use super::mint::hash;
 use crate::config::Auth;
 use crate::domain::Millis;

@@ -26,6 +26,12 @@ pub struct Issued {
     pub key: String,
 }
 
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued").field("key_id", &self.key_id).finish_non_exhaustive()
+    }
+}
+
 /// A key as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]

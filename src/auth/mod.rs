@@ -8,5 +8,5 @@ mod ledger;
 mod mint;
 
 pub use keys::{Keys, Now, OPEN_TENANT};
-pub use ledger::{Issued, ApiKey, NewKey, issue, list, revoke};
+pub use ledger::{ApiKey, Issued, NewKey, issue, list, revoke};
 pub use mint::{hash, mint_key};

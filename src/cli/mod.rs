@@ -6,6 +6,7 @@ mod config;
 mod health;
 mod keys;
 mod serve;
+mod server;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use http::Method;
 use tokio::time::{Instant, timeout};
 
 use super::answer::Answer;
@@ -24,9 +25,14 @@ impl Egress {
 
     /// Sends once, and gives back status and headers as soon as they are there.
     pub async fn post(&self, post: Post) -> Result<Answer, Error> {
+        self.send(Method::POST, post).await
+    }
+
+    /// The same with any method; an empty body is none.
+    pub async fn send(&self, method: Method, post: Post) -> Result<Answer, Error> {
         let Destination::Operator(url) = post.to;
         let deadline = Instant::now() + post.bounds.total;
-        let request = self.client()?.post(url).headers(post.headers).body(post.body).send();
+        let request = self.client()?.request(method, url).headers(post.headers).body(post.body).send();
         match timeout(post.bounds.headers.min(post.bounds.total), request).await {
             Ok(Ok(response)) => Ok(Answer::new(response, post.bounds, deadline)),
             Ok(Err(error)) => Err(of(error)),

@@ -12,8 +12,8 @@ use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, cancel, documentation, fork, health, index, keys, messages, offers, pause, plan, process, resume, runs,
-    state, suspensions, tasks, threads, tool_calls,
+    agent_state, cancel, documentation, fork, health, index, keys, messages, offers, pause, plan, process, resume,
+    runs, state, suspensions, tasks, threads, tool_calls,
 };
 use super::{cors, metrics};
 use crate::domain::fault::{Code, Fault};
