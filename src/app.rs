@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::auth::Keys;
-use crate::config::{Config, Environment};
+use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::engine::DynCore;
 use crate::engine::Registered;
@@ -28,6 +28,9 @@ pub enum Error {
     /// What is configured cannot be served.
     #[error("{}", .0.detail)]
     Config(#[from] Fault),
+    /// It may not be served so: there are no keys.
+    #[error("{0}")]
+    Unlocked(#[from] config::Error),
 }
 
 /// A server that is ready to be put behind a listener: its runtime looks after its threads already.
@@ -43,6 +46,7 @@ impl App {
     pub async fn build(config: Config) -> Result<Self, Error> {
         let mut rooms = Rooms::of(&config)?;
         let store = store::open(&config.store).await?;
+        config.check_keys(store.keys().await?.iter().any(|key| key.revoked_at.is_none()))?;
         rooms.store = Some(store);
         Self::furnish(config, rooms).await
     }
@@ -52,7 +56,8 @@ impl App {
             Some(store) => store,
             None => store::open(&config.store).await?,
         };
-        let keys = Arc::new(Keys::open(&config.auth, store.clone(), rooms.clock.now()).await?);
+        let clock = rooms.clock.clone();
+        let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
         let parts = Parts {
             hub: Hub::new(config.limits.socket_queue_bytes),
             tools: Arc::new(Registry::new(rooms.tools, config.env)?),

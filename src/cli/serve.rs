@@ -1,11 +1,81 @@
 //! `pes serve`
 
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
 use super::Error;
+use crate::app::{self, App};
 use crate::config::Config;
 use crate::config::env::Variables;
-use crate::telemetry;
+use crate::config::models::ModelRef;
+use crate::{shutdown, telemetry};
 
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
+    let listener = bind(&config).await?;
+    let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;
+    let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
+    let app = App::build(config).await.map_err(unusable)?;
+    let front = app.front(address).map_err(|fault| Error::Failed(fault.detail))?;
+    say(&facts(&app, address, variables).await);
+    shutdown::run(listener, front, stop).await;
+    app.close().await;
     Ok(())
+}
+
+/// Bound before anything is opened: a second server on the port touches nothing.
+async fn bind(config: &Config) -> Result<TcpListener, Error> {
+    let host = config.server.host.trim_start_matches('[').trim_end_matches(']');
+    let bound = TcpListener::bind((host, config.server.port)).await;
+    bound.map_err(|error| {
+        Error::Failed(format!("{}:{} cannot be bound: {error}", config.server.host, config.server.port))
+    })
+}
+
+fn unusable(error: app::Error) -> Error {
+    match error {
+        app::Error::Store(error) => Error::Store(error),
+        app::Error::Config(fault) => Error::Config(crate::config::Error(fault.detail)),
+        app::Error::Unlocked(error) => Error::Config(error),
+    }
+}
+
+/// One line per fact; the last one when it answers.
+async fn facts(app: &App, address: SocketAddr, variables: &Variables) -> Vec<String> {
+    let config = &app.config;
+    let url = config.server.public_url.clone().unwrap_or(format!("http://{address}{}", config.server.base_path));
+    let auth = match app.keys.is_open().await {
+        Ok(true) => "open: no keys, loopback only".to_owned(),
+        Ok(false) | Err(_) => "keys".to_owned(),
+    };
+    let is_bold = telemetry::is_coloured(variables) && std::io::stdout().is_terminal();
+    vec![
+        format!("pes      {}", env!("CARGO_PKG_VERSION")),
+        format!("url      {url}"),
+        format!("store    {}", app.store.describe()),
+        format!("model    {}", model(config, is_bold)),
+        format!("auth     {auth}"),
+        "ready".to_owned(),
+    ]
+}
+
+fn model(config: &Config, is_bold: bool) -> String {
+    let chosen: Vec<String> = config.models.chosen().iter().map(ModelRef::to_string).collect();
+    let chosen = chosen.join(", ");
+    if !config.models.is_demo() {
+        return chosen;
+    }
+    let line = format!("DEMO {chosen}: answers are scripted; set OPENAI_API_KEY or OPENAI_BASE_URL for a real model");
+    if is_bold { format!("\u{1b}[1m{line}\u{1b}[0m") } else { line }
+}
+
+/// Whoever reads it may have gone: that stops nothing.
+fn say(lines: &[String]) {
+    let mut out = std::io::stdout();
+    for line in lines {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = out.flush();
 }
