@@ -68,7 +68,9 @@ impl App {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let clock: Arc<dyn Clock> = Arc::new(System);
-        let keys = Keys::open(&config.auth, store.clone(), clock.now()).await.expect("the store is empty");
+        let now = clock.clone();
+        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || now.now())).await;
+        let keys = keys.expect("the store is empty");
         let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
         let parts = Parts {
             config: Arc::new(config.clone()),
