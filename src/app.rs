@@ -8,9 +8,7 @@ use std::sync::Arc;
 use crate::auth::Keys;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
-use crate::engine::DynCore;
-use crate::engine::Registered;
-use crate::engine::pes::Pes;
+use crate::engine::{DynCore, cores};
 use crate::http::Front;
 use crate::live::Hub;
 use crate::provider::{Catalog, Models};
@@ -102,6 +100,6 @@ impl Rooms {
         if config.models.is_demo() && config.env == Environment::Development {
             tools.extend(builtin::demo());
         }
-        Self { store: None, models, tools, cores: vec![Arc::new(Registered::<Pes>::new())], clock: Arc::new(System) }
+        Self { store: None, models, tools, cores: cores::all(), clock: Arc::new(System) }
     }
 }

@@ -4,12 +4,14 @@
 //! Effects are not returned but derived: whatever slot is `Running` after the step and was not before
 //! ([`step::born`]). So the committed state says what it waits for, and a crash forgets nothing.
 
+pub mod cores;
 pub mod effect;
 pub mod event;
 pub mod fold;
 pub mod parse;
 pub mod pes;
 pub mod prompt;
+pub mod react;
 pub mod step;
 
 use std::sync::Arc;

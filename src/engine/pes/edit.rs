@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::plan::Source;
 use super::refine::Merged;
 use super::rows;
-use super::state::{Definition, Item, Phase, Track};
+use super::state::{Definition, Item, Phase, Shape, Track};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
@@ -33,19 +33,28 @@ impl Transition<'_> {
         self.check_protected(&wanted)?;
         check_graph(&wanted)?;
         self.check_tools(&wanted)?;
-        let merged = self.rewrite(wanted);
-        if merged.changes.is_empty() {
+        let before: Vec<ItemId> = self.state.list.iter().map(|item| item.def.id.clone()).collect();
+        let is_same = |(item, wanted): (&Item, &Wanted)| as_wanted(item) == *wanted;
+        if before.len() == wanted.len() && self.state.list.iter().zip(&wanted).all(is_same) {
             return Ok(Taken::No);
         }
+        let merged = self.rewrite(wanted);
         self.record_plan_update(Source::User, None, &merged.changes);
+        let order = self.order_unlike(&before);
         if let Some(last) = self.records.last_mut() {
             last.metadata = Some(serde_json::json!({ "by": by }));
+            if let Some(order) = order {
+                last.content["order"] = super::record::to_value(&order);
+            }
         }
         self.record_moved(&merged);
         Ok(Taken::Yes)
     }
 
     fn check_editable(&self, expected: i64, len: usize) -> Result<(), Fault> {
+        if self.state.shape == Shape::Single {
+            return Err(Fault::new(Code::PlanNotEditable, "This thread's agent core works without a plan."));
+        }
         let version = self.state.head.plan_version;
         if expected != version {
             let detail = format!("The plan is at version {version}; read it again.");
@@ -110,6 +119,17 @@ impl Transition<'_> {
         Ok(())
     }
 
+    /// The list's order, where the changes alone do not tell it: they leave items in their places and add new ones at
+    /// the end.
+    fn order_unlike(&self, before: &[ItemId]) -> Option<Vec<ItemId>> {
+        let known: BTreeSet<&ItemId> = before.iter().collect();
+        let kept = before.iter().filter(|id| self.state.item(id).is_some());
+        let after: Vec<&ItemId> = self.state.list.iter().map(|item| &item.def.id).collect();
+        let implied = kept.chain(after.iter().copied().filter(|id| !known.contains(id)));
+        let is_implied = after.iter().copied().eq(implied);
+        (!is_implied).then(|| after.into_iter().cloned().collect())
+    }
+
     fn rewrite(&mut self, wanted: Vec<Wanted>) -> Merged {
         let version = self.state.head.plan_version + 1;
         let mut merged = Merged::default();
@@ -128,9 +148,7 @@ impl Transition<'_> {
         for (id, _) in settle {
             self.state.list.touch(&id);
         }
-        if !merged.changes.is_empty() {
-            self.state.head.plan_version = version;
-        }
+        self.state.head.plan_version = version;
         let changes = std::mem::take(&mut merged.changes);
         merged.changes = changes.into_iter().map(|change| self.filled(change)).collect();
         merged

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::plan::REPAIRS;
 use super::required_tools::Missing;
-use super::state::{ModelCall, Said};
+use super::state::{ModelCall, Said, Shape};
 use super::transition::Transition;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{ModelReply, Phase};
@@ -21,7 +21,7 @@ pub(super) struct Replied<'a> {
 
 impl Transition<'_> {
     pub fn step_replied(&mut self, id: &ItemId, replied: Replied<'_>) {
-        let draft = parse::step(replied.reply);
+        let draft = self.read_step(replied.reply);
         self.work(id, |work| work.model = None);
         if draft.is_empty() {
             return self.repair_step(id, replied);
@@ -39,6 +39,15 @@ impl Transition<'_> {
                 self.work(id, |work| work.patches = true);
             }
             self.open_batch(id, &replied, draft.calls);
+        }
+    }
+
+    /// Where there is no plan, none can be changed.
+    fn read_step(&self, reply: &ModelReply) -> StepDraft {
+        let draft = parse::step(reply);
+        match self.state.shape {
+            Shape::Planned => draft,
+            Shape::Single => StepDraft { updated_plan: None, ..draft },
         }
     }
 

@@ -52,6 +52,11 @@ pub use state::{Shape, State};
 /// The plan, execute, synthesize core.
 pub struct Pes;
 
+/// The same machine for runs of another shape.
+pub(super) fn load_as(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
+    load::load(shape, loaded)
+}
+
 impl Core for Pes {
     const NAME: &'static str = "pes";
     type State = State;

@@ -17,6 +17,7 @@ use crate::domain::model::{ModelReply, Phase};
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::run::{Outcome, Run};
 use crate::domain::tool::ToolResult;
+use crate::engine::parse::tags;
 
 impl Transition<'_> {
     /// Records a fact of the active run, or of the last one while the thread is idle.
@@ -74,7 +75,12 @@ impl Transition<'_> {
         phase: Phase,
         reply: &ModelReply,
     ) -> Value {
-        let text = self.store(stream.as_str(), Value::String(reply.text.clone()));
+        let text = match phase {
+            Phase::Planning | Phase::Execution => reply.text.clone(),
+            // What the tokens said: the tags around an answer are not shown.
+            Phase::Synthesis => tags::split(&reply.text).0,
+        };
+        let text = self.store(stream.as_str(), Value::String(text));
         let usage = &reply.usage;
         let figures = json!({
             "streamId": stream, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::state::{Active, Item, ModelCall, Phase, Said, State};
+use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
 use super::view;
 use crate::domain::ids::{CallId, PayloadId, StreamId};
 use crate::domain::model::{self, CallContext, ModelRequest};
@@ -57,7 +57,8 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
     }
     let mut seen = std::collections::BTreeSet::<PayloadId>::new();
     payloads.retain(|id| seen.insert(id.clone()));
-    let history = open.item.is_none().then_some(open.run.settings.history_limit);
+    let is_conversation = open.item.is_none() || state.shape == Shape::Single;
+    let history = is_conversation.then_some(open.run.settings.history_limit);
     Needs { payloads, history }
 }
 
@@ -200,9 +201,10 @@ fn step(
         notes,
         is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
     };
-    match tools.is_empty() {
-        true => prompt::reasoning_step(&prompt),
-        false => prompt::tool_step(&prompt),
+    match (state.shape, tools.is_empty()) {
+        (Shape::Single, _) => prompt::converse(&prompt, &material.history),
+        (Shape::Planned, true) => prompt::reasoning_step(&prompt),
+        (Shape::Planned, false) => prompt::tool_step(&prompt),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What happens next: after every event, whatever may begin begins, in the same transition.
 
-use super::state::{ModelCall, Phase, Replan, Work};
+use super::state::{Active, ModelCall, Phase, Replan, Shape, Work};
 use super::transition::Transition;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
@@ -132,10 +132,7 @@ impl Transition<'_> {
     }
 
     pub fn is_refinement_due(&self) -> bool {
-        self.state
-            .head
-            .active
-            .as_ref()
-            .is_some_and(|active| active.steers.iter().any(|steer| !steer.shown) || active.replan == Replan::Due)
+        let is_due = |active: &Active| active.steers.iter().any(|steer| !steer.shown) || active.replan == Replan::Due;
+        self.state.shape == Shape::Planned && self.state.head.active.as_ref().is_some_and(is_due)
     }
 }

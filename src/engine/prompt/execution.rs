@@ -1,22 +1,35 @@
 //! Steps of an item. The prompt is about this item only.
 
 use super::data::{Marker, marked};
-use super::layers::{Stage, notes, system};
-use super::template::{ENFORCEMENT, REASONING_STEP, TOOL_STEP, fill, paragraphs};
+use super::layers::{self, Stage, notes, system};
+use super::template::{CONVERSE, ENFORCEMENT, REASONING_STEP, TOOL_STEP, fill, paragraphs};
 use super::{StepPrompt, results, turns};
+use crate::domain::message::ConversationMessage;
 use crate::domain::prompt::PromptMessage;
 
 const LAST: &str = "This is your last reply for this item: answer with its result now.";
 
 pub fn tool_step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    step(prompt, TOOL_STEP)
+    step(prompt, TOOL_STEP, &[], task)
 }
 
 pub fn reasoning_step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    step(prompt, REASONING_STEP)
+    step(prompt, REASONING_STEP, &[], task)
 }
 
-fn step(prompt: &StepPrompt<'_>, instructions: &str) -> Vec<PromptMessage> {
+/// The only step of a run without a plan: the item is the user's query, in its conversation.
+pub fn converse(prompt: &StepPrompt<'_>, history: &[ConversationMessage]) -> Vec<PromptMessage> {
+    step(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
+}
+
+type Task = fn(&StepPrompt<'_>, usize, &Marker) -> String;
+
+fn step(
+    prompt: &StepPrompt<'_>,
+    instructions: &str,
+    history: &[ConversationMessage],
+    task: Task,
+) -> Vec<PromptMessage> {
     let stage = Stage {
         phase: format!("execution {}", prompt.item.id),
         instructions,
@@ -26,6 +39,7 @@ fn step(prompt: &StepPrompt<'_>, instructions: &str) -> Vec<PromptMessage> {
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;
     marked(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
+        messages.extend(layers::history(history));
         messages.push(PromptMessage::User { content: task(prompt, most, marker) });
         messages.extend(turns::messages(prompt.turns, most, marker));
         let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST } else { "" }]);

@@ -25,7 +25,7 @@ use crate::domain::prompt::PromptCall;
 use crate::domain::settings::RunSettings;
 use crate::domain::tool::{ToolResult, ToolSpec};
 
-pub use execution::{enforcement, reasoning_step, tool_step};
+pub use execution::{converse, enforcement, reasoning_step, tool_step};
 pub use planning::{plan, refine};
 pub use repair::repair;
 pub use schema::plan_schema;

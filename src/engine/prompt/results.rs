@@ -59,7 +59,9 @@ pub(super) fn tool_result(result: &ToolResult, most: usize) -> String {
         (None, Some(output)) => as_text(output),
         (None, None) => status_word(result.status).to_owned(),
     };
-    shortened(&text, most)
+    let edited = result.metadata.as_ref().and_then(|metadata| metadata.get("editedArguments"));
+    let note = edited.map(|edited| format!("A person changed the arguments to {edited} before it ran.\n"));
+    note.unwrap_or_default() + &shortened(&text, most)
 }
 
 fn as_text(value: &Value) -> String {

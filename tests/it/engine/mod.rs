@@ -3,6 +3,7 @@
 mod cancel;
 mod flow;
 mod plans;
+mod react;
 mod sim;
 mod suspend;
 mod words;

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
 
 pub struct Sim {
+    core: Arc<dyn DynCore>,
     machine: Box<dyn Machine>,
     pub tools: Tools,
     pub limits: Limits,
@@ -52,10 +53,17 @@ pub struct Sim {
 
 impl Sim {
     pub fn new(script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static) -> Self {
-        let core = Registered::<Pes>::new();
+        Self::of(Arc::new(Registered::<Pes>::new()), script)
+    }
+
+    pub fn of(
+        core: Arc<dyn DynCore>,
+        script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static,
+    ) -> Self {
         let loaded = Loaded { thread_id: Some(ThreadId::from("t1")), ..Loaded::default() };
         Self {
             machine: core.load(loaded).unwrap(),
+            core,
             tools: Tools::default(),
             limits: Limits::default(),
             head: String::new(),
@@ -146,7 +154,7 @@ impl Sim {
         rows.sort_by(|a, b| (a.kind, a.ord, &a.id).cmp(&(b.kind, b.ord, &b.id)));
         let last_seq = self.records.len() as i64;
         let loaded = Loaded { thread_id: Some("t1".into()), head: self.head.clone(), rows, last_seq };
-        self.machine = Registered::<Pes>::new().load(loaded).unwrap();
+        self.machine = self.core.load(loaded).unwrap();
         assert_eq!(view, self.machine.view(), "what was stored is not what was in memory");
         assert_eq!(self.in_flight, self.machine.running());
     }
