@@ -27,7 +27,7 @@ const SESSION: [(&str, &str); 5] = [
 ];
 
 /// A connection that lay idle for longer is asked whether it still stands.
-const FRESH: Duration = Duration::from_secs(5);
+const FRESH: Duration = Duration::from_secs(1);
 
 pub(super) fn options(url: &SecretString) -> Result<PgConnectOptions> {
     PgConnectOptions::from_str(url.expose_secret())

@@ -1,64 +1,18 @@
-//! Several processes on one database: what only PostgreSQL lets happen.
+//! Two processes, one thread: who may write.
 
-use pes::domain::ids::{TenantPk, ThreadPk};
-use pes::domain::observation::{ObservationType, Record};
-use pes::domain::thread::{Sheet, ThreadStatus};
-use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::postgres::Postgres;
-use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, ObservationAsk, Store};
+use pes::domain::ids::ThreadPk;
+use pes::store::{Commit, Committed, Fence, LeaseChange, Store};
 use uuid::Uuid;
 
+use super::{PK, creation, process, said, transition};
 use crate::support::postgres::Database;
 
-const PK: ThreadPk = ThreadPk(7);
 const TTL: i64 = 60_000;
-
-/// Another process.
-async fn process(database: &Database) -> Postgres {
-    Postgres::open(&database.url().into(), 4).await.expect("the database is ours")
-}
-
-fn creation() -> Commit {
-    let new = NewThread { tenant: TenantPk(1), thread_id: "t".into(), core: "pes".into(), created_at: 1 };
-    Commit::creating(PK, new, Sheet::default(), None)
-}
-
-/// A transition with one row and one observation, by whoever holds this fence.
-fn transition(fence: Fence, last_seq: i64, said: &str) -> Commit {
-    let row = Row { kind: RowKind::Item, id: "i".into(), ord: 1, keep: Keep::Always, body: format!("{said:?}") };
-    let record = Record {
-        id: format!("obs_{}", Uuid::new_v4()).into(),
-        run_id: "run_1".into(),
-        parent_id: None,
-        trace_id: String::new(),
-        timestamp: 1,
-        kind: ObservationType::Thoughts,
-        title: String::new(),
-        content: said.into(),
-        metadata: None,
-    };
-    Commit {
-        create: None,
-        sheet: None,
-        fence,
-        last_seq,
-        status: ThreadStatus::Running,
-        rows: vec![row],
-        records: vec![record],
-        ..creation()
-    }
-}
 
 fn claim(fence: Fence, last_seq: i64, replica: Uuid) -> (Commit, Uuid) {
     let lease = Uuid::new_v4();
     let commit = Commit { lease: LeaseChange::Claim { lease, replica }, ..transition(fence, last_seq, "claimed") };
     (commit, lease)
-}
-
-async fn said(store: &impl Store) -> Vec<String> {
-    let found = store.observations(PK, &ObservationAsk { limit: 100, ..Default::default() }).await.unwrap();
-    assert!(found.iter().map(|o| o.seq).eq(1..=found.len() as i64));
-    found.iter().map(|o| o.content.as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test]

@@ -1,0 +1,144 @@
+//! The connection breaks while a commit is under way: what became of it is found out, never guessed.
+
+use pes::store::postgres::Postgres;
+use pes::store::{Commit, Committed, Fence, IdempotencyRow, Store};
+use sqlx::{Connection, Executor, PgConnection};
+
+use super::{PK, creation, process, said, transition};
+use crate::support::postgres::Database;
+use crate::support::proxy::{Cut, Proxy};
+
+const FRESH: Fence = Fence { version: 1, ..Fence::NEW };
+
+/// A process that reaches the database through a wire that can be cut, and a thread in it.
+async fn behind_a_proxy(database: &Database) -> (Postgres, Proxy) {
+    let proxy = Proxy::before(database.socket()).await;
+    let store = Postgres::open(&database.url_through(proxy.port).into(), 4).await.unwrap();
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    (store, proxy)
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_done_and_done_once() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    proxy.cut("landed", Cut::After);
+    assert_eq!(store.commit(transition(FRESH, 0, "landed")).await.unwrap(), Committed::Done);
+    assert!(proxy.has_cut());
+    assert_eq!(said(&store).await, ["landed"]);
+    assert_eq!(store.thread_by_pk(PK).await.unwrap().unwrap().fence.version, 2);
+}
+
+#[tokio::test]
+async fn a_commit_that_never_arrived_is_sent_again() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    proxy.cut("unheard", Cut::Before);
+    assert_eq!(store.commit(transition(FRESH, 0, "unheard")).await.unwrap(), Committed::Done);
+    assert!(proxy.has_cut());
+    assert_eq!(said(&store).await, ["unheard"]);
+}
+
+#[tokio::test]
+async fn a_lost_commit_that_was_stale_stays_stale() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    proxy.cut("late", Cut::After);
+    let stale = Fence { version: 0, ..FRESH };
+    assert_eq!(store.commit(transition(stale, 0, "late")).await.unwrap(), Committed::Stale);
+    assert!(proxy.has_cut());
+    assert_eq!(said(&store).await.len(), 0);
+}
+
+/// Without observations, and overtaken by another process before it is asked for: its token is still found.
+#[tokio::test]
+async fn a_silent_commit_is_recognised_behind_those_of_others() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    let other = process(&database).await;
+    let silent = Commit { records: Vec::new(), ..transition(FRESH, 0, "silent") };
+    let blocked = in_flight(&database, &store, &proxy, silent, "silent");
+    let overtake = async {
+        let fence = Fence { version: 2, ..FRESH };
+        while other.commit(transition(fence.clone(), 0, "overtaken")).await.unwrap() != Committed::Done {}
+    };
+    let (outcome, ()) = tokio::join!(blocked, overtake);
+    assert_eq!(outcome, Committed::Done);
+    assert_eq!(said(&store).await, ["overtaken"]);
+}
+
+#[tokio::test]
+async fn an_answer_to_a_key_that_is_lost_is_no_duplicate_of_itself() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    let key = IdempotencyRow {
+        tenant: pes::domain::ids::TenantPk(1),
+        scope: "POST /threads/t/process".into(),
+        key: "k".into(),
+        fingerprint: "f".into(),
+        status: 202,
+        body: "{}".into(),
+        location: None,
+        created_at: 1,
+    };
+    let keyed = |version, last_seq, said| Commit {
+        idempotency: Some(key.clone()),
+        ..transition(Fence { version, ..FRESH }, last_seq, said)
+    };
+    proxy.cut("first", Cut::After);
+    assert_eq!(store.commit(keyed(1, 0, "first")).await.unwrap(), Committed::Done);
+    proxy.cut("second", Cut::After);
+    assert_eq!(store.commit(keyed(2, 1, "second")).await.unwrap(), Committed::Duplicate);
+    assert!(proxy.has_cut());
+    assert_eq!(said(&store).await, ["first"]);
+}
+
+/// The first sending is still being written when the second arrives: that waits for it, and is refused.
+#[tokio::test]
+async fn a_commit_in_flight_is_waited_for() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    let outcome = in_flight(&database, &store, &proxy, transition(FRESH, 0, "in flight"), "in flight").await;
+    assert_eq!(outcome, Committed::Done);
+    assert_eq!(said(&store).await, ["in flight"]);
+}
+
+#[tokio::test]
+async fn sessions_that_the_server_ends_are_opened_again() {
+    let database = Database::fresh().await;
+    let store = process(&database).await;
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    let mut admin = database.connect().await;
+    for nth in 0..5 {
+        let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+            WHERE application_name = 'pes' AND datname = current_database()";
+        admin.execute(end).await.unwrap();
+        let fence = Fence { version: 1 + nth, ..FRESH };
+        assert_eq!(store.commit(transition(fence, nth, &nth.to_string())).await.unwrap(), Committed::Done);
+    }
+    drop(store);
+    assert_eq!(said(&process(&database).await).await, ["0", "1", "2", "3", "4"]);
+}
+
+/// Commits while a lock keeps the server from finishing, cuts the client off, and lets go once the second sending waits.
+async fn in_flight(database: &Database, store: &Postgres, proxy: &Proxy, commit: Commit, mark: &str) -> Committed {
+    let mut blocker = database.connect().await;
+    let mut watcher = database.connect().await;
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE thread_rows IN SHARE MODE").await.unwrap();
+    proxy.cut(mark, Cut::During);
+    let release = async {
+        while waiting(&mut watcher).await < 2 {}
+        lock.rollback().await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(store.commit(commit), release);
+    assert!(proxy.has_cut());
+    outcome.unwrap()
+}
+
+/// How many statements of the store wait for a lock.
+async fn waiting(watcher: &mut PgConnection) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'pes' AND datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
+}

@@ -1,0 +1,78 @@
+//! Opening a database: as it should be, or one clear line.
+
+use pes::store::postgres::Postgres;
+use pes::store::{Committed, Error, Store};
+use sqlx::Executor;
+
+use super::{creation, process};
+use crate::support::postgres::Database;
+
+async fn refusal(url: String) -> String {
+    match Postgres::open(&url.into(), 1).await {
+        Err(Error::Unusable(line)) => line,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("it opened"),
+    }
+}
+
+#[tokio::test]
+async fn processes_that_start_together_migrate_once() {
+    let database = Database::fresh().await;
+    let stores = futures_util::future::join_all((0..6).map(|_| process(&database))).await;
+    assert_eq!(stores[0].commit(creation()).await.unwrap(), Committed::Done);
+    assert!(stores[5].thread_by_pk(super::PK).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_one_line_without_the_password() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let line = refusal(format!("postgres://pes:hunter2@{free}/pes")).await;
+    assert!(line.contains(&free.to_string()) && line.contains("cannot be reached"), "{line}");
+    assert!(!line.contains("hunter2") && !line.contains('\n'), "{line}");
+    let line = refusal("postgres://pes:hunter2@[/pes".into()).await;
+    assert!(line.contains("DATABASE_URL") && !line.contains("hunter2"), "{line}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_one_line() {
+    let database = Database::fresh().await;
+    let line = refusal(database.url().replace("/test_", "/no_such_")).await;
+    assert!(line.contains("does not exist") && !line.contains('\n'), "{line}");
+}
+
+#[tokio::test]
+async fn a_newer_database_is_left_as_it_is() {
+    let database = Database::fresh().await;
+    process(&database).await.close().await;
+    let mut newer = database.connect().await;
+    newer
+        .execute(
+            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+             VALUES (999, 'from the future', true, '', 0);
+             DROP TABLE pulse",
+        )
+        .await
+        .unwrap();
+    let line = refusal(database.url()).await;
+    assert!(line.contains("too new") && line.contains("999") && !line.contains('\n'), "{line}");
+    let pulse: Option<String> =
+        sqlx::query_scalar("SELECT to_regclass('pulse')::text").fetch_one(&mut newer).await.unwrap();
+    assert_eq!(pulse, None);
+}
+
+#[tokio::test]
+async fn large_bodies_are_compressed_with_lz4_where_the_server_can() {
+    let database = Database::fresh().await;
+    process(&database).await.close().await;
+    let mut connection = database.connect().await;
+    let can: bool =
+        sqlx::query_scalar("SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+    let compressed: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_attribute WHERE attcompression = 'l'")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(compressed, if can { 6 } else { 0 });
+}

@@ -1,0 +1,94 @@
+//! A wire between a client and a server that can be cut at a chosen moment.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+/// What becomes of the connection over which the client sends something with a certain mark in it.
+#[derive(Clone, Copy, Debug)]
+pub enum Cut {
+    /// The server never hears of it.
+    Before,
+    /// The server does it, and its answer is lost.
+    After,
+    /// The client is cut off at once, while the server is still at it.
+    During,
+}
+
+/// Listens on a loopback port, and passes everything on to a Unix socket.
+pub struct Proxy {
+    pub port: u16,
+    plan: Plan,
+}
+
+type Plan = Arc<Mutex<Option<(Vec<u8>, Cut)>>>;
+
+impl Proxy {
+    pub async fn before(socket: PathBuf) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let plan = Plan::default();
+        let shared = plan.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = UnixStream::connect(&socket).await.unwrap();
+                tokio::spawn(carry(client, server, shared.clone()));
+            }
+        });
+        Self { port, plan }
+    }
+
+    /// Once.
+    pub fn cut(&self, mark: &str, cut: Cut) {
+        *self.plan.lock().unwrap() = Some((mark.as_bytes().to_vec(), cut));
+    }
+
+    pub fn has_cut(&self) -> bool {
+        self.plan.lock().unwrap().is_none()
+    }
+}
+
+async fn carry(mut client: TcpStream, mut server: UnixStream, plan: Plan) {
+    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => {
+                let Ok(1..) = read else { return };
+                let asked = &asked[..read.unwrap()];
+                match planned(&plan, asked) {
+                    None => if server.write_all(asked).await.is_err() { return },
+                    Some(Cut::Before) => return,
+                    Some(Cut::After) => return settle(server, asked).await,
+                    Some(Cut::During) => {
+                        drop(client);
+                        return settle(server, asked).await;
+                    }
+                }
+            }
+            read = server.read(&mut answered) => {
+                let Ok(1..) = read else { return };
+                if client.write_all(&answered[..read.unwrap()]).await.is_err() { return }
+            }
+        }
+    }
+}
+
+fn planned(plan: &Plan, asked: &[u8]) -> Option<Cut> {
+    let mut plan = plan.lock().unwrap();
+    let is_marked = |(mark, _): &mut (Vec<u8>, Cut)| asked.windows(mark.len()).any(|window| window == mark);
+    plan.take_if(is_marked).map(|(_, cut)| cut)
+}
+
+/// Passes the question on and waits until the server is ready for the next one.
+async fn settle(mut server: UnixStream, asked: &[u8]) {
+    const READY: &[u8] = &[b'Z', 0, 0, 0, 5];
+    server.write_all(asked).await.unwrap();
+    let mut answered = Vec::new();
+    while !answered.windows(READY.len()).any(|window| window == READY) {
+        if server.read_buf(&mut answered).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+}
