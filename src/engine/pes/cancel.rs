@@ -64,6 +64,9 @@ impl Transition<'_> {
 
     /// The thread crashed again and again: its current and queued runs fail. The next request lifts it.
     pub fn quarantine(&mut self, crashes: u32) -> Handled {
+        if self.state.run.is_none() && self.state.head.queue.is_empty() {
+            return Ok(Taken::No);
+        }
         let message = format!("The thread crashed {crashes} times without progress and was stopped.");
         let error = RunError { code: Code::Quarantined, message: message.clone(), phase: model::Phase::Execution };
         for id in self.state.head.queue.clone() {

@@ -3,6 +3,7 @@
 mod cancel;
 mod flow;
 mod plans;
+mod random;
 mod react;
 mod sim;
 mod suspend;

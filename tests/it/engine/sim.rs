@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pes::domain::fault::Fault;
-use pes::domain::hitl::{Answer, FeedbackSchema, InputType, Suspension};
+use pes::domain::hitl::{Answer, Decision, FeedbackSchema, InputType, Suspension};
 use pes::domain::ids::{CallId, PayloadId, StreamId, ThreadId};
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
 use pes::domain::observation::{ObservationType, Record};
@@ -15,7 +15,7 @@ use pes::domain::prompt::PromptMessage;
 use pes::domain::run::{Ask, OnBusy, Run};
 use pes::domain::settings::RunSettings;
 use pes::domain::thread::Limits;
-use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use pes::domain::tool::{CallRecord, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
@@ -313,6 +313,31 @@ impl Sim {
             None => record.kind.as_str().to_owned(),
         })
         .collect()
+    }
+
+    /// Recorded on an idle thread: an edit by a person belongs to the last run, which is over.
+    pub fn is_after_the_end(&self, record: &Record) -> bool {
+        matches!(record.kind, ObservationType::PlanUpdate | ObservationType::StateUpdate | ObservationType::ItemStatusChange)
+    }
+
+    /// A call is started again only if its tool is declared idempotent or a person said so.
+    pub fn check_starts(&self) {
+        for (call, started) in &self.started {
+            let row = &self.rows[&(RowKind::Call, call.to_string())];
+            let record: CallRecord = serde_json::from_str(&row.body).unwrap();
+            assert!(record.idempotent || *started <= 1 + self.retries(call), "{} was started {started} times", record.tool_name);
+        }
+    }
+
+    /// How often a person decided that this call in doubt be made again.
+    fn retries(&self, call: &CallId) -> u32 {
+        let closed = self.rows.values().filter(|row| row.kind == RowKind::Suspension);
+        let closed = closed.map(|row| serde_json::from_str::<Suspension>(&row.body).unwrap());
+        let retried = closed.filter(|suspension| {
+            let decision = suspension.resolution.as_ref().map(|resolution| resolution.decision);
+            suspension.call_id.as_ref() == Some(call) && decision == Some(Decision::Retry)
+        });
+        retried.count() as u32
     }
 
     pub fn is_idle(&self) -> bool {

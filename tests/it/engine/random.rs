@@ -1,0 +1,337 @@
+//! Properties over random runs: plans with cycles and unknown dependencies, odd replies, batches, questions, cancels,
+//! edits, failures, crashes; by the holder or by someone else. What must hold after every commit is checked by the driver.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use pes::domain::hitl::{ExpiryPolicy, InDoubtAction, SuspensionKind};
+use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
+use pes::domain::observation::ObservationType;
+use pes::domain::run::OnBusy;
+use pes::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
+use pes::engine::event::Event;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::sim::*;
+
+const TOOLS: [&str; 7] = ["read", "write", "gated", "form", "denied", "nonsense", "read"];
+
+/// Decisions read from bytes, so that a failing run shrinks.
+struct Choices(Vec<u8>, usize);
+
+impl Choices {
+    fn pick(&mut self, of: usize) -> usize {
+        let byte = self.0.get(self.1).copied().unwrap_or(0);
+        self.1 += 1;
+        byte as usize % of
+    }
+    fn is_spent(&self) -> bool {
+        self.1 >= self.0.len()
+    }
+}
+
+/// What the model says depends on which call it is and how often that one was answered, not on attempts.
+fn model(seed: u64, items: usize, odd: bool) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
+    let mut answered: HashMap<String, u32> = HashMap::new();
+    move |request| {
+        let which = which(request);
+        let run = request.context.run_id.clone();
+        let nth = answered.entry(format!("{run}{which}")).or_default();
+        *nth += 1;
+        let dice = |salt: &str, of: u64| {
+            let mut hasher = DefaultHasher::new();
+            (seed, &which, &run, *nth, salt).hash(&mut hasher);
+            hasher.finish() % of
+        };
+        if dice("fails", 12) == 0 {
+            return fails([FailureKind::Retry, FailureKind::Broken, FailureKind::Refused][dice("kind", 3) as usize]);
+        }
+        match which.as_str() {
+            "planning" | "refinement" | "repair" => match dice("plan", 12) {
+                0 => says("I do not plan"),
+                1 => says(r#"{"answer":"at once","todoList":[]}"#),
+                2 => calls(&[("read", json!({})), ("gated", json!({}))]),
+                _ => says(random_plan(items, dice).to_string()),
+            },
+            "synthesis" if dice("empty", 8) == 0 => says(""),
+            "synthesis" => says("the answer"),
+            _ => match dice("step", 10) {
+                0 => says(" "),
+                1 => says(r#"{"content":"hm","nextStepDecision":"continue"}"#),
+                2 if odd => says(json!({ "content": "done", "updatedPlan": random_plan(items, dice) }).to_string()),
+                3..=6 => {
+                    let count = dice("calls", 4) as usize + 1;
+                    let batch: Vec<(&str, Value)> = (0..count)
+                        .map(|at| (TOOLS[dice(&format!("tool{at}"), 7) as usize], json!({ "x": format!("{which}{at}") })))
+                        .collect();
+                    calls(&batch)
+                }
+                _ => says(format!("result of {which}")),
+            },
+        }
+    }
+}
+
+fn random_plan(items: usize, dice: impl Fn(&str, u64) -> u64) -> Value {
+    let statuses = ["pending", "PENDING", "completed", "cancelled", "in_progress"];
+    let list: Vec<Value> = (0..items)
+        .map(|at| {
+            let mut item = json!({ "id": format!("i{at}"), "description": format!("do {at}") });
+            let of = |what: &str, n: u64| dice(&format!("{what}{at}"), n);
+            if of("depends", 3) == 0 {
+                item["dependencies"] = json!([format!("i{}", of("on", items as u64 + 1))]);
+            }
+            if of("requires", 4) == 0 {
+                item["requiredTools"] = json!([TOOLS[of("tool", 7) as usize]]);
+            }
+            if of("status", 4) == 0 {
+                item["status"] = json!(statuses[of("which", 5) as usize]);
+            }
+            item
+        })
+        .collect();
+    json!({ "title": "t", "intent": "i", "plan": "p", "todoList": list })
+}
+
+fn settings(choices: &mut Choices) -> RunSettings {
+    let execution = ExecutionConfig {
+        max_parallel_items: [1, 1, 2, 3][choices.pick(4)],
+        on_item_failure: [OnItemFailure::Continue, OnItemFailure::Replan, OnItemFailure::Stop][choices.pick(3)],
+        suspension_timeout_ms: [None, Some(50_000)][choices.pick(2)],
+        suspension_expiry: [ExpiryPolicy::Deny, ExpiryPolicy::Fail, ExpiryPolicy::Remind][choices.pick(3)],
+        ..ExecutionConfig::default()
+    };
+    RunSettings { execution, ..RunSettings::default() }
+}
+
+/// One random thing happens.
+fn act(sim: &mut Sim, choices: &mut Choices) {
+    sim.holds = choices.pick(4) > 0;
+    match choices.pick(16) {
+        0 => drop(sim.crash()),
+        1 => drop(sim.ask_with("another", OnBusy::Enqueue, RunSettings::default())),
+        2 => drop(sim.ask_with("steer", OnBusy::Steer, RunSettings::default())),
+        3 if choices.pick(3) == 0 => drop(sim.ask_with("now", OnBusy::Interrupt, RunSettings::default())),
+        4 if choices.pick(3) == 0 => drop(sim.apply(Event::CancelAsked { run: None, by: "ann".into() })),
+        5 => drop(sim.apply(Event::PauseAsked { by: "ann".into() })),
+        6 => edit(sim, choices),
+        7 => drop(sim.apply(Event::Woke)),
+        8 if choices.pick(8) == 0 => drop(sim.apply(Event::Quarantined { crashes: 3 })),
+        9 => {
+            sim.now += 60_000;
+            drop(sim.apply(Event::Woke));
+        }
+        10..=11 => answer_one(sim, choices),
+        _ => advance(sim, choices),
+    }
+}
+
+/// The holder performs an effect, or stops them all if a cancel waits for it.
+fn advance(sim: &mut Sim, choices: &mut Choices) {
+    sim.holds = true;
+    if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() && choices.pick(2) == 0 {
+        return drop(sim.apply(Event::EffectsStopped));
+    }
+    match sim.in_flight.len() {
+        0 => drop(sim.step()),
+        n => {
+            let effect = sim.in_flight[choices.pick(n)].clone();
+            sim.perform(&effect);
+        }
+    }
+}
+
+fn answer_one(sim: &mut Sim, choices: &mut Choices) {
+    let open = sim.suspensions();
+    if open.is_empty() {
+        return;
+    }
+    let at = choices.pick(open.len());
+    let (way, action) = (choices.pick(4), choices.pick(4));
+    let actions = [InDoubtAction::Retry, InDoubtAction::Done, InDoubtAction::Skip, InDoubtAction::Abort];
+    let _ = sim.answer(at, |answer| {
+        answer.approved = [Some(true), Some(true), Some(false), None][way];
+        answer.modified_args = (way == 1).then(|| json!({ "x": "edited" }));
+        answer.value = Some(json!("a value"));
+        answer.action = Some(actions[action]);
+    });
+}
+
+fn edit(sim: &mut Sim, choices: &mut Choices) {
+    let view = sim.view();
+    let mut list = view["todoList"].as_array().unwrap().clone();
+    let at = choices.pick(list.len().max(1));
+    match choices.pick(3) {
+        0 if !list.is_empty() => drop(list.remove(at)),
+        1 if !list.is_empty() => list[at]["description"] = json!("a person's words"),
+        _ => list.push(json!({ "id": format!("p{}", choices.pick(5)), "description": "a person's item" })),
+    }
+    let expected = view["planVersion"].as_i64().unwrap();
+    let _ = sim.apply(Event::PlanEdited { expected, list, by: "ann".into() });
+}
+
+/// People answer everything and the thread comes to rest.
+fn drain(sim: &mut Sim) {
+    for _ in 0..2000 {
+        sim.holds = true;
+        if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() {
+            sim.apply(Event::EffectsStopped).unwrap();
+        } else if !sim.step() {
+            if sim.suspensions().is_empty() {
+                assert!(sim.is_idle(), "at rest, but not idle: {}", sim.view());
+                return;
+            }
+            answer_first(sim);
+        }
+    }
+    panic!("it does not come to rest: {}", sim.view());
+}
+
+fn answer_first(sim: &mut Sim) {
+    let kind = sim.suspensions()[0].kind;
+    let result = sim.answer(0, |answer| {
+        answer.approved = (kind != SuspensionKind::Input).then_some(true);
+        answer.value = Some(json!("a value"));
+        answer.action = Some(InDoubtAction::Retry);
+    });
+    if let Err(refused) = result {
+        assert_eq!(refused.0.code.as_str(), "expired");
+        sim.apply(Event::Woke).unwrap();
+    }
+}
+
+/// What must hold of a whole log.
+fn check_log(sim: &Sim) {
+    let mut ended = BTreeMap::new();
+    let mut open_streams = BTreeMap::new();
+    let mut calls: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for record in &sim.records {
+        let run = record.run_id.to_string();
+        assert!(!ended.contains_key(&run) || run.is_empty() || sim.is_after_the_end(record), "{record:?} after the end");
+        match record.kind {
+            ObservationType::RunFinished => assert!(ended.insert(run, ()).is_none(), "a run ends twice"),
+            ObservationType::LlmStreamStart => {
+                let stream = record.content["streamId"].to_string();
+                assert!(open_streams.insert(stream, ()).is_none());
+            }
+            ObservationType::LlmStreamEnd | ObservationType::LlmStreamError => {
+                let stream = record.content["streamId"].to_string();
+                assert!(open_streams.remove(&stream).is_some(), "a stream ends that did not begin");
+            }
+            ObservationType::ToolCall => {
+                for call in record.content["toolCalls"].as_array().unwrap() {
+                    calls.entry(call["callId"].as_str().unwrap().to_owned()).or_default().0 += 1;
+                }
+            }
+            ObservationType::ToolExecution => {
+                calls.entry(record.content["callId"].as_str().unwrap().to_owned()).or_default().1 += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(open_streams.is_empty(), "streams without an end");
+    for (call, (made, done)) in &calls {
+        assert_eq!((*made, *done), (1, 1), "call {call}");
+    }
+    sim.check_starts();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_every_run_ends_once_and_nothing_is_done_twice(
+        bytes in prop::collection::vec(any::<u8>(), 0..160), seed in any::<u64>(), items in 1usize..6,
+    ) {
+        let mut choices = Choices(bytes, 0);
+        let mut sim = Sim::new(model(seed, items, true));
+        let settings = settings(&mut choices);
+        sim.holds = choices.pick(3) > 0;
+        sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+        while !choices.is_spent() {
+            act(&mut sim, &mut choices);
+            sim.reload();
+        }
+        drain(&mut sim);
+        check_log(&sim);
+    }
+}
+
+/// What was decided, without ids and times: what a crash must not change.
+fn decisions(sim: &Sim) -> Vec<String> {
+    use ObservationType as T;
+    let told = sim.records.iter().filter_map(|record| {
+        let content = sim.content(record);
+        let said = match record.kind {
+            T::Intent | T::Title | T::Synthesis => content.to_string(),
+            T::Plan => format!("{}{}", content["planVersion"], content["rawOutput"]),
+            T::PlanUpdate => content["planVersion"].to_string(),
+            T::ItemStatusChange => format!("{}{}{}", content["from"], content["status"], content["item"]["result"]),
+            T::ToolExecution => format!("{}{}{}", content["toolName"], content["status"], content["output"]),
+            T::FinalResponse => content["message"]["content"].to_string(),
+            T::RunFinished => format!("{}{}", content["status"], content["resultStatus"]),
+            _ => return None,
+        };
+        Some(format!("{}[{:?}] {said}", record.kind.as_str(), record.parent_id))
+    });
+    told.collect()
+}
+
+/// A run in which people say yes to everything; after commit `crash`, if given, the process dies.
+fn straight(seed: u64, items: usize, settings: &RunSettings, crash: Option<usize>) -> Sim {
+    let mut sim = Sim::new(model(seed, items, false));
+    sim.ask_with("go", OnBusy::Enqueue, settings.clone()).unwrap();
+    let mut has_crashed = false;
+    loop {
+        if !has_crashed && crash.is_some_and(|at| sim.steps.len() > at) {
+            has_crashed = true;
+            sim.crash();
+        }
+        if !sim.step() {
+            if sim.suspensions().is_empty() {
+                return sim;
+            }
+            answer_first(&mut sim);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_crash_after_any_commit_changes_no_decision(seed in any::<u64>(), items in 1usize..5, parallel in 1u32..3) {
+        let execution = ExecutionConfig { max_parallel_items: parallel, ..ExecutionConfig::default() };
+        let settings = RunSettings { execution, ..RunSettings::default() };
+        let whole = straight(seed, items, &settings, None);
+        check_log(&whole);
+        for at in 0..whole.steps.len() {
+            let crashed = straight(seed, items, &settings, Some(at));
+            check_log(&crashed);
+            let doubts = crashed.contents(ObservationType::AgentSuspended);
+            if doubts.iter().any(|doubt| doubt["kind"] == "in_doubt") {
+                // A call in doubt waits for a person while the rest goes on: the same is done, in another order.
+                let (mut a, mut b) = (settled(&whole), settled(&crashed));
+                a.sort();
+                b.sort();
+                prop_assert_eq!(a, b, "crash after commit {}", at);
+            } else {
+                prop_assert_eq!(decisions(&whole), decisions(&crashed), "crash after commit {}", at);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_replays_to_the_same_bytes(seed in any::<u64>(), items in 1usize..6) {
+        let settings = RunSettings::default();
+        let (a, b) = (straight(seed, items, &settings, None), straight(seed, items, &settings, None));
+        prop_assert_eq!(format!("{:?}", a.steps), format!("{:?}", b.steps));
+    }
+}
+
+fn settled(sim: &Sim) -> Vec<String> {
+    let view = sim.view();
+    let list = view["todoList"].as_array().unwrap();
+    list.iter().map(|item| format!("{}{}{}", item["id"], item["status"], item["result"])).collect()
+}
