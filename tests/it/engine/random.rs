@@ -63,7 +63,9 @@ fn model(seed: u64, items: usize, odd: bool) -> impl FnMut(&ModelRequest) -> Res
                 3..=6 => {
                     let count = dice("calls", 4) as usize + 1;
                     let batch: Vec<(&str, Value)> = (0..count)
-                        .map(|at| (TOOLS[dice(&format!("tool{at}"), 7) as usize], json!({ "x": format!("{which}{at}") })))
+                        .map(|at| {
+                            (TOOLS[dice(&format!("tool{at}"), 7) as usize], json!({ "x": format!("{which}{at}") }))
+                        })
                         .collect();
                     calls(&batch)
                 }
@@ -208,7 +210,10 @@ fn check_log(sim: &Sim) {
     let mut calls: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     for record in &sim.records {
         let run = record.run_id.to_string();
-        assert!(!ended.contains_key(&run) || run.is_empty() || sim.is_after_the_end(record), "{record:?} after the end");
+        assert!(
+            !ended.contains_key(&run) || run.is_empty() || sim.is_after_the_end(record),
+            "{record:?} after the end"
+        );
         match record.kind {
             ObservationType::RunFinished => assert!(ended.insert(run, ()).is_none(), "a run ends twice"),
             ObservationType::LlmStreamStart => {

@@ -317,7 +317,10 @@ impl Sim {
 
     /// Recorded on an idle thread: an edit by a person belongs to the last run, which is over.
     pub fn is_after_the_end(&self, record: &Record) -> bool {
-        matches!(record.kind, ObservationType::PlanUpdate | ObservationType::StateUpdate | ObservationType::ItemStatusChange)
+        matches!(
+            record.kind,
+            ObservationType::PlanUpdate | ObservationType::StateUpdate | ObservationType::ItemStatusChange
+        )
     }
 
     /// A call is started again only if its tool is declared idempotent or a person said so.
@@ -325,7 +328,11 @@ impl Sim {
         for (call, started) in &self.started {
             let row = &self.rows[&(RowKind::Call, call.to_string())];
             let record: CallRecord = serde_json::from_str(&row.body).unwrap();
-            assert!(record.idempotent || *started <= 1 + self.retries(call), "{} was started {started} times", record.tool_name);
+            assert!(
+                record.idempotent || *started <= 1 + self.retries(call),
+                "{} was started {started} times",
+                record.tool_name
+            );
         }
     }
 
