@@ -127,7 +127,7 @@ impl Actor {
                 if let Err(refusal) = &looked {
                     tracing::warn!(thread = self.pk.0, ?refusal, "a thread could not be looked after");
                 }
-                drop(done.send(looked.is_ok()));
+                done.send(looked.is_ok()).ok();
             }
         }
     }

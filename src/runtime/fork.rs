@@ -1,15 +1,25 @@
 //! A thread as of an observation: looked at, or continued as a new one.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
+use super::command::{KeptAnswer, Note, Refusal};
+use super::idempotent::Admission;
+use super::threads::{fresh, shown};
 use super::{Answered, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadId;
-use crate::domain::thread::Thread;
-use crate::store::ThreadRow;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::thread::{Sheet, Thread};
+use crate::engine::event::Event;
+use crate::engine::fold::Fold;
+use crate::engine::step::RowKind;
+use crate::store::{self, NewThread, PageAsk, ThreadRow};
 
 impl Runtime {
+    /// A new, idle thread that begins as this one was at `at` (absent = now): what was completed is kept.
     pub async fn fork(
         &self,
         caller: &Caller,
@@ -18,12 +28,107 @@ impl Runtime {
         new_id: Option<ThreadId>,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Thread>> {
-        let _ = (caller, id, at, new_id, idempotent);
-        Err(Fault::new(Code::Internal, "not yet"))
+        self.0.accepting()?;
+        let _flight = match self.0.admit(caller, idempotent.as_ref()).await? {
+            Admission::First(flight) => flight,
+            Admission::Stored(row) => return Ok(row.into()),
+        };
+        let row = self.row(caller, id).await?;
+        let at = within(&row, at.unwrap_or(row.last_seq))?;
+        let new_id = new_id.unwrap_or_else(|| self.0.mint().thread());
+        self.check_id(&new_id)?;
+        let fold = self.0.fold_to(row.pk, at).await?;
+        let event = Event::Forked {
+            state: Box::new(self.0.inlined(row.pk, fold.view()).await?),
+            messages: self.conversation(&row, &fold).await?,
+            agent_state: self.agent_state(caller, id).await?,
+        };
+        let new = NewThread {
+            tenant: caller.tenant,
+            thread_id: new_id.clone(),
+            core: row.core.clone(),
+            created_at: self.0.now(),
+        };
+        let note = Note {
+            kept: kept(caller, idempotent.clone(), &new, &row.sheet),
+            create: Some((new, row.sheet)),
+            audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
+            ..Note::default()
+        };
+        match self.decide(self.0.new_pk(), event, note).await {
+            Ok(_) => Ok(Answered::Fresh(shown(self.row(caller, &new_id).await?))),
+            Err(Refusal::Duplicate) => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
+            Err(refusal) => Err(refusal.into()),
+        }
     }
 
+    /// The view as of an observation.
     pub(super) async fn state_at(&self, row: &ThreadRow, seq: i64) -> Result<Value> {
-        let _ = (row, seq);
-        Err(Fault::new(Code::Internal, "not yet"))
+        let seq = within(row, seq)?;
+        let mut view = self.0.inlined(row.pk, self.0.fold_to(row.pk, seq).await?.view()).await?;
+        view["threadId"] = row.thread_id.as_str().into();
+        view["minSeq"] = row.min_seq.into();
+        Ok(view)
     }
+
+    /// The messages that the fold heard, after those with which the thread itself began as a copy: their runs are not
+    /// its own.
+    async fn conversation(&self, row: &ThreadRow, fold: &Fold) -> Result<Vec<ConversationMessage>> {
+        let mut messages = Vec::new();
+        let mut own: HashMap<Option<RunId>, bool> = HashMap::new();
+        let mut page = PageAsk { cursor: None, limit: super::history::CHUNK };
+        loop {
+            let rows = self.0.store.rows(row.pk, RowKind::Message, false, &page).await?;
+            for message in &rows.items {
+                let message: ConversationMessage = super::runs::read(message)?;
+                let run = message.run_id.clone();
+                if !own.contains_key(&run) {
+                    let name = run.as_ref().map_or("", RunId::as_str);
+                    let is_own = self.0.store.row(row.pk, RowKind::Run, name).await?.is_some();
+                    own.insert(run.clone(), is_own);
+                }
+                if own.get(&run) == Some(&false) {
+                    messages.push(message);
+                }
+            }
+            page.cursor = rows.next_cursor;
+            if page.cursor.is_none() || messages.is_empty() {
+                break;
+            }
+        }
+        for heard in fold.messages() {
+            let whole = self.0.inlined(row.pk, heard.clone()).await?;
+            messages.push(serde_json::from_value(whole).map_err(damaged)?);
+        }
+        Ok(messages)
+    }
+}
+
+fn damaged(error: serde_json::Error) -> Fault {
+    store::Error::Damaged(format!("a message in the log: {error}")).into()
+}
+
+/// A seq of this thread's log that is still kept; 0 is the thread before its first observation.
+fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
+    if seq < row.min_seq - 1 {
+        let detail = format!("The history begins at {}; what was before is gone.", row.min_seq);
+        return Err(Fault::new(Code::HistoryCompacted, detail).with("minSeq", row.min_seq));
+    }
+    if seq > row.last_seq {
+        let detail = format!("The last observation is {}.", row.last_seq);
+        return Err(Fault::new(Code::Invalid, detail.clone()).at("/at", detail));
+    }
+    Ok(seq)
+}
+
+fn kept(caller: &Caller, key: Option<Idempotent>, new: &NewThread, sheet: &Sheet) -> Option<KeptAnswer> {
+    let thread = fresh(new, sheet);
+    Some(KeptAnswer {
+        tenant: caller.tenant,
+        key: key?,
+        answer: Box::new(move |_| {
+            let body = serde_json::to_string(&thread).expect("a thread is plain data");
+            (201, body, Some(format!("/threads/{}", thread.thread_id)))
+        }),
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::fold_shim::Fold;
+use crate::engine::fold::Fold;
 use super::shared::Shared;
 use super::{EventsPage, Result, Runtime};
 use crate::domain::caller::Caller;
@@ -11,9 +11,6 @@ use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
 use crate::store::{self, ObservationAsk};
 
-/// What a list is folded from.
-const FOLDED: [ObservationType; 3] =
-    [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
 /// Observations read at once.
 pub(super) const CHUNK: u32 = 200;
 
@@ -40,7 +37,7 @@ impl Log {
     ) -> store::Result<Vec<Observation>> {
         let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
         let mut page = self.shared.store.observations(self.pk, &ask).await?;
-        if let Some(last) = page.iter().rev().find(|seen| FOLDED.contains(&seen.kind)).map(|last| last.seq) {
+        if let Some(last) = page.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
             self.unfold(&mut page, last).await?;
         }
         let mut known = Payloads::new();
@@ -58,7 +55,7 @@ impl Log {
                 after: self.folded,
                 until: Some(last),
                 limit: CHUNK,
-                types: FOLDED.to_vec(),
+                types: Fold::LISTED.to_vec(),
                 ..ObservationAsk::default()
             };
             let chunk = self.shared.store.observations(self.pk, &ask).await?;
@@ -71,6 +68,23 @@ impl Log {
             self.folded = chunk.last().map_or(last, |told| told.seq);
         }
         Ok(())
+    }
+}
+
+impl Shared {
+    /// A fold that was told everything up to `seq`.
+    pub(super) async fn fold_to(&self, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
+        let (mut fold, mut after) = (Fold::default(), 0);
+        while after < seq {
+            let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
+            let chunk = self.store.observations(pk, &ask).await?;
+            let Some(last) = chunk.last() else { break };
+            after = last.seq;
+            for told in &chunk {
+                fold.tell(told);
+            }
+        }
+        Ok(fold)
     }
 }
 

@@ -16,7 +16,6 @@ pub mod clock;
 mod command;
 mod effects;
 mod feed;
-mod fold_shim;
 mod fork;
 mod history;
 mod idempotent;

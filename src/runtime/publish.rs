@@ -3,61 +3,81 @@
 use super::actor::Actor;
 use super::seat::Seat;
 use super::shared::Shared;
-use crate::domain::ids::ThreadPk;
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::{Observation, Record};
+use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::run::{Run, RunResource};
+use crate::engine::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 
-/// What listeners will be told of a step once it is committed; nothing is kept for a thread that nobody listens to. Who
-/// begins to listen between then and the commit is told to read again: the backlog may have been read before it.
+/// What listeners will be told of a step once it is committed; nothing is kept for a thread that nobody listens to.
+#[derive(Default)]
 pub(super) struct News(Option<Told>);
 
 struct Told {
-    /// The seq of the first record.
-    first: i64,
-    records: Vec<Record>,
+    observations: Vec<Observation>,
     answers: Vec<ConversationMessage>,
 }
 
-impl News {
-    pub(super) fn of(shared: &Shared, seat: &Seat, step: &Step) -> Self {
-        if !shared.hub.is_watched(seat.row.pk) {
-            return Self(None);
+impl Seat {
+    /// Begins or ends to keep in mind what listeners know; before a decision.
+    pub(super) fn attend(&mut self, shared: &Shared) {
+        if !shared.hub.is_watched(self.row.pk) {
+            self.fold = None;
+        } else if self.fold.is_none() {
+            self.fold = Some(Fold::of_view(&self.machine.view()));
         }
-        let has_ended = step.runs.iter().any(|run| run.outcome.is_some());
-        let messages = step.rows.iter().filter(|row| has_ended && row.kind == RowKind::Message);
-        let answers = messages.filter_map(|row| serde_json::from_str(&row.body).ok()).collect();
-        Self(Some(Told { first: seat.row.last_seq + 1, records: step.records.clone(), answers }))
+    }
+
+    /// After the decision: what it brings, if somebody listened before it.
+    pub(super) fn news(&self, step: &Step) -> News {
+        if self.fold.is_none() {
+            return News(None);
+        }
+        let numbered = step.records.iter().cloned().zip(self.row.last_seq + 1..);
+        let observe = |(record, seq)| Observation::of(record, self.row.thread_id.clone(), seq);
+        News(Some(Told { observations: numbered.map(observe).collect(), answers: answers(step) }))
     }
 }
 
+/// The messages in which runs of this step ended.
+fn answers(step: &Step) -> Vec<ConversationMessage> {
+    if step.runs.iter().all(|run| run.outcome.is_none()) {
+        return Vec::new();
+    }
+    let messages = step.rows.iter().filter(|row| row.kind == RowKind::Message);
+    messages.filter_map(|row| serde_json::from_str(&row.body).ok()).collect()
+}
+
 impl Actor {
-    /// Tells what was just committed. Who listens from now on finds it in the store.
+    /// Tells what was just committed.
     pub(super) async fn publish(&mut self, news: News, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
             self.shared.waiters.tell(&run.run_id);
         }
-        let Some(told) = news.0 else { return self.shared.hub.gap(self.pk) };
-        let Some(seat) = &mut self.seat else { return };
-        let observations = told.observations(seat);
-        self.shared.tell(self.pk, observations, step).await;
-        for run in &step.runs {
-            self.shared.hub.run(self.pk, &told.resource(run));
+        match (news.0, &mut self.seat) {
+            (Some(told), Some(seat)) => {
+                // A feed ends with RUN_FINISHED, or after the frame that says `suspended`: neither may come too early.
+                let runs: Vec<RunResource> = step.runs.iter().map(|run| told.resource(run)).collect();
+                let (ended, others): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.status.is_terminal());
+                ended.into_iter().for_each(|run| self.shared.hub.run(self.pk, run));
+                self.shared.tell(seat, told.observations, step).await;
+                others.into_iter().for_each(|run| self.shared.hub.run(self.pk, run));
+            }
+            // Who began to listen since then may have read the store too early.
+            (None, Some(_)) => {
+                self.shared.hub.gap(self.pk);
+                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &run.resource(None)));
+            }
+            (Some(_) | None, None) => {}
         }
     }
 }
 
 impl Told {
-    fn observations(&self, seat: &Seat) -> Vec<Observation> {
-        let numbered = self.records.iter().cloned().zip(self.first..);
-        numbered.map(|(record, seq)| Observation::of(record, seat.row.thread_id.clone(), seq)).collect()
-    }
-
     fn resource(&self, run: &Run) -> RunResource {
         let named = run.outcome.as_ref().map(|outcome| &outcome.message_id);
         run.resource(self.answers.iter().find(|message| Some(&message.message_id) == named).cloned())
@@ -65,14 +85,19 @@ impl Told {
 }
 
 impl Shared {
-    async fn tell(&self, pk: ThreadPk, mut observations: Vec<Observation>, step: &Step) {
+    async fn tell(&self, seat: &mut Seat, mut observations: Vec<Observation>, step: &Step) {
+        for told in &mut observations {
+            if let Some(fold) = &mut seat.fold {
+                told.content = fold.tell(told);
+            }
+        }
         let mut known: Payloads = step.payloads.iter().cloned().collect();
-        if let Err(error) = self.fetch(pk, observations.iter().map(|told| &told.content), &mut known).await {
+        if let Err(error) = self.fetch(seat.row.pk, observations.iter().map(|told| &told.content), &mut known).await {
             tracing::warn!(%error, "listeners get references in the place of large values");
         }
-        for observation in &mut observations {
-            observation.content = payload::inline(observation.content.take(), &known);
-            self.hub.observation(pk, observation);
+        for mut told in observations {
+            told.content = payload::inline(told.content, &known);
+            self.hub.observation(seat.row.pk, &told);
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
+use crate::engine::fold::Fold;
 use crate::engine::{Loaded, Machine};
 use crate::store::{Fence, LeaseChange, NewThread, ThreadRow};
 
@@ -14,6 +15,8 @@ pub(super) struct Seat {
     pub(super) machine: Box<dyn Machine>,
     /// The thread does not exist yet: the first commit creates it.
     pub(super) new: Option<NewThread>,
+    /// What listeners were told so far; only while there are some.
+    pub(super) fold: Option<Fold>,
 }
 
 /// On what footing a commit is made.
@@ -79,12 +82,12 @@ impl Actor {
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
             let machine = self.shared.core(&row.core)?.load(loaded)?;
-            return Ok(Seat { row, machine, new: None });
+            return Ok(Seat { row, machine, new: None, fold: None });
         }
         let (new, sheet) = note.create.clone().ok_or(Refusal::Gone)?;
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
         let machine = self.shared.core(&new.core)?.load(loaded)?;
-        Ok(Seat { row: self.new_row(&new, sheet), machine, new: Some(new) })
+        Ok(Seat { row: self.new_row(&new, sheet), machine, new: Some(new), fold: None })
     }
 
     fn new_row(&self, new: &NewThread, sheet: Sheet) -> ThreadRow {

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::actor::Actor;
 use super::command::{Decided, Note, Refusal};
-use super::publish::News;
 use super::seat::{Claim, Footing, Seat, TRIES, contended};
 use crate::domain::Millis;
 use crate::domain::thread::{Sheet, ThreadStatus};
@@ -49,6 +48,7 @@ impl Actor {
         let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: footing.holder };
         let shared = self.shared.clone();
         let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
+        seat.attend(&shared);
         let before = seat.machine.running();
         let mut step = match seat.machine.decide(&shared.world(), stamp, event) {
             Ok(step) => step,
@@ -58,7 +58,7 @@ impl Actor {
         if step.is_noop {
             return Ok(Some(decided));
         }
-        let news = News::of(&shared, seat, &step);
+        let news = seat.news(&step);
         let commit = seat.commit_of(&mut step, &footing, note, &decided, stamp.now);
         if !self.write(commit).await? {
             return Ok(None);
