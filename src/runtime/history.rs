@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::engine::fold::Fold;
 use super::shared::Shared;
 use super::{EventsPage, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
+use crate::engine::fold::Fold;
 use crate::store::{self, ObservationAsk};
 
 /// Observations read at once.
