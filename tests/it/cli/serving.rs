@@ -1,0 +1,148 @@
+//! The server as a process: what it says, what it refuses, how it stops, and its keys.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server on a free port, stopped when dropped.
+struct Served {
+    child: Child,
+    url: String,
+    facts: Vec<String>,
+}
+
+fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+    command.args(arguments).current_dir(folder).env_clear().envs(variables.iter().copied());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    command(folder, arguments, variables).output().unwrap()
+}
+
+/// Waits until it says `ready`.
+fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
+    let mut command = command(folder, &["--port", "0"], variables);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+    let mut facts = Vec::new();
+    while facts.last().is_none_or(|fact| fact != "ready") {
+        facts.push(told.recv_timeout(PATIENCE).expect("it says what it serves, then ready"));
+    }
+    let url = facts.iter().find_map(|fact| fact.strip_prefix("url ")).unwrap().trim().to_owned();
+    Served { child, url, facts }
+}
+
+impl Served {
+    /// Asks it to stop; its exit code and what it logged.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn refused(output: &Output, code: i32, expected: &str) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.starts_with(expected) && said.trim_end().lines().count() == 1, "{said}\nis not the line\n{expected}…");
+}
+
+#[test]
+fn it_says_a_fact_per_line_then_ready_and_stops_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let facts = served.facts.join("\n");
+    let names: Vec<&str> = served.facts.iter().map(|fact| fact.split_whitespace().next().unwrap()).collect();
+    assert_eq!(names, ["pes", "url", "store", "model", "auth", "ready"], "{facts}");
+    assert!(facts.contains("DEMO demo:demo-scripted") && !facts.contains('\u{1b}'), "{facts}");
+    assert!(folder.path().join("data/pes.db").exists());
+
+    let health = run(folder.path(), &["health"], &[("PES_URL", &served.url)]);
+    assert_eq!(text(&health.stdout), "ready\n", "{}", text(&health.stderr));
+    assert_eq!(served.stop().0, Some(0));
+}
+
+#[test]
+fn the_folder_of_a_running_server_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let _served = serve(folder.path(), &[]);
+    refused(&run(folder.path(), &["--port", "0"], &[]), 3, "pes: database: The data folder ./data is held by process ");
+    refused(&run(folder.path(), &["keys", "ls"], &[]), 3, "pes: database: The data folder ./data is held by process ");
+}
+
+#[test]
+fn a_port_that_is_taken_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    refused(&run(folder.path(), &[], &[("PORT", &port)]), 1, &format!("pes: 127.0.0.1:{port} cannot be bound: "));
+    assert!(!folder.path().join("data").exists(), "nothing may be touched");
+}
+
+#[test]
+fn an_open_address_without_keys_is_refused_until_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = [("HOST", "0.0.0.0"), ("PORT", "0")];
+    refused(&run(folder.path(), &[], &open), 2, "pes: configuration: 0.0.0.0 is not loopback and there are no API keys; ");
+    let made = run(folder.path(), &["keys", "new", "--tenant", "acme", "--scopes", "read,admin"], &[]);
+    let key = text(&made.stdout).trim().to_owned();
+    assert!(key.starts_with("pes_"), "{key} {}", text(&made.stderr));
+
+    let served = serve(folder.path(), &[("HOST", "0.0.0.0")]);
+    let url = served.url.replace("0.0.0.0", "127.0.0.1");
+    let token = [("PES_URL", url.as_str()), ("PES_TOKEN", key.as_str())];
+    let listed = text(&run(folder.path(), &["keys", "ls"], &token).stdout);
+    assert!(listed.contains("active") && listed.contains("acme  read+admin  cli"), "{listed}");
+    let nobody = run(folder.path(), &["keys", "ls"], &[("PES_URL", &url)]);
+    refused(&nobody, 1, &format!("pes: {url}: 401 unauthorized: "));
+}
+
+#[test]
+fn keys_are_made_and_revoked_through_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[("PES_API_KEYS", "acme:admin:root,acme:read:reader")]);
+    let root = [("PES_URL", served.url.as_str()), ("PES_TOKEN", "root")];
+    let keys = |arguments: &[&str], token| run(folder.path(), &[&["keys"], arguments].concat(), token);
+
+    let made = keys(&["new", "--tenant", "acme", "--name", "robot"], &root);
+    let (id, key) = (text(&made.stderr), text(&made.stdout));
+    let id = id.split_whitespace().next().unwrap();
+    let robot = [("PES_URL", served.url.as_str()), ("PES_TOKEN", key.trim())];
+    refused(&keys(&["ls"], &robot), 1, &format!("pes: {}: 403 forbidden: ", served.url));
+    refused(&keys(&["new", "--tenant", "zeta"], &root), 1, &format!("pes: {}: 403 forbidden: ", served.url));
+    assert!(keys(&["revoke", id], &root).status.success());
+    assert!(text(&keys(&["ls"], &root).stdout).contains("revoked"));
+    refused(&keys(&["revoke", id], &root), 1, &format!("pes: {}: 404 not_found: ", served.url));
+}
+
+#[test]
+fn a_database_that_is_not_there_is_one_line_and_exit_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("postgres://pes:hush@{nobody}/pes");
+    let output = run(folder.path(), &["--port", "0"], &[("DATABASE_URL", &url)]);
+    refused(&output, 3, "pes: database: ");
+    assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
+}
