@@ -105,7 +105,11 @@ fn a_port_that_is_taken_is_one_line() {
 fn an_open_address_without_keys_is_refused_until_there_is_one() {
     let folder = tempfile::tempdir().unwrap();
     let open = [("HOST", "0.0.0.0"), ("PORT", "0")];
-    refused(&run(folder.path(), &[], &open), 2, "pes: configuration: 0.0.0.0 is not loopback and there are no API keys; ");
+    refused(
+        &run(folder.path(), &[], &open),
+        2,
+        "pes: configuration: 0.0.0.0 is not loopback and there are no API keys; ",
+    );
     let made = run(folder.path(), &["keys", "new", "--tenant", "acme", "--scopes", "read,admin"], &[]);
     let key = text(&made.stdout).trim().to_owned();
     assert!(key.starts_with("pes_"), "{key} {}", text(&made.stderr));
