@@ -41,7 +41,7 @@ impl<'a> Scene<'a> {
         Self { request, phase, item }
     }
 
-    /// What the calls of the last reply brought, one after the other.
+    /// What the calls of the last reply brought, one after the other, without the lines that mark it as data.
     pub(super) fn tool_results(&self) -> String {
         let messages = &self.request.messages;
         let since = messages.iter().rposition(|message| matches!(message, PromptMessage::Assistant { .. }));
@@ -49,7 +49,8 @@ impl<'a> Scene<'a> {
             PromptMessage::Tool { content, .. } => Some(content.as_str()),
             PromptMessage::System { .. } | PromptMessage::User { .. } | PromptMessage::Assistant { .. } => None,
         });
-        results.collect::<Vec<_>>().join("\n")
+        let is_mark = |line: &&str| line.starts_with("--- BEGIN ") || line.starts_with("--- END ");
+        results.flat_map(str::lines).filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")
     }
 
     /// The prompt's size in bytes.
@@ -105,10 +106,11 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// What stands at that JSON Pointer in the last result; nothing if it is not there.
+    /// What stands at that JSON Pointer in the last result that is JSON; nothing if it is not there.
     fn pointed(&self, pointer: &str) -> String {
         let results = self.tool_results();
-        match serde_json::from_str::<Value>(&results).ok().as_ref().and_then(|value| value.pointer(pointer)) {
+        let last = results.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+        match last.as_ref().and_then(|value| value.pointer(pointer)) {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None => String::new(),

@@ -133,7 +133,7 @@ async fn a_hanging_reply_says_its_text_and_never_stops() {
 async fn a_reply_sees_what_its_tools_brought() {
     let mut asked = request("Phase: execution d", "the query", 2);
     asked.messages.push(PromptMessage::Assistant { content: String::new(), tool_calls: Vec::new(), replay: None });
-    let content = r#"{"output": {"sum": 3}}"#.to_owned();
+    let content = "--- BEGIN x 1 ---\nchanged\n{\"output\": {\"sum\": 3}}\n--- END x 1 ---".to_owned();
     asked.messages.push(PromptMessage::Tool { tool_call_id: "1".into(), name: "calculator".into(), content });
     let (text, ..) = ask(Script::parse(SCRIPT).unwrap(), asked).await.unwrap();
     assert_eq!(text, "d: 3 of the query {{unknown}}");
