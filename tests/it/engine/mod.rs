@@ -1,6 +1,7 @@
 //! The engine alone: every defect of the flow, and properties over random runs with crashes.
 
 mod cancel;
+mod custom_core;
 mod flow;
 mod plans;
 mod random;
