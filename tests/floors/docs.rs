@@ -19,7 +19,11 @@ fn quoted(text: &str) -> Vec<&str> {
 }
 
 fn missing_paths(text: &str) -> Vec<String> {
-    let is_path = |text: &&str| ROOMS.iter().any(|room| text.starts_with(room)) && !text.contains(['*', '<', ' ', '{']);
+    let is_path = |text: &&str| {
+        ROOMS.iter().any(|room| text.starts_with(room))
+            && !text.contains(['*', '<', ' ', '{'])
+            && *text != "config/local.toml"
+    };
     quoted(text).into_iter().filter(is_path).filter(|path| !root().join(path).exists()).map(str::to_owned).collect()
 }
 
