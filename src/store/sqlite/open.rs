@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use super::lock::FolderLock;
@@ -44,6 +45,7 @@ fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(synchronous)
         .busy_timeout(Duration::from_secs(5))
+        .disable_statement_logging()
         .foreign_keys(false)
         .pragma("temp_store", "memory")
         // A checkpoint every 16 MB instead of every 4: fewer pages are written twice.
