@@ -25,7 +25,6 @@ use crate::http::problem::Answer;
         ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
         ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, body = crate::runtime::EventsPage), (status = 101)))]
-#[expect(clippy::too_many_arguments, reason = "an extractor each")]
 pub(crate) async fn events(
     MayRead(caller): MayRead,
     State(front): State<Front>,

@@ -107,7 +107,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        let _ = self.cluster.admin(format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        // Nobody waits for the answer.
+        drop(self.cluster.admin(format!("DROP DATABASE {} WITH (FORCE)", self.name)));
     }
 }
 
