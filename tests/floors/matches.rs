@@ -5,6 +5,9 @@ use std::collections::HashSet;
 use super::lexer::Token;
 use super::{Source, keep, sources};
 
+/// Crates that have enums of the same name as ours.
+const FOREIGN: &[&str] = &["sqlx", "reqwest", "std", "io", "toml", "serde_json", "jsonschema"];
+
 fn own_enums(sources: &[Source]) -> HashSet<String> {
     let pairs = sources.iter().flat_map(|source| source.tokens.windows(2));
     pairs.filter(|pair| pair[0].text == "enum").map(|pair| pair[1].text.clone()).collect()
@@ -17,7 +20,7 @@ fn check_matches(source: &Source, own: &HashSet<String>) -> Vec<String> {
     for (at, token) in starts {
         let patterns = patterns(&code[at + 1..]);
         let names_own = patterns.iter().any(|pattern| is_of(pattern, own));
-        let has_wildcard = patterns.iter().any(|pattern| pattern.first().is_some_and(|first| first.text == "_"));
+        let has_wildcard = patterns.iter().any(|pattern| pattern.len() == 1 && pattern[0].text == "_");
         if names_own && has_wildcard {
             breaches.push(format!("{}:{}: a wildcard arm beside our own variants", source.path, token.line));
         }
@@ -37,7 +40,7 @@ fn is_of(pattern: &[Token], own: &HashSet<String>) -> bool {
         }
         path.push(token.text.as_str());
     }
-    path.len() >= 2 && own.contains(path[path.len() - 2])
+    path.len() >= 2 && own.contains(path[path.len() - 2]) && !FOREIGN.contains(&path[0])
 }
 
 /// The patterns of a match's arms, from the tokens behind `match`.
@@ -97,6 +100,8 @@ fn a_wildcard_is_seen() {
     assert!(seen("match f({ x }) { a::Colour::Red(x) if x > 1 => { g(); } _ => 2 }"));
     assert!(seen("match x { Some(1) => match c { Colour::Red => {}, _ => {} }, None => {} }"));
     assert!(!seen("match c { Colour::Red => 1, Colour::Blue => 2 }"));
+    assert!(!seen("match c { Colour::Red => 1, _ if late => 3, Colour::Blue => 2 }"));
     assert!(!seen("match x { Some(Colour::Red) => 1, _ => 2 }"));
+    assert!(!seen("match x { sqlx::Colour::Red => 1, _ => 2 }"));
     assert!(!seen("match x { Other::Red => { match c { Colour::Red => 1, Colour::Blue => 2 } } _ => 2 }"));
 }

@@ -131,7 +131,14 @@ impl Transition<'_> {
         };
         let (code, message) = match open.kind {
             SuspensionKind::InDoubt => ("unknown", format!("whether it had its effect is not known, and {why}")),
-            _ => (REJECTED, why.to_owned()),
+            SuspensionKind::Approval
+            | SuspensionKind::Input
+            | SuspensionKind::ClientTool
+            | SuspensionKind::Budget
+            | SuspensionKind::PeerInput
+            | SuspensionKind::PeerAuth
+            | SuspensionKind::PlanReview
+            | SuspensionKind::Pause => (REJECTED, why.to_owned()),
         };
         self.end_call(call, ToolStatus::Error, Err(error(code, message)), None, 0);
         match (policy, &open.item_id) {
