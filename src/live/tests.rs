@@ -342,6 +342,8 @@ fn closed_texts(said: &Said) -> HashMap<(String, String), usize> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn slow_readers_see_each_byte_at_most_once_in_order(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
         play(ops, queue, false);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -56,14 +57,14 @@ impl OpenAi {
         }
         Ok(Self { dialect, url, headers, key, egress, bounds })
     }
+}
 
-    /// Vendors repeat keys in their errors; nobody else shall read them.
-    fn redacted(&self, mut failure: ModelFailure) -> ModelFailure {
-        if let Some(key) = self.key.as_ref().map(|key| key.expose_secret().trim()).filter(|key| !key.is_empty()) {
-            failure.message = failure.message.replace(key, "[redacted]");
-        }
-        failure
+/// Vendors repeat keys in their errors; nobody else shall read them.
+fn redacted(key: Option<&SecretString>, mut failure: ModelFailure) -> ModelFailure {
+    if let Some(key) = key.map(|key| key.expose_secret().trim()).filter(|key| !key.is_empty()) {
+        failure.message = failure.message.replace(key, "[redacted]");
     }
+    failure
 }
 
 #[async_trait]
@@ -77,15 +78,17 @@ impl ChatModel for OpenAi {
             body: body.into(),
             bounds: self.bounds,
         };
-        let answer = self.egress.post(post).await.map_err(|error| self.redacted(of_egress(&error)))?;
+        let key = self.key.clone();
+        let answer = self.egress.post(post).await.map_err(|error| redacted(key.as_ref(), of_egress(&error)))?;
         if !answer.status().is_success() {
-            return Err(self.redacted(refusal(answer).await));
+            return Err(redacted(key.as_ref(), refusal(answer).await));
         }
         if answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
             let message = "the endpoint answered with a web page, not with a reply: check the base URL";
             return Err(failure(FailureKind::Refused, message));
         }
-        Ok(reading::stream(answer, self.bounds.bytes))
+        let deltas = reading::stream(answer, self.bounds.bytes);
+        Ok(deltas.map(move |delta| delta.map_err(|failure| redacted(key.as_ref(), failure))).boxed())
     }
 
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {

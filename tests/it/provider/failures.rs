@@ -64,6 +64,14 @@ async fn a_reply_that_breaks_is_told_apart(#[case] steps: Vec<Step>, #[case] tex
 }
 
 #[tokio::test]
+async fn a_key_in_the_middle_of_a_stream_is_not_told() {
+    let error = event(r#"{"error":{"message":"the key sk-secret is no longer valid","code":401}}"#);
+    let (_, failure) = fails(vec![event_stream(), text_chunk("a"), error]).await;
+    assert_eq!(failure.kind, FailureKind::Refused);
+    assert_eq!(failure.message, "the provider broke off: the key [redacted] is no longer valid");
+}
+
+#[tokio::test]
 async fn silence_is_bounded() {
     let gone = || Step::Stall(Arc::new(Notify::new()));
     let (_, failure) = fails(vec![gone()]).await;
@@ -91,6 +99,13 @@ async fn a_reply_may_not_be_endless() {
         (FailureKind::Broken, "the answer is larger than 10000 bytes")
     );
     assert!(said.len() < 10_000);
+}
+
+#[tokio::test]
+async fn comments_do_not_keep_a_reply_alive_for_ever() {
+    let comments = std::iter::repeat_n(Step::Chunk(b": still there\n\n".to_vec()), 1000);
+    let (_, failure) = fails([event_stream()].into_iter().chain(comments).collect()).await;
+    assert_eq!(failure.message, "the answer is larger than 10000 bytes");
 }
 
 #[tokio::test]
