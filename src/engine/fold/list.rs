@@ -82,6 +82,10 @@ impl List {
     /// A recorded change of an item's status.
     pub(super) fn moved(&mut self, content: &Value) {
         let Some(id) = id_of(content, "itemId") else { return };
+        if !self.items.contains_key(&id) {
+            // No plan named it: a core without plans began a run, and its list is this item.
+            *self = Self::default();
+        }
         let output = content.get("stepOutput");
         let new =
             || json!({ "id": id, "description": output.map_or(json!(""), |output| output["description"].clone()) });

@@ -59,6 +59,8 @@ impl Fold {
     /// A `PLAN_UPDATE` without changes tells where those of the `PLAN` before it came from.
     fn updated(&mut self, content: &Value, timestamp: i64) -> Value {
         self.plan_version = version(content, self.plan_version);
+        let plan = content.get("plan").filter(|plan| !plan.is_null());
+        self.plan = plan.unwrap_or(&self.plan).clone();
         let changes = match content.get("changes") {
             Some(Value::Array(changes)) => self.list.change(changes),
             Some(_) | None => std::mem::take(&mut self.changed),
@@ -67,6 +69,7 @@ impl Fold {
         let mut whole = Map::new();
         whole.insert("planVersion".into(), self.plan_version.into());
         whole.insert("source".into(), content["source"].clone());
+        whole.extend(plan.map(|plan| ("plan".to_owned(), plan.clone())));
         whole.insert("todoList".into(), self.list.items());
         whole.insert("changes".into(), sorted(changes, timestamp));
         Value::Object(whole)

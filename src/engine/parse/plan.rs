@@ -11,7 +11,6 @@ use super::{CallDraft, ItemDraft, ParseFault, PlanDraft, PlanPatchDraft};
 use crate::domain::model::RawToolCall;
 use crate::domain::plan::StepType;
 
-const TITLE_WORDS: usize = 10;
 const PLAN: [&str; 2] = ["plan", "strategy"];
 
 /// Reads a plan; `native` are the reply's native tool calls. Calls without a list become one tool item. An empty list
@@ -112,7 +111,7 @@ impl Body<'_> {
 
     fn draft(&self, items: Vec<ItemDraft>) -> PlanDraft {
         PlanDraft {
-            title: self.word(&["title"]).map(|title| short(&title)),
+            title: self.word(&["title"]),
             intent: self.word(&["intent"]),
             plan: self.plan(),
             answer: self.answer(),
@@ -120,10 +119,6 @@ impl Body<'_> {
             calls: Vec::new(),
         }
     }
-}
-
-fn short(title: &str) -> String {
-    title.split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>().join(" ")
 }
 
 fn calls(finds: &Finds, native: &[RawToolCall]) -> Vec<CallDraft> {

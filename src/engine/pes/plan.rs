@@ -99,11 +99,7 @@ impl Transition<'_> {
     }
 
     fn record_heading(&mut self, draft: &PlanDraft) {
-        if let Some(intent) = draft.intent.as_deref().filter(|intent| !intent.trim().is_empty()) {
-            self.state.head.intent = cut(intent.trim(), INTENT_CHARS);
-            let body = serde_json::json!({ "intent": self.state.head.intent });
-            self.record(ObservationType::Intent, None, "Intent", body);
-        }
+        self.set_intent(draft.intent.as_deref(), None);
         if let Some(title) = draft.title.as_deref().filter(|title| !title.trim().is_empty()) {
             let title = title.split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>().join(" ");
             let title = cut(&title, 200);
@@ -111,6 +107,21 @@ impl Transition<'_> {
             self.title = Some(title.clone());
             self.record(ObservationType::Title, None, title.clone(), serde_json::json!({ "title": title }));
         }
+    }
+
+    pub fn set_intent(&mut self, intent: Option<&str>, item: Option<&ItemId>) {
+        let Some(intent) = intent.map(str::trim).filter(|intent| !intent.is_empty()) else { return };
+        self.state.head.intent = cut(intent, INTENT_CHARS);
+        let body = serde_json::json!({ "intent": self.state.head.intent });
+        self.record(ObservationType::Intent, item, "Intent", body);
+    }
+
+    /// `false`: there is nothing new to say.
+    pub fn set_plan(&mut self, plan: Option<&str>) -> bool {
+        let Some(plan) = plan.filter(|plan| !plan.trim().is_empty()) else { return false };
+        let id = format!("plan-{}", self.mint.hex());
+        self.state.head.plan = self.store(id, Value::String(plan.to_owned()));
+        true
     }
 
     /// The list of a thread that had none.
@@ -150,10 +161,7 @@ impl Transition<'_> {
     }
 
     fn record_plan(&mut self, draft: &PlanDraft, raw: Value, changes: &[TodoItemChange]) {
-        if let Some(plan) = draft.plan.as_deref().filter(|plan| !plan.trim().is_empty()) {
-            let id = format!("plan-{}", self.mint.hex());
-            self.state.head.plan = self.store(id, Value::String(plan.to_owned()));
-        }
+        self.set_plan(draft.plan.as_deref());
         let plan = match &self.state.head.plan {
             Value::Null => Value::String(String::new()),
             plan => plan.clone(),

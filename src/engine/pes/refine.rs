@@ -1,8 +1,6 @@
 //! Changes of a plan by models: a refinement of the whole list, or a step's patch of the rest. Both merge by id; what
 //! ran keeps its results, and no model can mark as done what did not run.
 
-use serde_json::Value;
-
 use super::plan::Source;
 use super::state::{ModelCall, Phase, Replan};
 use super::transition::Transition;
@@ -77,19 +75,20 @@ impl Transition<'_> {
 
     /// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
     pub fn apply_patch(&mut self, item: &ItemId, shown: i64, patch: PlanPatchDraft) {
-        if let Some(intent) = patch.intent.filter(|intent| !intent.trim().is_empty()) {
-            self.state.head.intent = super::record::cut(intent.trim(), 2000);
-        }
-        if let Some(plan) = patch.plan.filter(|plan| !plan.trim().is_empty()) {
-            let id = format!("plan-{}", self.mint.hex());
-            self.state.head.plan = self.store(id, Value::String(plan));
-        }
+        self.set_intent(patch.intent.as_deref(), Some(item));
+        let has_plan = self.set_plan(patch.plan.as_deref());
         let merged = self.merge_items(&patch.items, shown, Some(item));
         let merged = self.snapshot(merged);
-        if !merged.changes.is_empty() {
-            self.record_plan_update(Source::Agent, Some(item), &merged.changes);
-            self.record_moved(&merged);
+        match (merged.changes.is_empty(), has_plan) {
+            (true, false) => return,
+            (true, true) => self.state.head.plan_version += 1,
+            (false, _) => {}
         }
+        self.record_plan_update(Source::Agent, Some(item), &merged.changes);
+        if let (true, Some(last)) = (has_plan, self.records.last_mut()) {
+            last.content["plan"] = self.state.head.plan.clone();
+        }
+        self.record_moved(&merged);
     }
 
     /// `by`: the item whose step patches the plan; `None`: a refinement of all of it.

@@ -8,4 +8,5 @@ mod random;
 mod react;
 mod sim;
 mod suspend;
+mod told;
 mod words;

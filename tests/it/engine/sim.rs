@@ -23,6 +23,8 @@ use pes::engine::step::{Keep, Row, RowKind, Step};
 use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Registered, Stamp, Toolbox, World};
 use serde_json::{Value, json};
 
+use super::told::Told;
+
 /// What a scripted model says to a request.
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
 
@@ -37,6 +39,7 @@ pub struct Sim {
     floor: i64,
     pub records: Vec<Record>,
     pub steps: Vec<Step>,
+    told: Told,
     pub now: i64,
     seed: u64,
     pub epoch: i64,
@@ -72,6 +75,7 @@ impl Sim {
             floor: 0,
             records: Vec::new(),
             steps: Vec::new(),
+            told: Told::default(),
             now: 1_760_000_000_000,
             seed: 1,
             epoch: 1,
@@ -125,6 +129,7 @@ impl Sim {
             }
         }
         self.in_flight = running;
+        self.told.check(&step.records, &self.machine.view());
         self.check(step);
     }
 

@@ -92,12 +92,6 @@ fn the_list_may_stand_elsewhere(#[case] text: &str) {
     assert_eq!((draft.items.len(), draft.items[0].id.as_str(), draft.plan), (1, "a", None));
 }
 
-#[test]
-fn a_title_has_ten_words_at_most() {
-    let text = json!({"title": "one two three four five six seven eight nine ten eleven", "answer": "x"}).to_string();
-    assert_eq!(plan(&text, &[]).unwrap().title.unwrap(), "one two three four five six seven eight nine ten");
-}
-
 #[rstest]
 #[case(r#"{"title":"t","intent":"i","plan":"","answer":"42","todoList":[]}"#)]
 #[case(r#"{"answer":"42"}"#)]

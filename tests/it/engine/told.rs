@@ -1,0 +1,60 @@
+//! The log, told again, gives the state: checked after every commit of every test that drives the engine.
+
+use pes::domain::observation::{Observation, ObservationType, Record};
+use pes::engine::fold::Fold;
+use serde_json::Value;
+
+#[derive(Default)]
+pub struct Told {
+    fold: Fold,
+    seq: i64,
+}
+
+impl Told {
+    /// `records` are those of one transition, `view` is the state after it.
+    pub fn check(&mut self, records: &[Record], view: &Value) {
+        let mut has_list = false;
+        for record in records {
+            self.seq += 1;
+            let told = Observation::of(record.clone(), "t1".into(), self.seq);
+            let whole = self.fold.tell(&told);
+            if let ObservationType::Plan | ObservationType::PlanUpdate = record.kind {
+                has_list = true;
+                let ids = |list: &Value| {
+                    list.as_array().into_iter().flatten().map(|item| item["id"].clone()).collect::<Vec<_>>()
+                };
+                assert_eq!(ids(&whole["todoList"]), ids(&view["todoList"]), "{whole}");
+            }
+        }
+        if view.get("planVersion").is_none() {
+            // A core from outside has a view of its own.
+            return;
+        }
+        let folded = self.fold.view();
+        for key in ["intent", "title", "plan", "planVersion", "stepOutputs", "runId", "isPaused", "currentStepId"] {
+            assert_eq!(folded[key], view[key], "{key} after {:?}", kinds(records));
+        }
+        let is_planned = has_list || folded["planVersion"] != 0;
+        if is_planned {
+            assert_eq!(items(&folded), items(view), "after {:?}", kinds(records));
+        }
+    }
+}
+
+fn kinds(records: &[Record]) -> Vec<&'static str> {
+    records.iter().map(|record| record.kind.as_str()).collect()
+}
+
+/// The list; what was called for an item is told when it settles.
+fn items(view: &Value) -> Vec<Value> {
+    let mut items = view["todoList"].as_array().cloned().unwrap_or_default();
+    for item in &mut items {
+        let is_settled = matches!(item["status"].as_str(), Some("completed" | "failed" | "cancelled"));
+        if let (false, Some(fields)) = (is_settled, item.as_object_mut()) {
+            fields.retain(|key, _| !["toolCalls", "actualToolCalls", "toolResults"].contains(&key.as_str()));
+        }
+        // Members come in any order.
+        item.sort_all_objects();
+    }
+    items
+}
