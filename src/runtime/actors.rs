@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::actor::Actor;
 use super::command::{Command, Refusal};
@@ -17,6 +18,9 @@ use crate::domain::ids::ThreadPk;
 
 /// So that a thread which breaks its task each time costs little until it is quarantined.
 const AFTER_A_BREAK: Duration = Duration::from_millis(200);
+
+/// How long a command waits for a place in a full mailbox.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub(super) struct Actors(Mutex<HashMap<ThreadPk, mpsc::Sender<Command>>>);
@@ -53,20 +57,32 @@ fn show(live: usize) {
 }
 
 impl Shared {
-    /// Hands a command to the thread's task, which is started if there is none.
-    pub(super) fn send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Fault> {
+    /// Hands a command to the thread's task, which is started if there is none. Where many wait for the same thread,
+    /// some wait here, for a while.
+    async fn send(self: &Arc<Self>, pk: ThreadPk, mut command: Command) -> Result<(), Fault> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (refused, mailbox) = match self.try_send(pk, command) {
+                Ok(()) => return Ok(()),
+                Err((TrySendError::Closed(_), _)) => return Err(broke()),
+                Err((TrySendError::Full(refused), mailbox)) => (refused, mailbox),
+            };
+            command = refused;
+            // The place itself is taken under the lock, so that a task which leaves leaves nothing behind.
+            timeout_at(until, mailbox.reserve()).await.map_err(|_| too_many())?.ok();
+        }
+    }
+
+    fn try_send(
+        self: &Arc<Self>,
+        pk: ThreadPk,
+        command: Command,
+    ) -> Result<(), (TrySendError<Command>, mpsc::Sender<Command>)> {
         let mut live = self.actors.lock();
         let mailbox = live.entry(pk).or_insert_with(|| self.start(pk));
-        let sent = mailbox.try_send(command);
+        let sent = mailbox.try_send(command).map_err(|refused| (refused, mailbox.clone()));
         show(live.len());
-        sent.map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => {
-                let mut fault = Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.");
-                fault.retry_after_ms = Some(500);
-                fault
-            }
-            mpsc::error::TrySendError::Closed(_) => broke(),
-        })
+        sent
     }
 
     /// Sends a command and waits for its answer.
@@ -76,14 +92,14 @@ impl Shared {
         command: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Command,
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.send(pk, command(reply))?;
+        self.send(pk, command(reply)).await?;
         answer.await.unwrap_or_else(|_| Err(broke().into()))
     }
 
     /// Has the thread looked after, and waits until that is durable. `false`: it could not be.
     pub(super) async fn wake(self: &Arc<Self>, pk: ThreadPk) -> bool {
         let (done, answer) = oneshot::channel();
-        self.send(pk, Command::Wake { done }).is_ok() && answer.await.unwrap_or(false)
+        self.send(pk, Command::Wake { done }).await.is_ok() && answer.await.unwrap_or(false)
     }
 
     fn start(self: &Arc<Self>, pk: ThreadPk) -> mpsc::Sender<Command> {
@@ -101,6 +117,12 @@ impl Shared {
         });
         sender
     }
+}
+
+fn too_many() -> Fault {
+    let mut fault = Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.");
+    fault.retry_after_ms = Some(500);
+    fault
 }
 
 fn broke() -> Fault {

@@ -54,7 +54,7 @@ impl Actor {
             Ok(step) => step,
             Err(Illegal(fault)) => return Err(fault.into()),
         };
-        let mut decided = Decided::of(&step, seat, note);
+        let decided = Decided::of(&step, seat, note);
         if step.is_noop {
             return Ok(Some(decided));
         }
@@ -63,7 +63,9 @@ impl Actor {
         if !self.write(commit).await? {
             return Ok(None);
         }
-        decided.stop_effects = step.stop_effects;
+        if step.runs.iter().any(|run| run.status.is_terminal()) {
+            failpoint::reached("final.committed");
+        }
         self.publish(news, &step).await;
         self.perform(&before, footing.holder.is_some()).await;
         Ok(Some(decided))

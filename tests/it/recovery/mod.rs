@@ -1,1 +1,13 @@
-//! kill -9 and start again.
+//! What survives: kill -9 at every persistence boundary, a stop in the middle of work, tools that break.
+
+#[cfg(feature = "failpoints")]
+mod drain;
+#[cfg(feature = "failpoints")]
+mod kill;
+#[cfg(feature = "failpoints")]
+mod process;
+#[cfg(feature = "failpoints")]
+mod story;
+
+mod tools;
+mod winner;

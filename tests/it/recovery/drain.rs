@@ -1,0 +1,76 @@
+//! Stopping: the step under way is recorded, nothing new starts, and the next start goes on.
+
+use serde_json::{Value, json};
+
+use super::process::{Place, Server};
+use crate::support::http::soon;
+
+/// Its one item counts, and then the model says nothing more.
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "one", description = "Count", stepType = "tool", requiredTools = ["test_count"] },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+delay_ms = 700
+calls = [{ tool = "test_count", arguments = { path = "{counted}" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "Counted."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "Done."
+"#;
+
+async fn begun(server: &Server) -> String {
+    let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "count" }));
+    let receipt = ask.send().await.expect(202);
+    // The item's call is under way once its stream has started.
+    let mut events = server.door.ask("GET", "/threads/t/events").header("accept", "text/event-stream").events().await;
+    loop {
+        let event = soon(events.next()).await.expect("the stream goes on");
+        if event.event == "observation" && is_item_stream(&event.data) {
+            return receipt["runId"].as_str().expect("an id").to_owned();
+        }
+    }
+}
+
+fn is_item_stream(seen: &Value) -> bool {
+    seen["type"] == "LLM_STREAM_START" && seen["parentId"] == "one"
+}
+
+#[tokio::test]
+async fn a_stop_records_the_step_under_way_and_the_next_start_goes_on() {
+    let place = Place::sqlite(SCRIPT);
+    let mut server = Server::start(&place, None).await;
+    let run = begun(&server).await;
+    server.stop();
+    assert!(server.ended().await.success(), "a stop is no failure");
+    assert_eq!(place.lines().len(), 0, "no call may start once it stops");
+    let server = Server::start(&place, None).await;
+    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    assert_eq!(ended["llmCalls"], 4, "the reply that came during the stop was not asked for again: {ended:#}");
+    assert_eq!(place.lines().len(), 1);
+    server.kill().await;
+}
+
+#[tokio::test]
+async fn a_second_signal_is_a_crash_and_safe() {
+    let place = Place::sqlite(SCRIPT);
+    let mut server = Server::start(&place, None).await;
+    let run = begun(&server).await;
+    server.stop();
+    server.stop();
+    server.ended().await;
+    let server = Server::start(&place, None).await;
+    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    assert_eq!(place.lines().len(), 1);
+    server.kill().await;
+}

@@ -1,0 +1,91 @@
+//! kill -9 at every persistence boundary: each place between two things that must hold on their own, the n-th time it
+//! is passed. The process is held there by a pipe, so nothing depends on timing.
+//!
+//! A few of the table run always; all of it with `PES_TEST_ALL=1` (`scripts/test --all`).
+
+use rstest::rstest;
+
+use super::process::{Place, Server};
+use super::story;
+
+/// Every place where the process can be held.
+const PLACES: [&str; 11] = [
+    "commit.before",
+    "commit.after",
+    "publish.before",
+    "process.acked",
+    "model.before",
+    "model.replied",
+    "tool.before",
+    "tool.sent",
+    "tool.returned",
+    "resume.committed",
+    "final.committed",
+];
+
+/// Tells the story up to the failpoint, kills, starts again, tells it to its end. `false`: the place was never reached.
+async fn survives(place: Place, failpoint: &str) -> bool {
+    let mut server = Server::start(&place, Some(failpoint)).await;
+    let is_reached = tokio::select! {
+        () = story::tell(server.door, &place) => false,
+        () = server.reached() => true,
+    };
+    if is_reached {
+        server.kill().await;
+        server = Server::start(&place, None).await;
+        story::tell(server.door, &place).await;
+    }
+    story::check(server.door, &place).await;
+    server.kill().await;
+    is_reached
+}
+
+#[rstest]
+#[case("commit.before@1")]
+#[case("commit.before@15")]
+#[case("commit.after@1")]
+#[case("commit.after@12")]
+#[case("commit.after@20")]
+#[case("publish.before@9")]
+#[case("process.acked@3")]
+#[case("process.acked@4")]
+#[case("model.before@6")]
+#[case("model.replied@7")]
+#[case("tool.before@3")]
+#[case("tool.sent@2")]
+#[case("tool.returned@4")]
+#[case("resume.committed@1")]
+#[case("final.committed@1")]
+#[tokio::test]
+async fn a_killed_process_goes_on_as_if_nothing_had_happened(#[case] failpoint: &str) {
+    assert!(survives(Place::sqlite(story::SCRIPT), failpoint).await, "{failpoint} must be passed");
+}
+
+#[rstest]
+#[case("commit.before@14")]
+#[case("commit.after@13")]
+#[case("tool.sent@3")]
+#[tokio::test]
+async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
+    assert!(survives(Place::postgres(story::SCRIPT).await, failpoint).await, "{failpoint} must be passed");
+}
+
+/// Every passage of every place, on both databases.
+#[tokio::test]
+async fn the_whole_table() {
+    if std::env::var("PES_TEST_ALL").is_err() {
+        return;
+    }
+    for place in PLACES {
+        for passage in 1.. {
+            let failpoint = format!("{place}@{passage}");
+            println!("{failpoint}");
+            let on_sqlite = survives(Place::sqlite(story::SCRIPT), &failpoint).await;
+            let on_postgres = survives(Place::postgres(story::SCRIPT).await, &failpoint).await;
+            assert!(passage > 1 || (on_sqlite && on_postgres), "{place} is never passed");
+            if !on_sqlite && !on_postgres {
+                break;
+            }
+        }
+    }
+}

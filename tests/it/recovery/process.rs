@@ -1,0 +1,124 @@
+//! The real binary as a child process, which may be held at a failpoint and killed there.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::support::http::{Ask, soon};
+use crate::support::postgres::Database;
+
+/// What outlives a process: its data, its script, and the file in which its tools count.
+pub struct Place {
+    folder: tempfile::TempDir,
+    database: Option<Database>,
+}
+
+impl Place {
+    pub fn sqlite(script: &str) -> Self {
+        Self::with(script, None)
+    }
+
+    pub async fn postgres(script: &str) -> Self {
+        Self::with(script, Some(Database::fresh().await))
+    }
+
+    fn with(script: &str, database: Option<Database>) -> Self {
+        let place = Self { folder: tempfile::tempdir().expect("a temporary folder"), database };
+        let counted = place.counted();
+        let script = script.replace("{counted}", counted.to_str().expect("a plain path"));
+        std::fs::write(place.file("script.toml"), script).expect("the folder takes files");
+        let made = std::process::Command::new("mkfifo").arg(place.file("pipe")).status();
+        assert!(made.expect("there is mkfifo").success());
+        place
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where `test_count` writes a line for each execution that really happened.
+    pub fn counted(&self) -> PathBuf {
+        self.file("counted")
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.counted()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Where a server answers.
+#[derive(Clone, Copy)]
+pub struct Door(SocketAddr);
+
+impl Door {
+    pub fn ask(self, method: &str, path: &str) -> Ask {
+        Ask::new(self.0, method, path)
+    }
+}
+
+pub struct Server {
+    pub door: Door,
+    child: Child,
+    pipe: BufReader<pipe::Receiver>,
+    _said: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Returns when it answers. `failpoint` is `name@n`.
+    pub async fn start(place: &Place, failpoint: Option<&str>) -> Self {
+        let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
+        let log = std::fs::File::options().create(true).append(true).open(place.file("log")).expect("a log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+        command.env_clear().env("PORT", "0").env("PES_DATA_DIR", place.file("data")).env("PES_LEASE_MS", "1500");
+        command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
+        command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
+        command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));
+        command.env("PES_FAILPOINT_PIPE", place.file("pipe"));
+        command.current_dir(place.folder.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
+        let mut child = command.spawn().expect("the binary starts");
+        let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut address = None;
+        loop {
+            let mut line = String::new();
+            if soon(said.read_line(&mut line)).await.expect("text") == 0 {
+                let log = std::fs::read_to_string(place.file("log")).unwrap_or_default();
+                panic!("it ended before it was ready: {log}");
+            }
+            match line.trim_end().rsplit_once("http://") {
+                Some((_, bound)) => address = bound.parse().ok(),
+                None if line.trim_end() == "ready" => break,
+                None => {}
+            }
+        }
+        let address = address.expect("it says its URL before it is ready");
+        Self { door: Door(address), child, pipe: BufReader::new(pipe), _said: said }
+    }
+
+    /// Returns when the process stands at its failpoint; else never.
+    pub async fn reached(&mut self) {
+        let mut line = String::new();
+        self.pipe.read_line(&mut line).await.expect("the pipe stays open");
+    }
+
+    /// kill -9.
+    pub async fn kill(mut self) {
+        self.child.kill().await.expect("it can be killed");
+    }
+
+    /// SIGTERM.
+    pub fn stop(&self) {
+        let pid = self.child.id().expect("it runs").to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("there is kill").success());
+    }
+
+    /// How it ended by itself.
+    pub async fn ended(&mut self) -> std::process::ExitStatus {
+        soon(self.child.wait()).await.expect("it can be waited for")
+    }
+}

@@ -1,0 +1,131 @@
+//! The story that is told to every process: four runs in different places, driven to their ends. Telling it again after
+//! a crash asks nothing twice, because every request carries its key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::process::{Door, Place};
+
+pub const SCRIPT: &str = include_str!("story.toml");
+
+/// Drives everything to its end.
+pub async fn tell(door: Door, place: &Place) {
+    ask(door, "in-tool", "tool").await;
+    ask(door, "asking", "question").await;
+    let question = suspended(door, "asking").await;
+    let diamond = ask(door, "diamond", "diamond").await;
+    let queued = ask(door, "diamond", "afterwards").await;
+    for run in [&diamond, &queued] {
+        assert_eq!(ended(door, place, run).await["status"], "completed");
+    }
+    let answer = json!({ "suspensionId": question["suspensionId"], "value": "green" });
+    let said = door.ask("POST", "/threads/asking/resume").header("idempotency-key", "answer").json(&answer);
+    let receipt = said.send().await.expect(202);
+    let run = receipt["runId"].as_str().expect("an id").to_owned();
+    assert_eq!(ended(door, place, &run).await["result"]["metadata"]["status"], "success");
+    let said = door.ask("POST", "/threads/in-tool/cancel").send().await;
+    assert!(matches!(said.status, 200 | 202), "{}", said.text());
+}
+
+/// As if nothing had happened: nothing missing, nothing twice.
+pub async fn check(door: Door, place: &Place) {
+    for (thread, runs) in [("in-tool", 1), ("asking", 1), ("diamond", 2)] {
+        let log = log(door, thread).await;
+        let seqs: Vec<i64> = log.iter().map(|seen| seen["seq"].as_i64().expect("a seq")).collect();
+        assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>(), "{thread}: contiguous");
+        let of = |kind: &str| log.iter().filter(|seen| seen["type"] == kind).collect::<Vec<_>>();
+        let finished: BTreeSet<&str> = of("RUN_FINISHED").iter().filter_map(|seen| seen["runId"].as_str()).collect();
+        assert_eq!((finished.len(), of("RUN_FINISHED").len()), (runs, runs), "{thread}: one end for each run");
+        assert_eq!(of("RUN_STARTED").len(), runs, "{thread}: each run starts once");
+        nothing_is_repeated(thread, &log);
+    }
+    counted_once(place, &log(door, "diamond").await);
+}
+
+/// A finished item stays finished: it is finished once, and no model is asked about it any more.
+fn nothing_is_repeated(thread: &str, log: &[Value]) {
+    let mut done = BTreeSet::new();
+    let mut results = BTreeSet::new();
+    for seen in log {
+        let item = seen["parentId"].as_str().unwrap_or_default();
+        assert!(!done.contains(item), "{thread}: {item} goes on after its end: {seen:#}");
+        if seen["type"] == "ITEM_STATUS_CHANGE" && seen["content"]["status"] == "completed" {
+            done.insert(item);
+        }
+        if seen["type"] == "TOOL_EXECUTION" {
+            assert!(results.insert(seen["content"]["callId"].as_str()), "{thread}: a second result: {seen:#}");
+        }
+    }
+}
+
+/// Every call of the diamond happened exactly once; a declared one may have happened again under the same key.
+fn counted_once(place: &Place, log: &[Value]) {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for line in place.lines() {
+        *times.entry(line).or_default() += 1;
+    }
+    let calls = log.iter().filter(|seen| seen["type"] == "TOOL_EXECUTION").collect::<Vec<_>>();
+    assert_eq!((calls.len(), times.len()), (5, 5), "{times:?}");
+    for call in calls {
+        let (id, tool) = (call["content"]["callId"].as_str().expect("an id"), &call["content"]["toolName"]);
+        let lines: usize = times.iter().filter(|(key, _)| key.contains(id)).map(|(_, times)| times).sum();
+        match tool.as_str() {
+            Some("test_count") => assert_eq!(lines, 1, "{id}: {times:?}"),
+            _ => assert!(lines >= 1, "{id}: {times:?}"),
+        }
+    }
+}
+
+async fn ask(door: Door, thread: &str, query: &str) -> String {
+    let ask = door.ask("POST", &format!("/threads/{thread}/process")).header("idempotency-key", query);
+    let receipt = ask.json(&json!({ "query": query })).send().await.expect(202);
+    receipt["runId"].as_str().expect("an id").to_owned()
+}
+
+async fn waited(door: Door, run: &str) -> Value {
+    door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200)
+}
+
+/// The first question on this thread, also when it is answered already.
+async fn suspended(door: Door, thread: &str) -> Value {
+    let runs = door.ask("GET", &format!("/threads/{thread}/runs")).send().await.expect(200);
+    let run = runs["items"][0]["runId"].as_str().expect("an id");
+    waited(door, run).await;
+    let log = log(door, thread).await;
+    let asked = log.iter().find(|seen| seen["type"] == "AGENT_SUSPENDED").expect("it asks");
+    asked["content"].clone()
+}
+
+/// The run at its end. Where a crash left a call in doubt, a person looks whether it happened, and decides.
+async fn ended(door: Door, place: &Place, run: &str) -> Value {
+    loop {
+        let seen = waited(door, run).await;
+        if seen["status"] != "suspended" {
+            return seen;
+        }
+        let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
+        let doubts = inbox["items"].as_array().expect("a list").iter().filter(|asked| asked["kind"] == "in_doubt");
+        for doubt in doubts {
+            let call = doubt["callId"].as_str().expect("a doubt is about a call");
+            let happened = place.lines().iter().any(|line| line.contains(call));
+            let answer = match happened {
+                true => json!({ "suspensionId": doubt["suspensionId"], "action": "done", "value": "counted" }),
+                false => json!({ "suspensionId": doubt["suspensionId"], "action": "retry" }),
+            };
+            door.ask("POST", "/threads/diamond/resume").json(&answer).send().await.expect(202);
+        }
+    }
+}
+
+async fn log(door: Door, thread: &str) -> Vec<Value> {
+    let (mut log, mut after) = (Vec::new(), 0);
+    loop {
+        let page = door.ask("GET", &format!("/threads/{thread}/events?after={after}&limit=200"));
+        let page = page.header("accept", "application/json").send().await.expect(200);
+        let items = page["items"].as_array().expect("a list");
+        let Some(last) = items.last() else { return log };
+        after = last["seq"].as_i64().expect("a seq");
+        log.extend(items.iter().cloned());
+    }
+}

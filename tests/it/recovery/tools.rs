@@ -1,0 +1,111 @@
+//! Tools that break: each fails its own step, and nothing else. And threads that wait: they cost nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pes::domain::run::ResultStatus;
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::store::memory::Memory;
+use pes::tool::{Tool, ToolContext, ToolOutput};
+use pes::{AgentProps, Config, Instance};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+/// One item that calls `misbehave` as the query says, and goes on whatever comes back.
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "one", description = "Try it", stepType = "tool", requiredTools = ["misbehave"], toolValidationMode = "advisory" },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [{ tool = "misbehave", arguments = { how = "{{query}}" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "It said: {{tool_result}}"
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "That was it."
+"#;
+
+struct Misbehaving;
+
+#[async_trait]
+impl Tool for Misbehaving {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "misbehave".to_owned(),
+            description: "Breaks in the way that it is told.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: false,
+            timeout_ms: 60_000,
+            risk_level: None,
+        })
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        match arguments["how"].as_str() {
+            Some("hang") => std::future::pending().await,
+            Some("panic") => panic!("it was told to"),
+            Some("huge") => Ok(ToolOutput { output: "x".repeat(2 << 20).into(), ..ToolOutput::default() }),
+            how => panic!("what is {how:?}?"),
+        }
+    }
+}
+
+pub async fn instance(script: &str, change: impl FnOnce(&mut Config)) -> (Instance, tempfile::NamedTempFile) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), script).unwrap();
+    let mut config = Config::default();
+    config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(file.path().to_owned());
+    change(&mut config);
+    let built = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Misbehaving));
+    (built.open().await.unwrap(), file)
+}
+
+#[rstest]
+#[case("panic", "panicked")]
+#[case("hang", "timeout")]
+#[case("huge", "output_too_large")]
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_breaks_fails_its_call_and_the_run_goes_on(#[case] how: &str, #[case] code: &str) {
+    let (instance, _script) = instance(SCRIPT, |_| {}).await;
+    let answer = instance.process(AgentProps::new("t", how)).await.unwrap();
+    assert_eq!(answer.metadata.status, ResultStatus::Partial, "the tool's last call ended in an error");
+    assert_eq!(answer.metadata.tool_errors, 1);
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    let log = runtime.events_page(caller, &"t".into(), 0, 200, Vec::new()).await.unwrap();
+    let result = log.items.iter().find(|seen| seen.kind.as_str() == "TOOL_EXECUTION").unwrap();
+    assert_eq!(result.content["error"]["code"], code, "{result:#?}");
+    instance.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_waits_for_a_person_is_out_of_memory_within_a_second() {
+    let script = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "one", description = "Ask", stepType = "tool", requiredTools = ["ask_user"] },
+] }
+
+[[reply]]
+when = { phase = "execution" }
+calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
+"#;
+    let (instance, _script) = instance(script, |_| {}).await;
+    let fault = instance.process(AgentProps::new("t", "ask")).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "suspended", "{fault:?}");
+    assert_eq!(instance.runtime().active_threads(), 1);
+    tokio::time::sleep(Duration::from_millis(999)).await;
+    assert_eq!(instance.runtime().active_threads(), 0);
+    instance.close().await;
+}
