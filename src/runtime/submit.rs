@@ -6,14 +6,16 @@ use serde_json::{Value, json};
 
 use super::command::{Command, Decided, KeptAnswer, Note, Refusal};
 use super::idempotent::Admission;
+use super::runs::read;
 use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime, settings};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::Answer;
-use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::run::{Ask, RunStatus};
 use crate::domain::thread::Sheet;
 use crate::engine::event::Event;
+use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::store::NewThread;
 
@@ -77,11 +79,33 @@ impl Runtime {
         answer: Answer,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
-        let detail = json!({ "suspensionId": answer.suspension_id });
+        let suspension = answer.suspension_id.clone();
+        let detail = json!({ "suspensionId": suspension });
         let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone() };
-        let answered = self.act(caller, id, event, ("resume", detail), idempotent).await?;
-        failpoint::reached("resume.committed");
-        Ok(answered)
+        match self.act(caller, id, event, ("resume", detail), idempotent).await {
+            Err(fault) if fault.code == Code::NotFound => Err(self.past(caller, id, &suspension).await?.unwrap_or(fault)),
+            answered => {
+                failpoint::reached("resume.committed");
+                answered
+            }
+        }
+    }
+
+    /// What became of a suspension that is no longer open: the engine has forgotten it, the store has not.
+    async fn past(&self, caller: &Caller, id: &ThreadId, suspension: &SuspensionId) -> Result<Option<Fault>> {
+        let thread = self.row(caller, id).await?;
+        let row = self.0.store.row(thread.pk, RowKind::Suspension, suspension.as_str()).await?;
+        let Some(past) = row.as_ref().map(read::<Suspension>).transpose()? else { return Ok(None) };
+        let fault = match past.status {
+            SuspensionStatus::Pending => return Ok(None),
+            SuspensionStatus::Resolved => Fault::new(Code::AlreadyResolved, "Somebody answered it first."),
+            SuspensionStatus::Expired => Fault::new(Code::Expired, "The time to answer is over."),
+            SuspensionStatus::Cancelled => Fault::new(Code::RunCancelled, "Its run was cancelled."),
+        };
+        Ok(Some(match past.resolution {
+            Some(resolution) => fault.with("resolution", json!(resolution)),
+            None => fault,
+        }))
     }
 
     /// Nothing new starts until somebody answers the suspension that this opens.

@@ -63,9 +63,8 @@ async fn one_winner(store: Arc<dyn Store>) {
     assert_eq!(winners.len(), 1, "{winners:?}");
     for fault in answers.into_iter().filter_map(Result::err) {
         assert_eq!(fault.code, Code::AlreadyResolved, "{fault:?}");
+        assert_eq!(fault.extra.unwrap()["resolution"]["decidedBy"], caller.name);
     }
-    let run = runtime.runs(caller, &thread, Default::default()).await;
-    drop(run);
     instance.close().await;
 }
 
