@@ -83,7 +83,9 @@ impl Runtime {
         let detail = json!({ "suspensionId": suspension });
         let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone() };
         match self.act(caller, id, event, ("resume", detail), idempotent).await {
-            Err(fault) if fault.code == Code::NotFound => Err(self.past(caller, id, &suspension).await?.unwrap_or(fault)),
+            Err(fault) if fault.code == Code::NotFound => {
+                Err(self.past(caller, id, &suspension).await?.unwrap_or(fault))
+            }
             answered => {
                 failpoint::reached("resume.committed");
                 answered
