@@ -1,6 +1,7 @@
 //! Starting effects: only under a lease that holds, with everything that they need read at that moment.
 
 use tokio::task;
+use tracing::{Instrument, Span};
 
 use super::actor::Actor;
 use super::perform::{ModelCall, ToolRun, model_failed};
@@ -44,7 +45,8 @@ impl Actor {
                         invocation,
                         attempt: *attempt,
                     };
-                    self.work.start(effect, run.perform());
+                    let span = span(seat);
+                    self.work.start(effect, run.perform().instrument(span));
                 }
                 Effect::Delegate { task, .. } => {
                     tracing::error!(taskId = %task, "this server delegates nothing");
@@ -68,9 +70,19 @@ impl Actor {
         };
         let head = head(seat, &stream, &request);
         let call = ModelCall { shared: self.shared.clone(), pk: self.pk, stream, attempt, request, head };
-        self.work.start(effect, call.perform());
+        let span = span(seat);
+        self.work.start(effect, call.perform().instrument(span));
         // Lets the call go out before the next one's prompt is read.
         task::yield_now().await;
+    }
+}
+
+/// What an effect logs is told with its run.
+fn span(seat: &Seat) -> Span {
+    let thread = &seat.row.thread_id;
+    match seat.machine.run() {
+        Some(run) => tracing::info_span!("run", threadId = %thread, runId = %run.run_id, traceId = %run.trace_id),
+        None => tracing::info_span!("run", threadId = %thread),
     }
 }
 

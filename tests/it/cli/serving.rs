@@ -1,10 +1,13 @@
 //! The server as a process: what it says, what it refuses, how it stops, and its keys.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use serde_json::{Map, Value};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -139,6 +142,42 @@ fn keys_are_made_and_revoked_through_the_server() {
     assert!(keys(&["revoke", id], &root).status.success());
     assert!(text(&keys(&["ls"], &root).stdout).contains("revoked"));
     refused(&keys(&["revoke", id], &root), 1, &format!("pes: {}: 404 not_found: ", served.url));
+}
+
+#[test]
+fn each_line_that_tells_of_a_run_names_thread_run_and_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [("PES_LOG_FORMAT", "json"), ("RUST_LOG", "pes=debug"), ("PES_DEMO_PACE", "0")];
+    let served = serve(folder.path(), &variables);
+    let answer = ask(&served.url, "What can you do?");
+    assert!(answer.contains("\"status\":\"success\""), "{answer}");
+    let (_, log) = served.stop();
+    let lines: Vec<Map<String, Value>> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_runs: Vec<_> = lines.iter().filter(|line| line.contains_key("runId")).collect();
+    assert!(!of_runs.is_empty(), "{log}");
+    for line in of_runs {
+        assert!(line["threadId"] == "t" && line.contains_key("traceId"), "{line:?}");
+    }
+    assert!(
+        lines.iter().all(|line| ["timestamp", "level", "target", "message"].iter().all(|key| line.contains_key(*key)))
+    );
+}
+
+/// The whole answer to a query of the thread `t`, waited for.
+fn ask(url: &str, query: &str) -> String {
+    let body = serde_json::json!({ "query": query }).to_string();
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "POST /threads/t/process HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nPrefer: wait=60\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
