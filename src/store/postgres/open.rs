@@ -14,15 +14,19 @@ use super::writer::CONNECT;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 1] =
-    [(1, "threads and their rows", include_str!("../../../migrations/postgres/0001_threads_and_their_rows.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "threads and their rows", include_str!("../../../migrations/postgres/0001_threads_and_their_rows.sql")),
+    (2, "agent state view", include_str!("../../../migrations/postgres/0002_agent_state_view.sql")),
+];
 
-/// All default to for ever. A plan is made once for every connection: batches of all sizes run the same one.
-const SESSION: [(&str, &str); 5] = [
+/// The timeouts default to for ever. A plan is made once for each connection, for batches of all sizes; and as every
+/// statement finds its rows by an index, it must do so even if the plan is made while the tables are empty.
+const SESSION: [(&str, &str); 6] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
     ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
     ("jit", "off"),
 ];
 

@@ -26,11 +26,12 @@ pub(super) struct Writer {
     options: PgConnectOptions,
     /// `None` after an error that leaves its state in doubt.
     connection: Option<PgConnection>,
+    batches: u64,
 }
 
 impl Writer {
     pub fn new(options: PgConnectOptions) -> Self {
-        Self { options, connection: None }
+        Self { options, connection: None, batches: 0 }
     }
 
     async fn connection(&mut self) -> Result<&mut PgConnection, BatchError> {
@@ -68,6 +69,16 @@ impl Writer {
         }
     }
 
+    /// A plan is kept for as long as its connection, and what was right for an empty table is wrong for a large one: it is
+    /// made again whenever so many batches have been written as ever before.
+    async fn plan_again(&mut self) -> Result<(), BatchError> {
+        self.batches += 1;
+        if self.batches.is_power_of_two() {
+            self.run(|| sqlx::query("DISCARD PLANS")).await?;
+        }
+        Ok(())
+    }
+
     /// What an earlier sending of the same batch has stored.
     async fn recognise(&mut self, parcels: &[Parcel], outcomes: &mut [Committed]) -> Result<(), BatchError> {
         let refused: Vec<&Parcel> = parcels
@@ -92,6 +103,7 @@ impl Writer {
 
 impl Batch for Writer {
     async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Result<Vec<Committed>, BatchError> {
+        self.plan_again().await?;
         let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(parcels.len());
         for row in self.run(|| statement::write(parcels, sending)).await? {
             let verdict = verdicts.entry(row.get(0)).or_default();

@@ -3,6 +3,7 @@
 mod fences;
 mod lost;
 mod open;
+mod view;
 
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
