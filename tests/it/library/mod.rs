@@ -1,7 +1,12 @@
 //! The library face: the same runtime without HTTP.
 
+#[path = "../../../examples/embed.rs"]
+#[allow(dead_code, reason = "an example has its own main")]
+mod embed;
+
 use std::sync::Arc;
 
+use pes::domain::fault::Code;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
 
@@ -13,11 +18,32 @@ async fn instance() -> Instance {
 }
 
 #[tokio::test]
-async fn a_question_gets_its_answer() {
-    let instance = instance().await;
-    let prompt = instance.runtime().models()[0].prompts[0].clone();
-    let answer = instance.process(AgentProps::new("t1", prompt)).await.unwrap();
+async fn the_example_answers() {
+    let answer = embed::ask().await.unwrap();
     assert!(answer.response.content.contains("47.60"), "{}", answer.response.content);
     assert_eq!(answer.metadata.llm_calls, 11);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_person_says_what_it_waits_for() {
+    let instance = instance().await;
+    let gated = instance.runtime().models()[0].prompts[1].clone();
+    let fault = instance.process(AgentProps::new("t", gated)).await.unwrap_err();
+    assert_eq!(fault.code, Code::Suspended, "{fault:?}");
+    let asked = fault.extra.unwrap()["suspensions"][0].clone();
+    let answer = serde_json::json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    let answer = instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
+    assert_eq!(answer.metadata.tool_calls, 1);
+    instance.close().await;
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_refused_before_anything_starts() {
+    let instance = instance().await;
+    let mut props = AgentProps::new("t", "hello");
+    props.options = serde_json::from_value(serde_json::json!({ "providerConfig": { "modelId": "typo" } })).unwrap();
+    instance.process(props).await.unwrap_err();
+    let missing = instance.runtime().thread(instance.caller(), &"t".into()).await.unwrap_err();
+    assert_eq!(missing.code, Code::NotFound, "nothing may be stored");
     instance.close().await;
 }

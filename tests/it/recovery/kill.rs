@@ -3,6 +3,7 @@
 //!
 //! A few of the table run always; all of it with `PES_TEST_ALL=1` (`scripts/test --all`).
 
+use pes::config::env::Variables;
 use rstest::rstest;
 
 use super::process::{Place, Server};
@@ -73,7 +74,7 @@ async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
 /// Every passage of every place, on both databases.
 #[tokio::test]
 async fn the_whole_table() {
-    if std::env::var("PES_TEST_ALL").is_err() {
+    if Variables::of_process().get("PES_TEST_ALL").is_none() {
         return;
     }
     for place in PLACES {
