@@ -4,6 +4,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::history::{CHUNK, Log};
 use super::{After, FeedAsk, Result, Runtime};
@@ -13,6 +16,9 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::live::{Encoded, EncodedKind, Live, Subscription, Wants};
+
+/// A reader that sits on one frame for so long is slow; one that overflowed in a burst just reads again.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// The events of one thread for one reader. Dropping it leaves.
 pub struct Feed {
@@ -32,6 +38,9 @@ pub struct Feed {
     /// That, and what tells the end.
     heard: Vec<ObservationType>,
     until: Option<Until>,
+    /// When the last frame was handed over, and whether one was held for long since the reader last had them all.
+    handed_at: Option<Instant>,
+    is_slow: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,6 +95,8 @@ impl Runtime {
             types: ask.types,
             heard,
             until: ask.until.map(|run| Until { run, ends_suspended: ask.ends_suspended }),
+            handed_at: None,
+            is_slow: false,
         })
     }
 }
@@ -102,9 +113,11 @@ fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
 impl Feed {
     /// The next frame; `None`: the feed is over. Cancel safe.
     pub async fn next(&mut self) -> Option<Arc<Encoded>> {
+        self.is_slow |= self.handed_at.take().is_some_and(|at| at.elapsed() > SLOW);
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 if let Some(frame) = self.pass(frame) {
+                    self.handed_at = Some(Instant::now());
                     return Some(frame);
                 }
                 continue;
@@ -163,6 +176,10 @@ impl Feed {
     fn hear(&mut self, told: Live) {
         match told {
             Live::Frame(frame) => self.ready.push_back(frame),
+            Live::Gap if self.is_slow => {
+                self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
+                self.source = Source::Over;
+            }
             Live::Gap => self.source = Source::Store,
             Live::Draining(retry_in_ms) => self.ready.push_back(Arc::new(Encoded::draining(retry_in_ms))),
         }
