@@ -29,8 +29,7 @@ pub async fn run(listener: TcpListener, front: Front, stop: CancellationToken) {
 
 async fn drain(front: &Front, closing: &CancellationToken, serving: tokio::task::JoinHandle<()>) {
     front.stop();
-    let _ = timeout(GOODBYES, front.streams.wait()).await;
-    front.runtime.drain().await;
+    let (_, ()) = tokio::join!(timeout(GOODBYES, front.streams.wait()), front.runtime.drain());
     closing.cancel();
     if let Err(error) = serving.await {
         tracing::error!(%error, "the accept loop broke");

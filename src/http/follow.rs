@@ -75,7 +75,7 @@ async fn wait_for(
     wait: Duration,
     mut settled: Settled<Receipt>,
 ) -> Answer<Response> {
-    let Waited { run, suspensions } = front.runtime.wait_run(caller, &settled.value.run_id, wait).await?;
+    let Waited { run, suspensions } = front.wait_run(caller, &settled.value.run_id, wait).await?;
     let mut response = if run.status.is_terminal() {
         (settled.headers(), finished(run)).into_response()
     } else {

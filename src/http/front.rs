@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -10,8 +11,10 @@ use tokio_util::task::TaskTracker;
 use super::links::Links;
 use crate::auth::Keys;
 use crate::config::Config;
+use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::runtime::Runtime;
+use crate::domain::ids::RunId;
+use crate::runtime::{Runtime, Waited};
 
 /// Shared by all requests; clones are references.
 #[derive(Clone)]
@@ -41,6 +44,14 @@ impl Front {
     pub(crate) fn stop(&self) {
         self.stopping.cancel();
         self.streams.close();
+    }
+
+    /// How the run stands at its end, when it suspends, when the time is up, or when the server stops.
+    pub(crate) async fn wait_run(&self, caller: &Caller, id: &RunId, at_most: Duration) -> Result<Waited, Fault> {
+        match self.stopping.run_until_cancelled(self.runtime.wait_run(caller, id, at_most)).await {
+            Some(waited) => waited,
+            None => self.runtime.wait_run(caller, id, Duration::ZERO).await,
+        }
     }
 }
 

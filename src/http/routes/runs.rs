@@ -43,7 +43,7 @@ pub(crate) async fn get(
     params.finish()?;
     let id = ids.get("run")?;
     let run = match wait {
-        Some(seconds) => front.runtime.wait_run(&caller, &id, Duration::from_secs(seconds.min(LONGEST))).await?.run,
+        Some(seconds) => front.wait_run(&caller, &id, Duration::from_secs(seconds.min(LONGEST))).await?.run,
         None => front.runtime.run(&caller, &id).await?,
     };
     Ok(Json(run))
