@@ -1,3 +1,19 @@
 //! Through the front door: a real server on port 0, real sockets; one file per route.
 
+mod agent_state;
+mod cancel;
+mod drain;
+mod errors;
+mod events;
+mod fork;
+mod guard;
+mod idempotency;
+mod limits;
+mod offers;
+mod openapi;
+mod plan;
 mod process;
+mod reads;
+mod resume;
+mod tenants;
+mod threads;

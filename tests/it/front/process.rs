@@ -1,8 +1,13 @@
 //! `POST /threads/{thread}/process`
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::http::{Event, Said};
+
+async fn ask(app: &App, thread: &str, query: &str, on_busy: &str) -> Said {
+    app.post(&format!("/threads/{thread}/process"), json!({ "query": query, "onBusy": on_busy })).await
+}
 
 #[tokio::test]
 async fn a_query_is_accepted_and_its_answer_comes() {
@@ -10,7 +15,147 @@ async fn a_query_is_accepted_and_its_answer_comes() {
     let receipt = app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
     assert_eq!(receipt["threadId"], "t1");
     assert_eq!(receipt["eventsUrl"], format!("http://{}/threads/t1/events", app.address));
-    let run = app.get(&format!("/runs/{}?wait=20", receipt["runId"].as_str().unwrap())).await.expect(200);
+    let run = receipt["runId"].as_str().unwrap();
+    assert_eq!(receipt["runUrl"], format!("http://{}/runs/{run}", app.address));
+    let run = app.get(&format!("/runs/{run}?wait=20")).await.expect(200);
     assert_eq!(run["status"], "completed", "{run:#}");
     assert_eq!(run["result"]["response"]["content"], "Two and two are four.");
+}
+
+#[tokio::test]
+async fn whoever_prefers_to_wait_gets_the_final_response() {
+    let app = App::start().await;
+    let asked = app.ask("POST", "/threads/t1/process").header("prefer", "wait=20");
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let asked = asked.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
+    let said = asked.json(&json!({ "query": "count", "userId": "ana" })).send().await;
+    let answer = said.expect(200);
+    assert_eq!(said.header("preference-applied"), Some("wait=20"));
+    assert_eq!(answer["response"]["role"], "AI");
+    assert_eq!(answer["response"]["content"], "Two and two are four.");
+    let metadata = &answer["metadata"];
+    assert_eq!(metadata["status"], "success", "{answer:#}");
+    assert_eq!(metadata["threadId"], "t1");
+    assert_eq!(metadata["userId"], "ana");
+    assert_eq!(metadata["traceId"], trace);
+    assert_eq!(metadata["toolCalls"], 1);
+    assert!(metadata["llmMetadata"]["inputTokens"].is_u64());
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_short_gets_the_receipt() {
+    let app = App::start().await;
+    let asked = app.ask("POST", "/threads/t1/process").header("prefer", "wait=0");
+    let said = asked.json(&json!({ "query": "hang" })).send().await;
+    assert_eq!(said.expect(202)["status"], "running");
+    assert_eq!(said.header("preference-applied"), Some("wait=0"));
+}
+
+#[tokio::test]
+async fn a_wait_ends_when_a_person_is_asked() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    assert_eq!(suspension["kind"], "approval");
+    assert_eq!(suspension["toolName"], "demo_send_email");
+    assert_eq!(suspension["toolInput"]["to"], "a@example.com");
+    assert!(suspension["suspensionId"].as_str().unwrap().starts_with("sus_"));
+    assert!(suspension["feedbackSchema"].is_object());
+}
+
+fn kinds(events: &[Event]) -> Vec<&str> {
+    let observed = events.iter().filter(|event| event.event == "observation");
+    observed.map(|event| event.data["type"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn events_of_the_run_come_until_it_ends() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let asked = app.ask("POST", "/threads/t1/process").header("accept", "text/event-stream");
+    let events = asked.json(&json!({ "query": "hello" })).events().await.all().await;
+    assert_eq!(kinds(&events).first(), Some(&"RUN_STARTED"));
+    assert_eq!(kinds(&events).last(), Some(&"RUN_FINISHED"));
+    let run = &events.iter().find(|event| event.event == "observation").unwrap().data["runId"];
+    assert!(events.iter().filter(|event| event.event == "observation").all(|event| &event.data["runId"] == run));
+    let said: Vec<_> = events.iter().filter(|event| event.event == "token").map(|event| &event.data["data"]).collect();
+    assert!(!said.is_empty());
+    assert!(events.iter().all(|event| (event.event == "observation") == event.id.is_some()));
+}
+
+#[tokio::test]
+async fn events_of_the_run_come_until_it_suspends() {
+    let app = App::start().await;
+    let asked = app.ask("POST", "/threads/t1/process").header("accept", "text/event-stream");
+    let events = asked.json(&json!({ "query": "send" })).events().await.all().await;
+    assert!(kinds(&events).contains(&"AGENT_SUSPENDED"), "{:?}", kinds(&events));
+    assert!(!kinds(&events).contains(&"RUN_FINISHED"));
+}
+
+#[tokio::test]
+async fn a_busy_thread_enqueues_by_default() {
+    let app = App::start().await;
+    let first = app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
+    let second = app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    assert_eq!(second["status"], "queued");
+    assert_ne!(first["runId"], second["runId"]);
+    app.post(&format!("/runs/{}/cancel", first["runId"].as_str().unwrap()), json!({})).await.expect(202);
+    let run = app.get(&format!("/runs/{}?wait=20", second["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(run["status"], "completed", "{run:#}");
+}
+
+#[tokio::test]
+async fn a_busy_thread_can_refuse() {
+    let app = App::start().await;
+    ask(&app, "t1", "hang", "reject").await.expect(202);
+    let problem = ask(&app, "t1", "hello", "reject").await.problem("thread_busy");
+    assert_eq!(problem["retryable"], true);
+    let runs = app.get("/threads/t1/runs").await.expect(200);
+    assert_eq!(runs["items"].as_array().unwrap().len(), 1, "nothing is stored of what was refused");
+}
+
+#[tokio::test]
+async fn a_busy_thread_can_be_interrupted() {
+    let app = App::start().await;
+    let first = ask(&app, "t1", "hang", "enqueue").await.expect(202);
+    let second = ask(&app, "t1", "hello", "interrupt").await.expect(202);
+    let run = app.get(&format!("/runs/{}?wait=20", second["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(run["status"], "completed", "{run:#}");
+    let run = app.get(&format!("/runs/{}", first["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(run["status"], "cancelled");
+    assert_eq!(run.get("result"), None);
+}
+
+#[tokio::test]
+async fn a_busy_thread_can_be_steered() {
+    let app = App::start().await;
+    let first = ask(&app, "t1", "hang", "enqueue").await.expect(202);
+    let second = ask(&app, "t1", "hello", "steer").await.expect(202);
+    assert_eq!(first["runId"], second["runId"], "it is the same run");
+    let page = app.get("/threads/t1/events?types=STATE_UPDATE").await.expect(200);
+    let messages: Vec<&Value> =
+        page["items"].as_array().unwrap().iter().map(|item| &item["content"]["message"]).collect();
+    assert!(messages.iter().any(|message| message["content"] == "hello"), "{page:#}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named_and_nothing_is_stored() {
+    let app = App::start().await;
+    for (body, pointer) in [
+        (json!({}), "/query"),
+        (json!({ "query": "" }), "/query"),
+        (json!({ "query": 1 }), "/query"),
+        (json!({ "query": "q", "quary": 1 }), "/quary"),
+        (json!({ "query": "q", "onBusy": "panic" }), "/onBusy"),
+        (json!({ "query": "q", "userId": "u".repeat(129) }), "/userId"),
+        (
+            json!({ "query": "q", "options": { "executionConfig": { "maxIterations": "5" } } }),
+            "/options/executionConfig/maxIterations",
+        ),
+        (json!({ "query": "q", "options": { "what": 1 } }), "/options/what"),
+    ] {
+        let problem = app.post("/threads/t1/process", body).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+    }
+    app.post("/threads/--/process", json!({ "query": "hello" })).await.problem("invalid");
+    app.get("/threads/t1").await.problem("not_found");
 }

@@ -1,21 +1,11 @@
 //! A whole server in the test's own process: port 0, its own store, the demo model without pauses.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use pes::auth::Keys;
 use pes::config::{Config, ConfiguredKey};
-use pes::engine::{DynCore, Registered, pes::Pes};
-use pes::http::Front;
-use pes::live::Hub;
-use pes::provider::{Catalog, Models};
-use pes::runtime::clock::{Clock, System};
-use pes::runtime::{Parts, Runtime};
-use pes::store::Store;
-use pes::store::memory::Memory;
-use pes::tool::{Registry, builtin};
+use pes::runtime::Runtime;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +22,7 @@ pub struct App {
     key: Option<String>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
-    _script: tempfile::NamedTempFile,
+    _folder: TempDir,
 }
 
 impl App {
@@ -42,7 +32,21 @@ impl App {
 
     /// A server with another configuration.
     pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::of(Arc::new(Memory::new()), change).await
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let script = folder.path().join("script.toml");
+        std::fs::write(&script, SCRIPT).expect("it can be written");
+        let mut config = Config::default();
+        config.store.data_dir = folder.path().join("data");
+        config.models.demo.pace_ms = 0;
+        config.models.demo.script = Some(script);
+        change(&mut config);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
+        let front = app.front(address).expect("a sound configuration");
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(pes::shutdown::run(listener, front, stop.clone()));
+        Self { address, runtime: app.runtime, key: None, stop, serving: Some(serving), _folder: folder }
     }
 
     /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.
@@ -56,36 +60,6 @@ impl App {
             ];
         })
         .await
-    }
-
-    pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let mut script = tempfile::NamedTempFile::new().expect("a temporary file");
-        script.write_all(SCRIPT.as_bytes()).expect("it can be written");
-        let mut config = Config::default();
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(script.path().to_owned());
-        change(&mut config);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("a bound address");
-        let clock: Arc<dyn Clock> = Arc::new(System);
-        let now = clock.clone();
-        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || now.now())).await;
-        let keys = keys.expect("the store is empty");
-        let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
-        let parts = Parts {
-            config: Arc::new(config.clone()),
-            store,
-            hub: Hub::new(config.limits.socket_queue_bytes),
-            tools: Arc::new(Registry::new(builtin::all(), config.env).expect("the tools are sound")),
-            models: Arc::new(Models::new(&config.models).expect("the demo is there")) as Arc<dyn Catalog>,
-            cores,
-            clock,
-        };
-        let runtime = Runtime::start(parts).await.expect("a runtime");
-        let front = Front::new(config, runtime.clone(), Arc::new(keys), address).expect("a sound configuration");
-        let stop = CancellationToken::new();
-        let serving = Some(tokio::spawn(pes::shutdown::run(listener, front, stop.clone())));
-        Self { address, runtime, key: None, stop, serving, _script: script }
     }
 
     /// Every request from here on carries this key.

@@ -83,6 +83,9 @@ impl Ask {
 /// Writes these bytes, and reads the answer to its end.
 pub async fn exchange(address: SocketAddr, request: &[u8]) -> Said {
     let (mut wire, _hold) = dial(address, request).await;
+    if request.starts_with(b"HEAD") {
+        return soon(read_head(&mut wire)).await.expect("an answer");
+    }
     soon(read_answer(&mut wire)).await.expect("an answer")
 }
 
@@ -104,9 +107,6 @@ pub async fn read_answer(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said>
         }
     } else if let Some(length) = said.header("content-length").map(|length| length.parse().unwrap()) {
         said.body = vec![0; length];
-        if said.is_to_head {
-            said.body.clear();
-        }
         wire.read_exact(&mut said.body).await.expect("the whole body");
     }
     Some(said)
@@ -118,7 +118,7 @@ async fn read_head(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said> {
         return None;
     }
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    let mut said = Said { status, headers: Vec::new(), body: Vec::new(), is_to_head: false };
+    let mut said = Said { status, headers: Vec::new(), body: Vec::new() };
     loop {
         let mut line = String::new();
         wire.read_line(&mut line).await.expect("a header");
@@ -144,7 +144,6 @@ pub struct Said {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    is_to_head: bool,
 }
 
 impl Said {

@@ -1,0 +1,54 @@
+//! Stopping: nothing new, sockets told, what is committed stays.
+
+use serde_json::json;
+
+use crate::support::app::App;
+
+#[tokio::test]
+async fn sockets_are_told_and_closed() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    let events = app.ask("GET", "/threads/t1/events?after=latest").header("accept", "text/event-stream");
+    let mut events = events.events().await;
+    socket.until(|frame| frame["event"] == "caught_up").await;
+    assert_eq!(events.next().await.unwrap().event, "caught_up");
+    app.stop();
+    let told = socket.until(|frame| frame["event"] == "draining").await;
+    assert!(told.last().unwrap()["data"]["retryInMs"].is_i64());
+    assert_eq!(socket.closed().await, Some(1012));
+    assert_eq!(events.all().await.last().unwrap().event, "draining");
+    app.stopped().await;
+}
+
+/// A model that never answers holds the drain up, so that there is time to ask.
+#[tokio::test]
+async fn a_stopping_server_takes_nothing_new_and_says_so() {
+    let app = App::with(|config| config.runtime.drain_ms = 5_000).await;
+    app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
+    let mut socket = app.socket("/threads/t1/events").await;
+    socket.until(|frame| frame["event"] == "token").await;
+    app.stop();
+    socket.until(|frame| frame["event"] == "draining").await;
+    let problem = app.get("/readyz").await.problem("draining");
+    assert_eq!(problem["failing"], json!(["the server is stopping"]));
+    app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("draining");
+    app.post("/threads/t1/cancel", json!({})).await.problem("draining");
+    assert_eq!(app.get("/threads/t1").await.expect(200)["status"], "running");
+    app.stopped().await;
+}
+
+#[tokio::test]
+async fn whoever_waits_is_answered_before_the_end() {
+    let app = App::with(|config| config.runtime.drain_ms = 5_000).await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let mut socket = app.socket("/threads/t1/events").await;
+    let asked = app.ask("POST", "/threads/t1/process").header("prefer", "wait=100").json(&json!({ "query": "hang" }));
+    let stop = async {
+        socket.until(|frame| frame["event"] == "token").await;
+        app.stop();
+    };
+    let (said, ()) = tokio::join!(asked.send(), stop);
+    assert_eq!(said.expect(202)["status"], "running");
+    app.stopped().await;
+}

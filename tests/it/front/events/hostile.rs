@@ -1,0 +1,65 @@
+//! Sockets that misbehave. None of them slows a run.
+
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::support::app::App;
+use crate::support::ws::is;
+
+#[tokio::test]
+async fn a_message_that_is_too_large_closes_the_socket() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    let fits = json!({ "op": "ping", "id": "x".repeat(65_536 - 23) }).to_string();
+    assert_eq!(fits.len(), 65_536);
+    socket.send(Message::text(fits)).await;
+    socket.until(|frame| frame["event"] == "pong").await;
+    socket.send(Message::text("x".repeat(65_537))).await;
+    assert_eq!(socket.closed().await, Some(1009));
+}
+
+#[tokio::test]
+async fn bytes_are_not_understood() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    socket.send(Message::binary(vec![1, 2, 3])).await;
+    assert_eq!(socket.closed().await, Some(1003));
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_ends_no_run() {
+    let app = App::start().await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let mut socket = app.socket("/threads/t1/events").await;
+    socket.say(json!({ "op": "process", "id": "p", "query": "count" })).await;
+    let ack = socket.answer("p").await;
+    drop(socket);
+    let run = app.get(&format!("/runs/{}?wait=20", ack["data"]["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(run["status"], "completed");
+}
+
+/// One socket reads nothing while much is said. The run ends as fast as ever, another socket sees everything, and the
+/// slow one finds a gap and is told to come again.
+#[tokio::test]
+async fn a_slow_reader_misses_something_and_slows_nobody() {
+    let app = App::with(|config| config.limits.socket_queue_bytes = 16 << 10).await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let mut slow = app.socket("/threads/t1/events").await;
+    slow.until(|frame| frame["event"] == "caught_up").await;
+    let mut quick = app.socket("/threads/t1/events?tokens=false").await;
+    // Far more than the kernel buffers for a socket that nobody reads.
+    let long = "a long question ".repeat(40_000);
+    let mut seen = 0;
+    for _ in 0..24 {
+        app.post("/threads/t1/process", json!({ "query": long })).await.expect(202);
+        let frames = quick.until(|frame| is(frame, "RUN_FINISHED")).await;
+        seen += frames.iter().filter(|frame| frame["event"] == "observation").count();
+    }
+    assert!(seen > 24 * 5);
+    let frames = slow.until(|frame| frame["event"] == "gap").await;
+    let last = frames.iter().rev().find_map(|frame| frame["data"]["seq"].as_i64()).unwrap();
+    assert_eq!(frames.last().unwrap()["data"]["fromSeq"], last + 1, "the gap begins where the reader stands");
+    assert_eq!(slow.closed().await, Some(1013));
+}

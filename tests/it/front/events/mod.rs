@@ -1,0 +1,7 @@
+//! `GET /threads/{thread}/events`, in its three shapes.
+
+mod hostile;
+mod ops;
+mod page;
+mod socket;
+mod sse;

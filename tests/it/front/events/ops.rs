@@ -1,0 +1,95 @@
+//! What a socket's client may say.
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::ws::{Socket, is};
+
+async fn idle(app: &App) -> Socket {
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    app.socket("/threads/t1/events").await
+}
+
+async fn say(socket: &mut Socket, op: Value) -> Value {
+    let id = op["id"].as_str().unwrap().to_owned();
+    socket.say(op).await;
+    socket.answer(&id).await
+}
+
+#[tokio::test]
+async fn a_whole_run_over_one_socket() {
+    let app = App::start().await;
+    let mut socket = idle(&app).await;
+    let ack = say(&mut socket, json!({ "op": "process", "id": "p", "query": "send" })).await;
+    assert_eq!(ack["event"], "ack", "{ack:#}");
+    assert_eq!(ack["data"]["eventsUrl"], format!("http://{}/threads/t1/events", app.address));
+    let run = app.get(&format!("/runs/{}?wait=20", ack["data"]["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(run["status"], "suspended");
+    let inbox = app.get("/suspensions").await.expect(200);
+    let id = &inbox["items"][0]["suspensionId"];
+    let mut again = app.socket("/threads/t1/events").await;
+    let ack = say(&mut again, json!({ "op": "resume", "id": "r", "suspensionId": id, "approved": true })).await;
+    assert_eq!(ack["event"], "ack", "{ack:#}");
+    again.until(|frame| is(frame, "RUN_FINISHED")).await;
+    let nack = say(&mut again, json!({ "op": "resume", "id": "s", "suspensionId": id, "approved": true })).await;
+    assert_eq!(nack["data"]["problem"]["code"], "already_resolved");
+    assert_eq!(nack["data"]["problem"]["status"], 409);
+}
+
+#[tokio::test]
+async fn pause_and_cancel_are_ops() {
+    let app = App::start().await;
+    let mut socket = idle(&app).await;
+    let nack = say(&mut socket, json!({ "op": "pause", "id": "0" })).await;
+    assert_eq!(nack["data"]["problem"]["code"], "nothing_to_pause");
+    say(&mut socket, json!({ "op": "process", "id": "1", "query": "hang" })).await;
+    assert_eq!(say(&mut socket, json!({ "op": "pause", "id": "2" })).await["event"], "ack");
+    let ack = say(&mut socket, json!({ "op": "cancel", "id": "3" })).await;
+    assert_eq!(ack["data"]["runIds"].as_array().unwrap().len(), 1, "{ack:#}");
+    assert_eq!(
+        say(&mut socket, json!({ "op": "ping", "id": "4" })).await,
+        json!({ "event": "pong", "data": { "id": "4" } })
+    );
+}
+
+#[tokio::test]
+async fn a_subscription_can_be_changed() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    socket.until(|frame| frame["event"] == "caught_up").await;
+    let ack =
+        say(&mut socket, json!({ "op": "subscribe", "id": "1", "after": 0, "types": ["PLAN"], "tokens": false })).await;
+    assert_eq!(ack["event"], "ack");
+    let frames = socket.until(|frame| frame["event"] == "caught_up").await;
+    assert_eq!(frames.len(), 2, "{frames:#?}");
+    assert!(is(&frames[0], "PLAN"));
+}
+
+#[tokio::test]
+async fn bad_ops_are_refused_with_the_codes_of_rest() {
+    let app = App::start().await;
+    let mut socket = idle(&app).await;
+    for (op, code, pointer) in [
+        (json!({ "op": "dance", "id": "x" }), "invalid", "/op"),
+        (json!({ "op": "process", "id": "x" }), "invalid", "/query"),
+        (json!({ "op": "process", "id": "x", "query": "" }), "invalid", "/query"),
+        (json!({ "op": "process", "id": "x", "query": "q", "nope": 1 }), "invalid", "/nope"),
+        (json!({ "op": "resume", "id": "x", "suspensionId": "sus_none", "approved": true }), "not_found", ""),
+        (json!({ "op": "cancel", "id": "x", "runId": "r" }), "invalid", "/runId"),
+        (json!({ "op": "subscribe", "id": "x", "after": "soon" }), "invalid", "/after"),
+        (json!({ "op": "subscribe", "id": "x", "types": ["NOISE"] }), "invalid", "/types/0"),
+        (json!({ "op": "process", "id": "x", "query": "q", "idempotencyKey": "a b" }), "malformed", ""),
+    ] {
+        let nack = say(&mut socket, op).await;
+        let problem = &nack["data"]["problem"];
+        assert_eq!((&nack["event"], &problem["code"]), (&json!("nack"), &json!(code)), "{nack:#}");
+        assert_eq!(problem["errors"][0]["pointer"].as_str().unwrap_or_default(), pointer, "{nack:#}");
+        assert!(problem["traceId"].is_string() && problem["status"].is_i64());
+    }
+    for text in ["", "{", "[]", "{\"id\":1}", "{\"op\":\"ping\",\"op\":\"ping\"}", "{\"op\":1}"] {
+        socket.send(tokio_tungstenite::tungstenite::Message::text(text)).await;
+        let nack = socket.until(|frame| frame["event"] == "nack").await.pop().unwrap();
+        assert_eq!(nack["data"]["problem"]["code"], "malformed", "{text}: {nack:#}");
+    }
+}

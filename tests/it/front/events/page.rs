@@ -1,0 +1,75 @@
+//! The log, a page at a time.
+
+use serde_json::Value;
+
+use crate::support::app::App;
+
+fn seqs(page: &Value) -> Vec<i64> {
+    page["items"].as_array().unwrap().iter().map(|item| item["seq"].as_i64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_log_is_contiguous_over_its_pages() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let mut all = Vec::new();
+    let mut after = "0".to_owned();
+    loop {
+        let page = app.get(&format!("/threads/t1/events?after={after}&limit=7")).await.expect(200);
+        assert_eq!(page["minSeq"], 1);
+        all.extend(seqs(&page));
+        let Some(next) = page["nextCursor"].as_str() else {
+            assert_eq!(page["lastSeq"], *all.last().unwrap());
+            break;
+        };
+        after = next.to_owned();
+    }
+    assert_eq!(all, (1..=all.len() as i64).collect::<Vec<_>>());
+    assert!(all.len() > 10);
+}
+
+#[tokio::test]
+async fn observations_come_whole() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let page = app.get("/threads/t1/events?limit=200").await.expect(200);
+    for item in page["items"].as_array().unwrap() {
+        assert!(item["id"].as_str().unwrap().starts_with("obs_"), "{item:#}");
+        assert_eq!(item["threadId"], "t1");
+        assert!(item["timestamp"].is_i64() && item["runId"].is_string() && item["title"].is_string(), "{item:#}");
+        assert!(!item["content"].to_string().contains("$payload"), "{item:#}");
+    }
+    let kinds: Vec<&str> =
+        page["items"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    for kind in [
+        "RUN_STARTED",
+        "INTENT",
+        "TITLE",
+        "PLAN",
+        "ITEM_STATUS_CHANGE",
+        "LLM_STREAM_START",
+        "LLM_STREAM_METADATA",
+        "LLM_STREAM_END",
+        "TOOL_CALL",
+        "TOOL_EXECUTION",
+        "SYNTHESIS",
+        "FINAL_RESPONSE",
+        "RUN_FINISHED",
+    ] {
+        assert!(kinds.contains(&kind), "{kind} is not among {kinds:?}");
+    }
+}
+
+#[tokio::test]
+async fn types_are_chosen_by_name() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let page = app.get("/threads/t1/events?types=PLAN,RUN_FINISHED").await.expect(200);
+    let kinds: Vec<_> = page["items"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
+    assert_eq!(kinds, ["PLAN", "RUN_FINISHED"]);
+    app.get("/threads/t1/events?types=NOISE").await.problem("invalid");
+    for wrong in ["after=-1", "after=x", "after=latest", "limit=201", "tokens=maybe", "unknown=1"] {
+        app.get(&format!("/threads/t1/events?{wrong}")).await.problem("invalid");
+    }
+    app.get("/threads/none/events").await.problem("not_found");
+}

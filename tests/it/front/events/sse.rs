@@ -1,0 +1,44 @@
+//! Server-sent events.
+
+use serde_json::json;
+
+use crate::support::app::App;
+
+#[tokio::test]
+async fn a_reconnecting_source_goes_on_where_it_was() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let last = app.get("/threads/t1").await.expect(200)["lastSeq"].as_i64().unwrap();
+    let source = app.ask("GET", "/threads/t1/events?after=2").header("accept", "text/event-stream");
+    let mut events = source.header("last-event-id", &(last - 2).to_string()).events().await;
+    for expected in [last - 1, last] {
+        let event = events.next().await.unwrap();
+        assert_eq!((event.id, event.data["seq"].as_i64()), (Some(expected), Some(expected)));
+    }
+    let caught_up = events.next().await.unwrap();
+    assert_eq!((caught_up.event.as_str(), caught_up.id, &caught_up.data), ("caught_up", None, &json!({ "seq": last })));
+}
+
+#[tokio::test]
+async fn a_source_may_end_with_a_run() {
+    let app = App::start().await;
+    let receipt = app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
+    let path =
+        format!("/threads/t1/events?until={}&types=FINAL_RESPONSE&tokens=false", receipt["runId"].as_str().unwrap());
+    let events = app.ask("GET", &path).header("accept", "text/event-stream").events().await.all().await;
+    let observed: Vec<_> = events.iter().filter(|event| event.event == "observation").collect();
+    assert_eq!(observed.len(), 1, "{events:#?}");
+    assert_eq!(observed[0].data["type"], "FINAL_RESPONSE");
+    assert!(events.iter().all(|event| event.event != "token"));
+}
+
+#[tokio::test]
+async fn a_bad_place_is_refused() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let source = |path: &str| app.ask("GET", path).header("accept", "text/event-stream");
+    source("/threads/t1/events").header("last-event-id", "x").send().await.problem("malformed");
+    source("/threads/t1/events?after=soon").send().await.problem("invalid");
+    source("/threads/none/events").send().await.problem("not_found");
+    source("/threads/t1/events?until=run_none").send().await.problem("not_found");
+}

@@ -1,0 +1,42 @@
+//! `POST /threads/{thread}/fork`
+
+use serde_json::json;
+
+use crate::support::app::App;
+
+#[tokio::test]
+async fn a_fork_goes_its_own_way() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let said = app.post("/threads/t1/fork", json!({ "threadId": "t2" })).await;
+    let fork = said.expect(201);
+    assert_eq!((&fork["threadId"], &fork["status"]), (&json!("t2"), &json!("idle")));
+    assert_eq!(said.header("location").unwrap(), format!("http://{}/threads/t2", app.address));
+    let state = app.get("/threads/t2/state").await.expect(200);
+    assert_eq!(state["todoList"][0]["status"], "completed", "{state:#}");
+    app.finish("t2", "hello").await;
+    let original = app.get("/threads/t1/messages").await.expect(200);
+    assert_eq!(original["items"].as_array().unwrap().len(), 2, "the original is as it was");
+}
+
+#[tokio::test]
+async fn a_fork_begins_at_an_observation() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let plan = app.get("/threads/t1/events?types=PLAN").await.expect(200);
+    let fork = app.post("/threads/t1/fork", json!({ "at": plan["items"][0]["seq"] })).await.expect(201);
+    let path = format!("/threads/{}/state", fork["threadId"].as_str().unwrap());
+    let state = app.get(&path).await.expect(200);
+    assert_eq!(state["todoList"][0]["status"], "pending", "{state:#}");
+}
+
+#[tokio::test]
+async fn a_fork_needs_a_place_and_a_free_name() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    app.post("/threads/t1/fork", json!({ "threadId": "t1" })).await.problem("thread_exists");
+    app.post("/threads/t1/fork", json!({ "at": -1 })).await.problem("invalid");
+    app.post("/threads/t1/fork", json!({ "at": 1_000_000 })).await.problem("invalid");
+    app.post("/threads/t1/fork", json!({ "threadId": "a b" })).await.problem("invalid");
+    app.post("/threads/none/fork", json!({})).await.problem("not_found");
+}

@@ -1,0 +1,126 @@
+//! Who may knock: keys and scopes, hosts and origins, proxies.
+
+use pes::config::Config;
+use serde_json::json;
+
+use crate::support::app::App;
+use crate::support::http::Ask;
+
+#[tokio::test]
+async fn an_open_server_answers_to_its_own_names_only() {
+    let app = App::start().await;
+    let call = |host: &str| Ask::new(app.address, "GET", "/threads").header("host", host).send();
+    for ours in ["localhost", "LOCALHOST:9", "127.0.0.1", "[::1]:7070"] {
+        call(ours).await.expect(200);
+    }
+    for theirs in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.example:7070", "10.0.0.1"] {
+        call(theirs).await.problem("host_refused");
+    }
+    let probe = Ask::new(app.address, "GET", "/healthz").header("host", "pod.internal").send().await;
+    probe.expect(200);
+}
+
+#[tokio::test]
+async fn a_foreign_page_may_not_call_an_open_server() {
+    let app = App::with(|config| config.server.cors_origins = vec!["https://friend.example".to_owned()]).await;
+    let own = format!("http://{}", app.address);
+    let from = |origin: &str| app.ask("POST", "/threads").header("origin", origin).json(&json!({})).send();
+    from(&own).await.expect(201);
+    let friend = from("https://friend.example").await;
+    friend.expect(201);
+    assert_eq!(friend.header("access-control-allow-origin"), Some("https://friend.example"));
+    for origin in ["https://evil.example", "null", "http://localhost:1", "https://friend.example.evil.example"] {
+        let said = from(origin).await;
+        said.problem("origin_refused");
+        assert_eq!(said.header("access-control-allow-origin"), None);
+    }
+    let (status, problem) =
+        app.try_socket("/threads/t1/events", &[("origin", "https://evil.example")]).await.err().unwrap();
+    assert_eq!((status, &problem["code"]), (403, &json!("origin_refused")));
+    let asked = app.ask("OPTIONS", "/threads").header("origin", "https://friend.example");
+    let asked = asked.header("access-control-request-method", "POST").send().await;
+    assert!(asked.header("access-control-allow-methods").unwrap().contains("POST"));
+}
+
+#[tokio::test]
+async fn without_a_list_no_other_origin_is_told_anything() {
+    let app = App::with_keys().await;
+    let said = app.ask("GET", "/threads").key("key-a-0123456789abcdef0123456789").header("origin", "https://x.example");
+    let said = said.send().await;
+    said.expect(200);
+    assert!(said.headers.iter().all(|(name, _)| !name.starts_with("access-control")), "{:?}", said.headers);
+}
+
+#[tokio::test]
+async fn a_key_is_needed_and_must_be_right() {
+    let app = App::with_keys().await;
+    let said = app.get("/threads").await;
+    said.problem("unauthorized");
+    assert_eq!(said.header("www-authenticate"), Some("Bearer"));
+    app.ask("GET", "/threads").key("wrong").send().await.problem("unauthorized");
+    app.ask("GET", "/threads").header("authorization", "Basic a2V5").send().await.problem("unauthorized");
+    app.ask("GET", "/threads").key("key-a-0123456789abcdef0123456789").send().await.expect(200);
+    for name in ["token", "access_token", "api_key", "key"] {
+        app.get(&format!("/threads?{name}=key-a-0123456789abcdef0123456789")).await.problem("malformed");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_may_only_look() {
+    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
+    app.finish("t1", "hello").await;
+    let app = app.key("reader-0123456789abcdef0123456789");
+    app.get("/threads/t1").await.expect(200);
+    let problem = app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("forbidden");
+    assert_eq!(problem["scope"], "run");
+    let resume = app.post("/threads/t1/resume", json!({ "suspensionId": "s", "approved": true })).await;
+    assert_eq!(resume.problem("forbidden")["scope"], "approve");
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    socket.say(json!({ "op": "process", "id": "1", "query": "hello" })).await;
+    assert_eq!(socket.answer("1").await["data"]["problem"]["code"], "forbidden");
+    socket.say(json!({ "op": "ping", "id": "2" })).await;
+    assert_eq!(socket.answer("2").await["event"], "pong");
+}
+
+#[tokio::test]
+async fn a_browser_sends_its_key_as_a_subprotocol() {
+    let app = App::with_keys().await;
+    let with_key = [("authorization", "Bearer key-a-0123456789abcdef0123456789")];
+    app.ask("POST", "/threads").key("key-a-0123456789abcdef0123456789").json(&json!({ "threadId": "t1" })).send().await;
+    // base64url of the key
+    let offered = [("sec-websocket-protocol", "pes.v1, bearer.a2V5LWEtMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODk")];
+    let socket = app.try_socket("/threads/t1/events", &offered).await.unwrap();
+    assert_eq!(socket.response.headers()["sec-websocket-protocol"], "pes.v1");
+    app.try_socket("/threads/t1/events", &with_key).await.unwrap();
+    let (status, _) = app.try_socket("/threads/t1/events", &[]).await.err().unwrap();
+    assert_eq!(status, 401);
+    let in_query = app.try_socket("/threads/t1/events?access_token=key-a-0123456789abcdef0123456789", &[]).await;
+    assert_eq!(in_query.err().unwrap().0, 400);
+}
+
+fn behind_a_proxy(config: &mut Config) {
+    config.server.base_path = "/agents".to_owned();
+    config.server.trusted_proxies = vec!["127.0.0.1".to_owned()];
+}
+
+#[tokio::test]
+async fn behind_a_proxy_urls_are_those_of_the_proxy() {
+    let app = App::with(behind_a_proxy).await;
+    let asked = app.ask("POST", "/agents/threads").header("x-forwarded-host", "api.example.com");
+    let said = asked.header("x-forwarded-proto", "https").json(&json!({ "threadId": "t1" })).send().await;
+    said.expect(201);
+    assert_eq!(said.header("location"), Some("https://api.example.com/agents/threads/t1"));
+    assert_eq!(app.get("/agents/threads/none").await.problem("not_found")["instance"], "/agents/threads/none");
+    app.get("/threads/t1").await.problem("not_found");
+}
+
+#[tokio::test]
+async fn a_stranger_is_not_believed() {
+    let app = App::start().await;
+    let asked = app.ask("POST", "/threads").header("x-forwarded-host", "evil.example");
+    let said = asked.json(&json!({ "threadId": "t1" })).send().await;
+    assert_eq!(said.header("location").unwrap(), format!("http://{}/threads/t1", app.address));
+    let app = App::with(|config| config.server.public_url = Some("https://pes.example/".to_owned())).await;
+    let receipt = app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    assert_eq!(receipt["eventsUrl"], "https://pes.example/threads/t1/events");
+}

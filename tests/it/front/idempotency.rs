@@ -1,0 +1,90 @@
+//! `Idempotency-Key`
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::http::Said;
+
+async fn post(app: &App, key: &str, body: &str) -> Said {
+    let ask = app.ask("POST", "/threads/t1/process").header("idempotency-key", key);
+    ask.typed("application/json", body).send().await
+}
+
+async fn runs(app: &App) -> usize {
+    app.get("/threads/t1/runs").await.expect(200)["items"].as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn the_same_again_is_answered_again_and_done_once() {
+    let app = App::start().await;
+    let first = post(&app, "k1", r#"{"query":"hello","userId":"u"}"#).await;
+    assert_eq!(first.header("idempotency-replayed"), None);
+    let second = post(&app, "k1", r#"{ "userId": "u", "query": "hello" }"#).await;
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(first.expect(202), second.expect(202), "spelling is no difference");
+    post(&app, "k1", r#"{"query":"count"}"#).await.problem("idempotency_mismatch");
+    assert_eq!(runs(&app).await, 1);
+}
+
+#[tokio::test]
+async fn a_repeat_that_waits_gets_the_result() {
+    let app = App::start().await;
+    let receipt = post(&app, "k1", r#"{"query":"hello"}"#).await.expect(202);
+    let again = app.ask("POST", "/threads/t1/process").header("idempotency-key", "k1").header("prefer", "wait=20");
+    let said = again.json(&json!({ "query": "hello" })).send().await;
+    assert_eq!(said.header("idempotency-replayed"), Some("true"));
+    assert_eq!(said.expect(200)["metadata"]["runId"], receipt["runId"]);
+    let events = app.ask("POST", "/threads/t1/process").header("idempotency-key", "k1");
+    let events = events.header("accept", "text/event-stream").json(&json!({ "query": "hello" })).events().await;
+    assert_eq!(events.all().await.last().unwrap().data["type"], "RUN_FINISHED");
+}
+
+#[tokio::test]
+async fn many_at_once_are_one() {
+    let app = App::start().await;
+    let all = futures_util::future::join_all((0..20).map(|_| post(&app, "k1", r#"{"query":"hello"}"#))).await;
+    let ids: Vec<Value> = all.iter().map(|said| said.expect(202)["runId"].clone()).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(all.iter().filter(|said| said.header("idempotency-replayed").is_none()).count(), 1);
+    assert_eq!(runs(&app).await, 1);
+}
+
+#[tokio::test]
+async fn a_key_counts_on_its_own_path_and_on_both_transports() {
+    let app = App::start().await;
+    let receipt = post(&app, "k1", r#"{"query":"hello"}"#).await.expect(202);
+    let mut socket = app.socket("/threads/t1/events").await;
+    socket.say(json!({ "op": "process", "id": "1", "idempotencyKey": "k1", "query": "hello" })).await;
+    let ack = socket.answer("1").await;
+    assert_eq!((&ack["data"]["runId"], &ack["data"]["replayed"]), (&receipt["runId"], &json!(true)), "{ack:#}");
+    let other = app.ask("POST", "/threads/t2/process").header("idempotency-key", "k1");
+    let other = other.json(&json!({ "query": "hello" })).send().await;
+    assert_ne!(other.expect(202)["runId"], receipt["runId"]);
+}
+
+#[tokio::test]
+async fn every_call_that_creates_or_decides_takes_one() {
+    let app = App::start().await;
+    let twice = async |path: &str, body: Value, status: u16| {
+        let call = || app.ask("POST", path).header("idempotency-key", "key").json(&body).send();
+        let first = call().await.expect(status);
+        let second = call().await;
+        assert_eq!(second.header("idempotency-replayed"), Some("true"), "{path}");
+        assert_eq!(second.expect(status), first, "{path}");
+    };
+    twice("/threads", json!({ "title": "x" }), 201).await;
+    let suspension = app.suspend("t1", "send").await;
+    twice("/threads/t1/pause", json!({}), 202).await;
+    twice("/threads/t1/resume", json!({ "suspensionId": suspension["suspensionId"], "approved": true }), 202).await;
+    twice("/threads/t1/fork", json!({}), 201).await;
+}
+
+#[tokio::test]
+async fn a_key_has_a_form() {
+    let app = App::start().await;
+    for key in ["a b", &"k".repeat(256), "ü"] {
+        post(&app, key, r#"{"query":"hello"}"#).await.problem("malformed");
+    }
+    let two = app.ask("POST", "/threads").header("idempotency-key", "a").header("idempotency-key", "b");
+    two.json(&json!({})).send().await.problem("malformed");
+}

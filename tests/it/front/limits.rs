@@ -1,0 +1,195 @@
+//! Every limit of the configuration, and the one error that each has.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+
+use pes::config::{Config, Limits};
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::support::app::App;
+use crate::support::http::{read_answer, soon};
+
+/// How a limit is lowered, and how it is met.
+struct Case {
+    name: &'static str,
+    lower: fn(&mut Limits),
+    meet: for<'a> fn(&'a App) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+}
+
+macro_rules! case {
+    ($name:ident = $value:expr, |$app:ident| $meet:expr) => {
+        Case {
+            name: stringify!($name),
+            lower: |limits| limits.$name = $value,
+            meet: |$app| Box::pin(async move { $meet }),
+        }
+    };
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!(body_bytes = 1000, |app| body(app).await),
+        case!(json_depth = 8, |app| {
+            let deep = format!(r#"{{"metadata":{{"a":{}{}}}}}"#, "[".repeat(7), "]".repeat(7));
+            app.ask("POST", "/threads").typed("application/json", &deep).send().await.problem("malformed");
+            let fits = format!(r#"{{"metadata":{{"a":{}{}}}}}"#, "[".repeat(6), "]".repeat(6));
+            app.ask("POST", "/threads").typed("application/json", &fits).send().await.expect(201);
+        }),
+        case!(id_length = 10, |app| {
+            app.post("/threads", json!({ "threadId": "12345678901" })).await.problem("invalid");
+            app.post("/threads/12345678901/process", json!({ "query": "hello" })).await.problem("invalid");
+            app.post("/threads", json!({ "threadId": "1234567890" })).await.expect(201);
+        }),
+        case!(header_bytes = 2000, |app| headers(app).await),
+        case!(ws_message_bytes = 100, |app| {
+            app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+            let mut socket = app.socket("/threads/t1/events").await;
+            socket.say(json!({ "op": "ping", "id": "x".repeat(100) })).await;
+            assert_eq!(socket.closed().await, Some(1009));
+        }),
+        case!(connections = 2, |app| connections(app).await),
+        case!(socket_queue_bytes = 4096, |app| {
+            // Met by a slow reader: `events::hostile`.
+            app.get("/healthz").await.expect(200);
+        }),
+        case!(header_timeout_ms = 50, |app| late_headers(app).await),
+        case!(body_timeout_ms = 50, |app| late_body(app).await),
+        case!(queued_runs = 1, |app| {
+            app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
+            app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+            app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("queue_full");
+        }),
+        case!(items_per_plan = 2, |app| items(app).await),
+        case!(calls_per_reply = 1, |app| {
+            app.finish("t1", "calls").await;
+            let ended = tool_results(app).await;
+            assert_eq!(ended.iter().filter(|result| result["status"] == "success").count(), 1, "{ended:#?}");
+            assert!(ended.iter().any(|result| result["error"]["code"] == "too_many_calls"), "{ended:#?}");
+        }),
+        case!(state_bytes = 100, |app| {
+            app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+            let put = |data: Value| app.ask("PUT", "/threads/t1/agent-state").json(&json!({ "data": data })).send();
+            put(json!("x".repeat(200))).await.problem("state_too_large");
+            put(json!("x".repeat(20))).await.expect(200);
+        }),
+        case!(tool_output_bytes = 2, |app| {
+            app.finish("t1", "calls").await;
+            let ended = tool_results(app).await;
+            assert!(ended.iter().all(|result| result["error"]["code"] == "output_too_large"), "{ended:#?}");
+        }),
+        case!(mailbox = 1, |app| mailbox(app).await),
+        case!(page = 2, |app| {
+            app.get("/threads?limit=2").await.expect(200);
+            app.get("/threads?limit=3").await.problem("invalid");
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn each_has_its_error() {
+    for case in cases() {
+        eprintln!("{}", case.name);
+        let app = App::with(|config: &mut Config| (case.lower)(&mut config.limits)).await;
+        (case.meet)(&app).await;
+    }
+}
+
+#[test]
+fn none_is_left_out() {
+    let all = serde_json::to_value(Limits::default()).unwrap();
+    let all: BTreeSet<String> = all.as_object().unwrap().keys().cloned().collect();
+    let tried: BTreeSet<String> = cases().iter().map(|case| case.name.to_owned()).collect();
+    assert_eq!(tried, all);
+}
+
+async fn tool_results(app: &App) -> Vec<Value> {
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
+}
+
+/// Refused by its announcement, and by its length when nothing was announced.
+async fn body(app: &App) {
+    let large = json!({ "title": "x".repeat(2000) }).to_string();
+    app.ask("POST", "/threads").typed("application/json", &large).send().await.problem("body_too_large");
+    let head = "POST /threads HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    let announced = format!("{head}content-length: 9999999999\r\n\r\n{{\"title\":\"");
+    exchange_open(app, announced.as_bytes()).await.problem("body_too_large");
+    let chunk = format!("800\r\n{}\r\n", "x".repeat(0x800));
+    let unannounced = format!("{head}transfer-encoding: chunked\r\n\r\n{}", chunk.repeat(500));
+    exchange_open(app, unannounced.as_bytes()).await.problem("body_too_large");
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
+}
+
+/// Sends, and leaves the connection open: the answer must come all the same.
+async fn exchange_open(app: &App, request: &[u8]) -> crate::support::http::Said {
+    let (reader, mut writer) = TcpStream::connect(app.address).await.unwrap().into_split();
+    let sent = async {
+        let _ = writer.write_all(request).await;
+        writer
+    };
+    let mut reader = BufReader::new(reader);
+    let (said, _writer) = tokio::join!(soon(read_answer(&mut reader)), sent);
+    said.expect("an answer")
+}
+
+async fn headers(app: &App) {
+    let with = |length: usize| app.ask("GET", "/healthz").header("x-long", &"x".repeat(length)).send();
+    with(1000).await.expect(200);
+    with(2000).await.problem("headers_too_large");
+    with(100_000).await.problem("headers_too_large");
+    app.get(&format!("/threads?q={}", "x".repeat(70_000))).await.problem("headers_too_large");
+}
+
+async fn connections(app: &App) {
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(app.address).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut stream = BufReader::new(stream);
+        soon(read_answer(&mut stream)).await.unwrap().expect(200);
+        held.push(stream);
+    }
+    app.get("/healthz").await.problem("too_many_connections");
+    held.pop();
+    // The place is free as soon as the server has seen the end of the connection.
+    loop {
+        let said = app.get("/healthz").await;
+        if said.status == 200 {
+            break;
+        }
+        said.problem("too_many_connections");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn late_headers(app: &App) {
+    exchange_open(app, b"GET /healthz HTTP/1.1\r\nhost: loc").await.problem("request_timeout");
+    let mut silent = BufReader::new(TcpStream::connect(app.address).await.unwrap());
+    assert!(soon(read_answer(&mut silent)).await.is_none(), "who says nothing is told nothing");
+}
+
+async fn late_body(app: &App) {
+    let request =
+        b"POST /threads HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{";
+    exchange_open(app, request).await.problem("request_timeout");
+}
+
+async fn items(app: &App) {
+    let failed = app.finish("t1", "stuck").await;
+    assert_eq!(failed["metadata"]["status"], "error", "{failed:#}");
+    assert_eq!(failed["metadata"]["error"]["code"], "too_many_items", "{failed:#}");
+}
+
+/// A hundred edits at once on one thread: some find the mailbox full, and are told to come again.
+async fn mailbox(app: &App) {
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let edits = (0..100).map(|_| app.ask("PUT", "/threads/t1/agent-state").json(&json!({ "data": 1 })).send());
+    let all = futures_util::future::join_all(edits).await;
+    let refused: Vec<_> = all.iter().filter(|said| said.status != 200).collect();
+    assert!(!refused.is_empty());
+    for said in refused {
+        said.problem("too_many_requests");
+    }
+}

@@ -1,0 +1,85 @@
+//! `/threads/{thread}/plan`
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::http::Said;
+use crate::support::ws::is;
+
+async fn patch(app: &App, tag: &str, operations: Value) -> Said {
+    let ask = app.ask("PATCH", "/threads/t1/plan").header("if-match", tag);
+    ask.typed("application/json-patch+json", &operations.to_string()).send().await
+}
+
+/// A thread whose first item is in progress, and the ETag of its plan.
+async fn stuck(app: &App) -> String {
+    app.post("/threads/t1/process", json!({ "query": "stuck" })).await.expect(202);
+    app.socket("/threads/t1/events").await.until(|frame| is(frame, "ITEM_STATUS_CHANGE")).await;
+    tag(app).await
+}
+
+async fn tag(app: &App) -> String {
+    app.get("/threads/t1/plan").await.header("etag").unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_pending_item_is_edited_while_it_runs() {
+    let app = App::start().await;
+    let tag = stuck(&app).await;
+    let edit = json!([{ "op": "replace", "path": "/1/description", "value": "Draw it" }]);
+    let said = patch(&app, &tag, edit.clone()).await;
+    assert_eq!(said.expect(200)[1]["description"], "Draw it");
+    assert_ne!(said.header("etag"), Some(tag.as_str()));
+    patch(&app, &tag, edit).await.problem("precondition_failed");
+    let page = app.get("/threads/t1/events?types=PLAN_UPDATE").await.expect(200);
+    let last = page["items"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["content"]["source"], "user");
+    assert_eq!(last["content"]["todoList"][1]["description"], "Draw it", "{last:#}");
+}
+
+#[tokio::test]
+async fn a_merge_patch_names_items_by_id() {
+    let app = App::start().await;
+    let tag = stuck(&app).await;
+    let ask = app.ask("PATCH", "/threads/t1/plan").header("if-match", &tag);
+    let body = r#"{"third": {"description": "Sing it"}}"#;
+    let list = ask.typed("application/merge-patch+json", body).send().await.expect(200);
+    assert_eq!(list[2]["description"], "Sing it", "{list:#}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_edited_is_refused() {
+    let app = App::start().await;
+    let tag = stuck(&app).await;
+    let replace = |path: &str, value: Value| json!([{ "op": "replace", "path": path, "value": value }]);
+    patch(&app, &tag, replace("/0/description", json!("No"))).await.problem("item_in_progress");
+    patch(&app, &tag, replace("/1/dependencies", json!(["third"]))).await.problem("plan_invalid");
+    patch(&app, &tag, replace("/1/dependencies", json!(["nobody"]))).await.problem("plan_invalid");
+    patch(&app, &tag, json!([{ "op": "add", "path": "/1/requiredTools", "value": ["nothing"] }]))
+        .await
+        .problem("plan_invalid");
+    patch(&app, &tag, replace("/9/description", json!("No"))).await.problem("invalid");
+    patch(&app, &tag, json!({ "op": "replace" })).await.problem("invalid");
+    let none = app.ask("PATCH", "/threads/t1/plan").typed("application/json-patch+json", "[]").send().await;
+    none.problem("precondition_required");
+    let wrong = app.ask("PATCH", "/threads/t1/plan").header("if-match", &tag).typed("application/json", "[]");
+    wrong.send().await.problem("unsupported_media_type");
+    assert_eq!(self::tag(&app).await, tag, "nothing was changed");
+}
+
+#[tokio::test]
+async fn a_plan_in_the_making_is_left_alone() {
+    let app = App::start().await;
+    app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
+    let tag = tag(&app).await;
+    patch(&app, &tag, json!([])).await.problem("plan_not_editable");
+}
+
+#[tokio::test]
+async fn a_finished_item_stays_as_it_is() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let tag = tag(&app).await;
+    let edit = json!([{ "op": "replace", "path": "/0/description", "value": "No" }]);
+    patch(&app, &tag, edit).await.problem("finished_item");
+}

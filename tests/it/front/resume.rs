@@ -1,0 +1,113 @@
+//! `POST /threads/{thread}/resume`
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+
+async fn resume(app: &App, body: Value) -> crate::support::http::Said {
+    app.ask("POST", "/threads/t1/resume").header("prefer", "wait=20").json(&body).send().await
+}
+
+fn id(suspension: &Value) -> &str {
+    suspension["suspensionId"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn what_was_approved_runs() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    let answer = resume(&app, json!({ "suspensionId": id(&suspension), "approved": true })).await.expect(200);
+    assert_eq!(answer["metadata"]["status"], "success", "{answer:#}");
+    let problem = resume(&app, json!({ "suspensionId": id(&suspension), "approved": false })).await;
+    let problem = problem.problem("already_resolved");
+    assert_eq!(problem["resolution"]["decision"], "approved", "{problem:#}");
+    assert_eq!(problem["resolution"]["decidedBy"], "local");
+}
+
+#[tokio::test]
+async fn what_was_edited_runs_as_edited() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    let edited = json!({ "to": "b@example.com", "subject": "S", "body": "B" });
+    let body = json!({ "suspensionId": id(&suspension), "approved": true, "modifiedArgs": edited });
+    resume(&app, body).await.expect(200);
+    let path = format!("/threads/t1/tool-calls/{}", suspension["callId"].as_str().unwrap());
+    let call = app.get(&path).await.expect(200);
+    assert_eq!(call["modifiedArguments"], edited, "{call:#}");
+    assert_eq!(call["result"]["status"], "success");
+    app.get("/threads/t1/tool-calls/call_none").await.problem("not_found");
+}
+
+#[tokio::test]
+async fn what_was_rejected_does_not_run() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    let body = json!({ "suspensionId": id(&suspension), "approved": false, "reason": "not today" });
+    resume(&app, body).await.expect(200);
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    assert_eq!(page["items"][0]["content"]["status"], "error");
+    assert!(page["items"][0]["content"]["error"]["message"].as_str().unwrap().contains("not today"), "{page:#}");
+}
+
+#[tokio::test]
+async fn a_question_takes_a_value() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "ask").await;
+    assert_eq!(suspension["kind"], "input");
+    let body = json!({ "suspensionId": id(&suspension), "value": "plum" });
+    resume(&app, body).await.expect(200);
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    assert!(page["items"][0]["content"]["output"].to_string().contains("plum"), "{page:#}");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_changes_nothing() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    let id = id(&suspension);
+    resume(&app, json!({ "suspensionId": "sus_none", "approved": true })).await.problem("not_found");
+    resume(&app, json!({ "suspensionId": id })).await.problem("invalid");
+    resume(&app, json!({ "suspensionId": id, "approved": "yes" })).await.problem("invalid");
+    let wrong = json!({ "suspensionId": id, "approved": true, "modifiedArgs": { "to": 7 } });
+    resume(&app, wrong).await.problem("invalid");
+    let inbox = app.get("/suspensions?status=pending").await.expect(200);
+    assert_eq!(inbox["items"][0]["suspensionId"], id, "it is still open");
+    resume(&app, json!({ "suspensionId": id, "approved": true })).await.expect(200);
+}
+
+#[tokio::test]
+async fn the_answer_to_a_cancelled_run_comes_too_late() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    resume(&app, json!({ "suspensionId": id(&suspension), "approved": true })).await.problem("run_cancelled");
+}
+
+/// 100 answers at once, by REST and by WebSocket: one decides.
+#[tokio::test]
+async fn a_hundred_answers_have_one_winner() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    let body = json!({ "suspensionId": id(&suspension), "approved": true });
+    let rest = futures_util::future::join_all((0..50).map(|_| app.post("/threads/t1/resume", body.clone())));
+    let sockets = futures_util::future::join_all((0..50).map(|_| async {
+        let mut socket = app.socket("/threads/t1/events?after=latest").await;
+        let mut op = body.clone();
+        op["op"] = json!("resume");
+        op["id"] = json!("r");
+        socket.say(op).await;
+        socket.answer("r").await
+    }));
+    let (rest, sockets) = tokio::join!(rest, sockets);
+    let won = rest.iter().filter(|said| said.status == 202).count()
+        + sockets.iter().filter(|answer| answer["event"] == "ack").count();
+    assert_eq!(won, 1);
+    for lost in rest.iter().filter(|said| said.status != 202) {
+        lost.problem("already_resolved");
+    }
+    for lost in sockets.iter().filter(|answer| answer["event"] != "ack") {
+        assert_eq!(lost["data"]["problem"]["code"], "already_resolved", "{lost:#}");
+    }
+    let executions = app.get("/threads/t1/events?types=AGENT_RESUMED").await.expect(200);
+    assert_eq!(executions["items"].as_array().unwrap().len(), 1);
+}

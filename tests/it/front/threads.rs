@@ -1,0 +1,95 @@
+//! `/threads`
+
+use serde_json::json;
+
+use crate::support::app::App;
+
+#[tokio::test]
+async fn a_thread_is_created_once() {
+    let app = App::start().await;
+    let body = json!({ "threadId": "t1", "config": { "historyLimit": 3 }, "metadata": { "team": "red" } });
+    let said = app.post("/threads", body.clone()).await;
+    let thread = said.expect(201);
+    assert_eq!(said.header("location").unwrap(), format!("http://{}/threads/t1", app.address));
+    assert_eq!(thread["status"], "idle");
+    assert_eq!(thread["config"], json!({ "historyLimit": 3 }));
+    assert_eq!(app.post("/threads", body).await.expect(200), thread, "the same again");
+    app.post("/threads", json!({ "threadId": "t1" })).await.problem("thread_exists");
+    assert_eq!(app.get("/threads/t1").await.expect(200), thread);
+}
+
+#[tokio::test]
+async fn a_thread_without_an_id_gets_one() {
+    let app = App::start().await;
+    let thread = app.post("/threads", json!({})).await.expect(201);
+    let id = thread["threadId"].as_str().unwrap();
+    assert!(id.starts_with("thr_"));
+    app.get(&format!("/threads/{id}")).await.expect(200);
+}
+
+#[tokio::test]
+async fn bad_threads_are_refused_at_their_place() {
+    let app = App::start().await;
+    for (body, pointer) in [
+        (json!({ "threadId": "a b" }), "/threadId"),
+        (json!({ "threadId": "..." }), "/threadId"),
+        (json!({ "threadId": "x".repeat(129) }), "/threadId"),
+        (json!({ "config": { "colour": "red" } }), "/config/colour"),
+        (json!({ "config": { "toolPolicy": { "x": "perhaps" } } }), "/config/toolPolicy/x"),
+        (json!({ "metadata": [] }), "/metadata"),
+        (json!({ "nope": 1 }), "/nope"),
+    ] {
+        let problem = app.post("/threads", body).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+    }
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn threads_are_listed_a_page_at_a_time() {
+    let app = App::start().await;
+    for id in ["t1", "t2", "t3"] {
+        app.post("/threads", json!({ "threadId": id, "title": format!("About {id}") })).await.expect(201);
+    }
+    let first = app.get("/threads?limit=2").await.expect(200);
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let second = app.get(&format!("/threads?limit=2&cursor={cursor}")).await.expect(200);
+    assert_eq!(second["items"].as_array().unwrap().len(), 1);
+    assert_eq!(second.get("nextCursor"), None);
+    let found = app.get("/threads?q=ABOUT%20t2&status=idle").await.expect(200);
+    assert_eq!(found["items"][0]["threadId"], "t2");
+    assert_eq!(app.get("/threads?status=running").await.expect(200)["items"], json!([]));
+    for wrong in ["limit=0", "limit=201", "limit=x", "status=asleep", "colour=red", "limit=1&limit=2", "cursor=%20"] {
+        app.get(&format!("/threads?{wrong}")).await.problem("invalid");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_is_patched_and_erased() {
+    let app = App::start().await;
+    app.post("/threads", json!({ "threadId": "t1", "metadata": { "a": 1, "b": 2 } })).await.expect(201);
+    let patch = |body: &str| app.ask("PATCH", "/threads/t1").typed("application/merge-patch+json", body);
+    let patched = patch(r#"{"title": "New", "metadata": {"a": null}}"#).send().await.expect(200);
+    assert_eq!((&patched["title"], &patched["metadata"]), (&json!("New"), &json!({ "b": 2 })));
+    let problem = patch(r#"{"status": "running"}"#).send().await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/status");
+    patch(r#"{"config": {"colour": 1}}"#).send().await.problem("invalid");
+    patch("[]").send().await.problem("invalid");
+    app.ask("PATCH", "/threads/t1").typed("text/plain", "{}").send().await.problem("unsupported_media_type");
+
+    let erased = app.ask("DELETE", "/threads/t1").send().await;
+    assert_eq!((erased.status, erased.body.len()), (204, 0));
+    app.get("/threads/t1").await.problem("not_found");
+    app.ask("DELETE", "/threads/t1").send().await.problem("not_found");
+}
+
+#[tokio::test]
+async fn what_runs_is_erased_too() {
+    let app = App::start().await;
+    app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
+    app.ask("DELETE", "/threads/t1").send().await.expect(204);
+    app.finish("t1", "hello").await;
+    let page = app.get("/threads/t1/events").await.expect(200);
+    assert_eq!(page["items"][0]["seq"], 1, "a thread of the same id begins anew");
+}
