@@ -11,7 +11,7 @@ async fn a_message_that_is_too_large_closes_the_socket() {
     let app = App::start().await;
     app.finish("t1", "hello").await;
     let mut socket = app.socket("/threads/t1/events?after=latest").await;
-    let fits = json!({ "op": "ping", "id": "x".repeat(65_536 - 23) }).to_string();
+    let fits = json!({ "op": "ping", "id": "x".repeat(65_536 - 21) }).to_string();
     assert_eq!(fits.len(), 65_536);
     socket.send(Message::text(fits)).await;
     socket.until(|frame| frame["event"] == "pong").await;
