@@ -1,5 +1,5 @@
-//! The front door: REST and live events, as docs/API.md promises them. It knows callers, limits and transports; what a
-//! call means is the runtime's business.
+//! The front door: REST and live events, as `/openapi.json` promises them. It knows callers, limits and transports; what
+//! a call means is the runtime's business.
 //!
 //! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
 //! needs: who may call, which ids, which parameters, which body.

@@ -195,6 +195,7 @@ impl Feed {
             return Ok(());
         }
         self.cursor = self.cursor.max(self.last_seq);
+        self.is_slow = false;
         if !std::mem::replace(&mut self.is_caught_up, true) {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }

@@ -38,6 +38,8 @@ impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
         // Tokens are small and wanted at once. Without it they only come later.
         let _ = stream.set_nodelay(true);
+        // What waits in the kernel for a slow reader counts too: left alone, it grows to megabytes per socket.
+        let _ = socket2::SockRef::from(&stream).set_send_buffer_size(self.limits.socket_queue_bytes);
         let line = Line::new(stream);
         // Boxed: what hyper needs is freed while a WebSocket lives on.
         match Box::pin(self.converse(line.clone())).await {

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::support::app::App;
 use crate::support::http::{read_answer, soon};
+use crate::support::ws::is;
 
 /// How a limit is lowered, and how it is met.
 struct Case {
@@ -61,12 +62,12 @@ fn cases() -> Vec<Case> {
             app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
             app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("queue_full");
         }),
-        case!(items_per_plan = 2, |app| items(app).await),
+        case!(items_per_plan = 3, |app| items(app).await),
         case!(calls_per_reply = 1, |app| {
             app.finish("t1", "calls").await;
             let ended = tool_results(app).await;
-            assert_eq!(ended.iter().filter(|result| result["status"] == "success").count(), 1, "{ended:#?}");
-            assert!(ended.iter().any(|result| result["error"]["code"] == "too_many_calls"), "{ended:#?}");
+            // The model is told that the others were not made.
+            assert_eq!(ended.len(), 1, "{ended:#?}");
         }),
         case!(state_bytes = 100, |app| {
             app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
@@ -176,10 +177,15 @@ async fn late_body(app: &App) {
     exchange_open(app, request).await.problem("request_timeout");
 }
 
+/// A person is told; a model is told too, and asked to plan again.
 async fn items(app: &App) {
-    let failed = app.finish("t1", "stuck").await;
-    assert_eq!(failed["metadata"]["status"], "error", "{failed:#}");
-    assert_eq!(failed["metadata"]["error"]["code"], "too_many_items", "{failed:#}");
+    app.post("/threads/t1/process", json!({ "query": "stuck" })).await.expect(202);
+    app.socket("/threads/t1/events").await.until(|frame| is(frame, "ITEM_STATUS_CHANGE")).await;
+    let add = json!([{ "op": "add", "path": "/-", "value": { "id": "fourth", "description": "Burn it" } }]);
+    let ask = app.ask("PATCH", "/threads/t1/plan").header("if-match", "*");
+    ask.typed("application/json-patch+json", &add.to_string()).send().await.problem("too_many_items");
+    let failed = app.finish("t2", "many").await;
+    assert_eq!(failed["metadata"]["error"]["code"], "plan_unreadable", "{failed:#}");
 }
 
 /// A hundred edits at once on one thread: some find the mailbox full, and are told to come again.

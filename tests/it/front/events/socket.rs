@@ -16,8 +16,9 @@ async fn a_run_is_watched_from_its_beginning() {
     let mut socket = app.socket("/threads/t1/events").await;
     socket.until(|frame| frame["event"] == "caught_up").await;
     app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
-    let frames = socket.until(|frame| frame["event"] == "run" && frame["data"]["status"] == "completed").await;
-    assert!(frames.iter().any(|frame| is(frame, "RUN_FINISHED")));
+    let frames = socket.until(|frame| is(frame, "RUN_FINISHED")).await;
+    let status = |frame: &&Value| frame["event"] == "run" && frame["data"]["status"] == "completed";
+    assert!(frames.iter().any(|frame| status(&frame)), "{frames:#?}");
     let seen = seqs(&frames);
     assert_eq!(seen, (seen[0]..=*seen.last().unwrap()).collect::<Vec<_>>(), "no gap and no duplicate");
     let tokens: Vec<&Value> =
