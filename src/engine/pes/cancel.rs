@@ -82,7 +82,7 @@ impl Transition<'_> {
     }
 
     /// Closes every slot, question and item of the active run.
-    fn stop_everything(&mut self, reason: &str) {
+    pub fn stop_everything(&mut self, reason: &str) {
         self.stop_model(None);
         let open: Vec<ItemId> = self.state.list.open().map(|item| item.def.id.clone()).collect();
         for id in &open {

@@ -8,6 +8,7 @@
 mod agent_state;
 mod ask;
 mod batch;
+mod budget;
 mod cancel;
 mod decide;
 mod edit;

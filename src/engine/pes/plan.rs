@@ -18,7 +18,7 @@ use crate::engine::parse::{self, ItemDraft, PlanDraft};
 pub(super) const REPAIRS: u32 = 2;
 
 const TITLE_WORDS: usize = 10;
-const INTENT_CHARS: usize = 2000;
+const INTENT_CHARS: usize = 500;
 
 /// Where a `PLAN_UPDATE` comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

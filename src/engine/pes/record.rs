@@ -2,7 +2,8 @@
 //!
 //! Recorded contents hold changes and payload references; `engine::fold` and `domain::payload` put the rest back:
 //! - `PLAN` is `{plan, planVersion, rawOutput, changes}`; the `PLAN_UPDATE` of the same version right after it is
-//!   `{planVersion, source}`: its changes are those. Any other `PLAN_UPDATE` has its own `changes`.
+//!   `{planVersion, source}`: its changes are those. Any other `PLAN_UPDATE` has its own `changes`
+//!   and the plan's text.
 //! - a change is `{type, itemId, timestamp, item?}`, `item` as it is afterwards.
 //! - `ITEM_STATUS_CHANGE` holds in `item` the fields that changed.
 

@@ -10,17 +10,23 @@ impl Transition<'_> {
         while self.state.run.is_some() {
             if self.is_cancel_complete() {
                 self.complete_cancel();
-                continue;
+            } else if self.is_budget_spent() {
+                self.end_on_budget();
+            } else if !self.go_on() && !self.is_budget_spent() {
+                return;
             }
-            match self.state.phase() {
-                Phase::Idle => return,
-                Phase::Planning | Phase::Refining | Phase::Synthesizing => return self.start_main(),
-                Phase::Executing => {
-                    if !self.may_begin() || !self.execute() {
-                        return;
-                    }
-                }
+        }
+    }
+
+    /// Starts what may start. `true`: another phase began.
+    fn go_on(&mut self) -> bool {
+        match self.state.phase() {
+            Phase::Idle => false,
+            Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+                self.start_main();
+                false
             }
+            Phase::Executing => self.may_begin() && self.execute(),
         }
     }
 

@@ -47,7 +47,7 @@ impl Transition<'_> {
     /// `true`: the call changed.
     fn start_model(&mut self, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
         let (Some(epoch), ModelSlot::Ready { not_before }) = (self.stamp.holder, &call.slot) else { return false };
-        if !self.is_due(*not_before) || !self.may_begin() {
+        if !self.is_due(*not_before) || !self.may_begin() || self.spent().is_some() {
             return false;
         }
         let stream = self.mint.stream();
@@ -92,7 +92,7 @@ impl Transition<'_> {
             }
         });
         let slots = main.into_iter().chain(works).filter(|_| !held);
-        expiry.chain(slots).min()
+        expiry.chain(slots).chain(self.deadline()).min()
     }
 
     fn wakes_model(&self, call: &ModelCall) -> Option<Millis> {

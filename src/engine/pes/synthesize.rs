@@ -52,14 +52,15 @@ impl Transition<'_> {
     pub fn synthesis_failed(&mut self, why: &str) {
         let message = format!("The answer could not be written: {why}");
         self.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
-        let content = self.account(why);
+        let content = self.account(&message);
         let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
         let shown = self.store(format!("account-{}", self.run().run_id), Value::String(content.clone()));
         self.answer(content, shown, None, ResultStatus::Partial, Some(error));
     }
 
-    fn account(&self, why: &str) -> String {
-        let mut text = format!("The answer could not be written ({why}). This is what was done:\n");
+    /// An answer in place of the model's: what happened, and what became of each item.
+    pub fn account(&self, what_happened: &str) -> String {
+        let mut text = format!("{what_happened}\n\nThis is what was done:\n");
         for item in self.settled_now() {
             let word = super::view::status_word(item.track.status);
             text.push_str(&format!("\n- {}: {word}", item.def.description));

@@ -3,8 +3,9 @@
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
-use pes::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
-use serde_json::json;
+use pes::domain::settings::{Budget, ExecutionConfig, OnItemFailure, RunSettings};
+use pes::engine::event::Event;
+use serde_json::{Value, json};
 
 use super::sim::*;
 
@@ -358,7 +359,6 @@ fn an_empty_step_is_asked_for_again_and_then_fails() {
 
 #[test]
 fn late_and_repeated_answers_change_nothing() {
-    use pes::engine::event::Event;
     let mut sim = Sim::new(three_items);
     sim.ask("go").unwrap();
     let (stream, attempt) = sim.stream();
@@ -376,4 +376,70 @@ fn late_and_repeated_answers_change_nothing() {
 
 fn three_items_plan() -> ModelReply {
     plan(&[("a", &[], &[])]).unwrap()
+}
+
+#[test]
+fn a_spent_budget_ends_the_run_with_an_account_of_what_was_done() {
+    let budget = |change: fn(&mut Budget)| {
+        let mut budget = Budget::default();
+        change(&mut budget);
+        RunSettings { budget: Some(budget), ..RunSettings::default() }
+    };
+    let mut sim = Sim::new(three_items);
+    sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.max_llm_calls = Some(3))).unwrap();
+    sim.go();
+    assert_eq!(sim.prompts.len(), 3);
+    let run = sim.run("run_1");
+    assert_eq!(
+        (run.status, run.outcome.unwrap().error.unwrap().code.as_str()),
+        (RunStatus::Completed, "budget_exceeded")
+    );
+    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
+    assert_eq!(sim.item("b")["status"], "cancelled");
+
+    let mut sim = Sim::new(three_items);
+    sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.max_tokens = Some(1))).unwrap();
+    sim.go();
+    assert_eq!((sim.prompts.len(), sim.run("run_1").status), (1, RunStatus::Failed));
+
+    let mut sim = Sim::new(three_items);
+    sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.deadline_ms = Some(5000))).unwrap();
+    let at = sim.steps[0].wake_at.unwrap();
+    sim.now = at;
+    sim.apply(Event::Woke).unwrap();
+    assert!(sim.is_idle() && sim.in_flight.is_empty());
+}
+
+#[test]
+fn every_released_state_shape_loads() {
+    for released in [include_str!("states/v1.json")] {
+        let stored: Value = serde_json::from_str(released).unwrap();
+        let sim = Sim::of_stored(&stored);
+        assert_eq!(sim.stored()["view"], stored["view"]);
+        assert_eq!(sim.stored()["running"], stored["running"]);
+    }
+}
+
+/// A state in the middle of everything: an item done, one that waits for a person, one at work, a steering message, a
+/// queued run.
+fn busy_state() -> Sim {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["read"]), ("b", &["a"], &[]), ("c", &[], &[]), ("d", &["c"], &[])]),
+        "a.1" => calls(&[("read", json!({ "long": "x".repeat(600) }))]),
+        "b.1" => calls(&[("gated", json!({ "x": 1 })), ("read", json!({}))]),
+        other => says(format!("result of {other}")),
+    });
+    sim.ask("go").unwrap();
+    for _ in 0..6 {
+        sim.step();
+    }
+    sim.ask("queued").unwrap();
+    sim.ask_with("steered", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim
+}
+
+#[test]
+fn the_released_state_shape_is_the_one_that_is_written() {
+    let released: Value = serde_json::from_str(include_str!("states/v1.json")).unwrap();
+    assert_eq!(busy_state().stored(), released, "a changed shape needs a new version and a new file");
 }

@@ -6,6 +6,7 @@ mod flow;
 mod plans;
 mod random;
 mod react;
+mod script;
 mod sim;
 mod suspend;
 mod told;

@@ -243,7 +243,7 @@ fn check_log(sim: &Sim) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_every_run_ends_once_and_nothing_is_done_twice(
@@ -303,7 +303,7 @@ fn straight(seed: u64, items: usize, settings: &RunSettings, crash: Option<usize
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_crash_after_any_commit_changes_no_decision(seed in any::<u64>(), items in 1usize..5, parallel in 1u32..3) {

@@ -5,23 +5,23 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pes::domain::fault::Fault;
-use pes::domain::hitl::{Answer, Decision, FeedbackSchema, InputType, Suspension};
+use pes::domain::hitl::{Answer, Decision, Suspension};
 use pes::domain::ids::{CallId, PayloadId, StreamId, ThreadId};
-use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
+use pes::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::payload::{self, Payloads};
-use pes::domain::prompt::PromptMessage;
 use pes::domain::run::{Ask, OnBusy, Run};
 use pes::domain::settings::RunSettings;
 use pes::domain::thread::Limits;
-use pes::domain::tool::{CallRecord, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use pes::domain::tool::CallRecord;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Registered, Stamp, Toolbox, World};
+use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Registered, Stamp, World};
 use serde_json::{Value, json};
+
+pub use super::script::*;
 
 use super::told::Told;
 
@@ -93,10 +93,10 @@ impl Sim {
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
         let world = World { tools: &self.tools, limits: &self.limits };
-        let view = self.machine.view();
         let result = self.machine.decide(&world, stamp, event);
         match &result {
-            Err(_) => assert_eq!(view, self.machine.view(), "a refused event changed the state"),
+            // What was refused changed nothing: the state is what is stored.
+            Err(_) => self.reload(),
             Ok(step) => self.commit(step),
         }
         result
@@ -134,6 +134,7 @@ impl Sim {
     }
 
     fn check(&self, step: &Step) {
+        self.check_bytes(step);
         let is_parked = !self.suspensions().is_empty();
         let is_idle = self.machine.run().is_none();
         let waits = step.wake_at.is_some();
@@ -144,6 +145,20 @@ impl Sim {
         );
         if self.machine.is_active() {
             assert!(waits || !self.in_flight.is_empty(), "active, but nothing will happen");
+        }
+    }
+
+    /// What a transition writes does not grow with the plan, the history or earlier outputs: only with what it changes.
+    fn check_bytes(&self, step: &Step) {
+        let changes_the_plan = step.records.iter().any(|record| {
+            let is_plan = matches!(record.kind, ObservationType::Plan | ObservationType::PlanUpdate);
+            is_plan || record.kind == ObservationType::RunFinished
+        });
+        let settled = step.records.iter().filter(|record| record.kind == ObservationType::ItemStatusChange).count();
+        let head = step.head.as_ref().map_or(0, String::len);
+        assert!(head < 4096, "a head of {head} bytes: {}", self.head);
+        if !changes_the_plan {
+            assert!(step.rows.len() < 24 + 3 * settled, "{} rows", step.rows.len());
         }
     }
 
@@ -162,6 +177,40 @@ impl Sim {
         self.machine = self.core.load(loaded).unwrap();
         assert_eq!(view, self.machine.view(), "what was stored is not what was in memory");
         assert_eq!(self.in_flight, self.machine.running());
+    }
+
+    /// Everything that is stored and loaded, with what it amounts to.
+    pub fn stored(&self) -> Value {
+        let loaded = self.rows.values().filter(|row| row.keep != Keep::Never);
+        let rows: Vec<Value> = loaded
+            .map(|row| json!([row.kind, row.id, row.ord, row.keep, serde_json::from_str::<Value>(&row.body).unwrap()]))
+            .collect();
+        let head: Value = if self.head.is_empty() { json!({}) } else { serde_json::from_str(&self.head).unwrap() };
+        json!({
+            "head": head, "rows": rows, "view": self.machine.view(),
+            "running": self.machine.running().iter().map(|effect| format!("{effect:?}")).collect::<Vec<_>>(),
+        })
+    }
+
+    /// A thread as it was stored once.
+    pub fn of_stored(stored: &Value) -> Self {
+        let mut sim = Self::new(|_| says("x"));
+        sim.head = stored["head"].to_string();
+        for row in stored["rows"].as_array().unwrap() {
+            let row = Row {
+                kind: serde_json::from_value(row[0].clone()).unwrap(),
+                id: row[1].as_str().unwrap().to_owned(),
+                ord: row[2].as_i64().unwrap(),
+                keep: serde_json::from_value(row[3].clone()).unwrap(),
+                body: row[4].to_string(),
+            };
+            sim.rows.insert((row.kind, row.id.clone()), row);
+        }
+        let rows = sim.rows.values().cloned().collect();
+        let last_seq = stored["view"]["lastSeq"].as_i64().unwrap();
+        let loaded = Loaded { thread_id: Some("t1".into()), head: sim.head.clone(), rows, last_seq };
+        sim.machine = Registered::<Pes>::new().load(loaded).unwrap();
+        sim
     }
 
     /// The process dies and another takes over.
@@ -372,162 +421,5 @@ impl Sim {
                 Effect::CallTool { .. } | Effect::Delegate { .. } => None,
             })
             .expect("a model call runs")
-    }
-}
-
-/// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `form` is a question, `denied` is
-/// refused, anything else is unknown. Only `read` is declared idempotent.
-#[derive(Default)]
-pub struct Tools {
-    /// Errors still to come, by tool.
-    pub failures: std::sync::Mutex<HashMap<String, u32>>,
-    /// What ran, with which arguments.
-    pub ran: std::sync::Mutex<Vec<(String, Value)>>,
-    pub output: Option<Value>,
-}
-
-impl Tools {
-    fn run(&self, name: &str, arguments: Value, _attempt: u32) -> ToolOutcome {
-        self.ran.lock().unwrap().push((name.to_owned(), arguments.clone()));
-        let fails = self.failures.lock().unwrap().get_mut(name).is_some_and(|left| {
-            let fails = *left > 0;
-            *left = left.saturating_sub(1);
-            fails
-        });
-        let result = match fails {
-            true => Err(ToolError { code: "failed".into(), message: "it broke".into(), pointer: None }),
-            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments }))),
-        };
-        let state_patch = (name == "set_agent_state").then(|| json!({ "k": 1 }));
-        ToolOutcome { result, metadata: None, state_patch, duration_ms: 3 }
-    }
-}
-
-impl Toolbox for Tools {
-    fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        ["read", "write", "gated", "form", "set_agent_state"].map(|name| Arc::new(spec(name))).to_vec()
-    }
-
-    fn judge(&self, _: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
-        let error = |code: &str| ToolError { code: code.into(), message: code.into(), pointer: Some("/x".into()) };
-        if arguments.get("bad").is_some() {
-            return Verdict::Refuse(error("invalid_arguments"));
-        }
-        let schema = FeedbackSchema {
-            input_type: InputType::Text,
-            prompt: "?".into(),
-            options: Vec::new(),
-            allow_modify_args: true,
-            custom_schema: None,
-        };
-        let class = ToolClass::Write;
-        match tool {
-            "read" => Verdict::Run { class: ToolClass::Read, idempotent: true },
-            "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
-            "gated" => Verdict::Ask {
-                class,
-                idempotent: false,
-                message: "may it?".into(),
-                schema,
-                risk: None,
-                rule: "ask".into(),
-            },
-            "form" => Verdict::Input { message: "what?".into(), schema },
-            "denied" => Verdict::Refuse(error("denied")),
-            _ => Verdict::Refuse(error("unknown_tool")),
-        }
-    }
-
-    fn check_arguments(&self, _: &str, arguments: &Value) -> Result<(), Fault> {
-        match arguments.get("bad") {
-            Some(_) => Err(Fault::new(pes::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),
-            None => Ok(()),
-        }
-    }
-
-    fn check_answer(&self, _: &Suspension, value: &Value) -> Result<(), Fault> {
-        match value.is_string() {
-            true => Ok(()),
-            false => Err(Fault::new(pes::domain::fault::Code::Invalid, "text").at("/value", "text is needed")),
-        }
-    }
-}
-
-fn spec(name: &str) -> ToolSpec {
-    ToolSpec {
-        name: name.into(),
-        description: name.into(),
-        input_schema: json!({ "type": "object" }),
-        output_schema: None,
-        class: ToolClass::Write,
-        idempotent: name == "read",
-        timeout_ms: 1000,
-        risk_level: None,
-    }
-}
-
-pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
-    Ok(ModelReply {
-        text: text.into(),
-        thinking: String::new(),
-        tool_calls: Vec::new(),
-        replay: None,
-        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
-        stop: StopReason::EndTurn,
-        provider: "demo".into(),
-        model: "m".into(),
-        time_to_first_token_ms: Some(1),
-        total_ms: 2,
-    })
-}
-
-/// A reply with native calls.
-pub fn calls(calls: &[(&str, Value)]) -> Result<ModelReply, ModelFailure> {
-    let raw = |(at, (name, arguments)): (usize, &(&str, Value))| RawToolCall {
-        id: Some(format!("p{at}")),
-        name: (*name).to_owned(),
-        arguments: arguments.to_string(),
-    };
-    Ok(ModelReply {
-        tool_calls: calls.iter().enumerate().map(raw).collect(),
-        stop: StopReason::ToolUse,
-        ..says("").unwrap()
-    })
-}
-
-pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
-    Err(ModelFailure {
-        kind,
-        message: "the model is away".into(),
-        http_status: Some(503),
-        retry_after_ms: None,
-        partial_text: String::new(),
-    })
-}
-
-/// A plan with these items: id, dependencies, required tools.
-pub fn plan(items: &[(&str, &[&str], &[&str])]) -> Result<ModelReply, ModelFailure> {
-    let items: Vec<Value> = items
-        .iter()
-        .map(|(id, dependencies, tools)| {
-            json!({ "id": id, "description": format!("do {id}"), "dependencies": dependencies, "requiredTools": tools })
-        })
-        .collect();
-    says(json!({ "title": "A title", "intent": "an intent", "plan": "a plan", "todoList": items }).to_string())
-}
-
-pub fn first_line(request: &ModelRequest) -> String {
-    match &request.messages[0] {
-        PromptMessage::System { content } => content.lines().next().unwrap_or_default().to_owned(),
-        other => panic!("the first message is {other:?}"),
-    }
-}
-
-/// Which call it is: `planning`, `refinement`, `repair`, `synthesis`, or `a.2` for the second call of item a.
-pub fn which(request: &ModelRequest) -> String {
-    let line = first_line(request);
-    match &request.context.item_id {
-        Some(item) => format!("{item}.{}", request.context.iteration),
-        None => line.trim_start_matches("Phase: ").to_owned(),
     }
 }

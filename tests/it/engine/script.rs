@@ -1,0 +1,171 @@
+#![allow(dead_code)] // Each test file uses its part.
+//! Scripted tools and replies.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pes::domain::fault::Fault;
+use pes::domain::hitl::{FeedbackSchema, InputType, Suspension};
+use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
+use pes::domain::prompt::PromptMessage;
+use pes::domain::settings::RunSettings;
+use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use pes::engine::Toolbox;
+use serde_json::{Value, json};
+
+/// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `form` is a question, `denied` is
+/// refused, anything else is unknown. Only `read` is declared idempotent.
+#[derive(Default)]
+pub struct Tools {
+    /// Errors still to come, by tool.
+    pub failures: std::sync::Mutex<HashMap<String, u32>>,
+    /// What ran, with which arguments.
+    pub ran: std::sync::Mutex<Vec<(String, Value)>>,
+    pub output: Option<Value>,
+}
+
+impl Tools {
+    pub fn run(&self, name: &str, arguments: Value, _attempt: u32) -> ToolOutcome {
+        self.ran.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        let fails = self.failures.lock().unwrap().get_mut(name).is_some_and(|left| {
+            let fails = *left > 0;
+            *left = left.saturating_sub(1);
+            fails
+        });
+        let result = match fails {
+            true => Err(ToolError { code: "failed".into(), message: "it broke".into(), pointer: None }),
+            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments }))),
+        };
+        let state_patch = (name == "set_agent_state").then(|| json!({ "k": 1 }));
+        ToolOutcome { result, metadata: None, state_patch, duration_ms: 3 }
+    }
+}
+
+impl Toolbox for Tools {
+    fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
+        ["read", "write", "gated", "form", "set_agent_state"].map(|name| Arc::new(spec(name))).to_vec()
+    }
+
+    fn judge(&self, _: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+        let error = |code: &str| ToolError { code: code.into(), message: code.into(), pointer: Some("/x".into()) };
+        if arguments.get("bad").is_some() {
+            return Verdict::Refuse(error("invalid_arguments"));
+        }
+        let schema = FeedbackSchema {
+            input_type: InputType::Text,
+            prompt: "?".into(),
+            options: Vec::new(),
+            allow_modify_args: true,
+            custom_schema: None,
+        };
+        let class = ToolClass::Write;
+        match tool {
+            "read" => Verdict::Run { class: ToolClass::Read, idempotent: true },
+            "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
+            "gated" => Verdict::Ask {
+                class,
+                idempotent: false,
+                message: "may it?".into(),
+                schema,
+                risk: None,
+                rule: "ask".into(),
+            },
+            "form" => Verdict::Input { message: "what?".into(), schema },
+            "denied" => Verdict::Refuse(error("denied")),
+            _ => Verdict::Refuse(error("unknown_tool")),
+        }
+    }
+
+    fn check_arguments(&self, _: &str, arguments: &Value) -> Result<(), Fault> {
+        match arguments.get("bad") {
+            Some(_) => Err(Fault::new(pes::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_answer(&self, _: &Suspension, value: &Value) -> Result<(), Fault> {
+        match value.is_string() {
+            true => Ok(()),
+            false => Err(Fault::new(pes::domain::fault::Code::Invalid, "text").at("/value", "text is needed")),
+        }
+    }
+}
+
+fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: name.into(),
+        input_schema: json!({ "type": "object" }),
+        output_schema: None,
+        class: ToolClass::Write,
+        idempotent: name == "read",
+        timeout_ms: 1000,
+        risk_level: None,
+    }
+}
+
+pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
+    Ok(ModelReply {
+        text: text.into(),
+        thinking: String::new(),
+        tool_calls: Vec::new(),
+        replay: None,
+        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+        stop: StopReason::EndTurn,
+        provider: "demo".into(),
+        model: "m".into(),
+        time_to_first_token_ms: Some(1),
+        total_ms: 2,
+    })
+}
+
+/// A reply with native calls.
+pub fn calls(calls: &[(&str, Value)]) -> Result<ModelReply, ModelFailure> {
+    let raw = |(at, (name, arguments)): (usize, &(&str, Value))| RawToolCall {
+        id: Some(format!("p{at}")),
+        name: (*name).to_owned(),
+        arguments: arguments.to_string(),
+    };
+    Ok(ModelReply {
+        tool_calls: calls.iter().enumerate().map(raw).collect(),
+        stop: StopReason::ToolUse,
+        ..says("").unwrap()
+    })
+}
+
+pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
+    Err(ModelFailure {
+        kind,
+        message: "the model is away".into(),
+        http_status: Some(503),
+        retry_after_ms: None,
+        partial_text: String::new(),
+    })
+}
+
+/// A plan with these items: id, dependencies, required tools.
+pub fn plan(items: &[(&str, &[&str], &[&str])]) -> Result<ModelReply, ModelFailure> {
+    let items: Vec<Value> = items
+        .iter()
+        .map(|(id, dependencies, tools)| {
+            json!({ "id": id, "description": format!("do {id}"), "dependencies": dependencies, "requiredTools": tools })
+        })
+        .collect();
+    says(json!({ "title": "A title", "intent": "an intent", "plan": "a plan", "todoList": items }).to_string())
+}
+
+pub fn first_line(request: &ModelRequest) -> String {
+    match &request.messages[0] {
+        PromptMessage::System { content } => content.lines().next().unwrap_or_default().to_owned(),
+        other => panic!("the first message is {other:?}"),
+    }
+}
+
+/// Which call it is: `planning`, `refinement`, `repair`, `synthesis`, or `a.2` for the second call of item a.
+pub fn which(request: &ModelRequest) -> String {
+    let line = first_line(request);
+    match &request.context.item_id {
+        Some(item) => format!("{item}.{}", request.context.iteration),
+        None => line.trim_start_matches("Phase: ").to_owned(),
+    }
+}
