@@ -1,6 +1,6 @@
-//! Cancel, interrupt, quarantine, crashes.
+//! Cancel, interrupt, quarantine, crashes, models that fail.
 
-use pes::domain::model::{ModelFailure, ModelReply, ModelRequest};
+use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::settings::{ExecutionConfig, RunSettings};
@@ -214,4 +214,25 @@ fn parked_items_give_their_place_away_and_come_first_when_they_are_resumed() {
     assert!(matches!(sim.in_flight[0], Effect::CallTool { .. }), "a comes before c");
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+#[test]
+fn a_refused_model_call_is_not_repeated() {
+    let mut sim = Sim::new(|_| fails(FailureKind::Refused));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.prompts.len(), 1);
+    assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "model_refused");
+}
+
+#[test]
+fn a_provider_that_says_when_to_come_back_is_obeyed() {
+    let mut first = true;
+    let mut sim = Sim::new(move |_| match std::mem::take(&mut first) {
+        true => fails(FailureKind::Retry).map_err(|failure| ModelFailure { retry_after_ms: Some(60_000), ..failure }),
+        false => says(r#"{"answer":"yes","todoList":[]}"#),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    assert_eq!(sim.steps.last().unwrap().wake_at, Some(sim.now + 60_000));
 }

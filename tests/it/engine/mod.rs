@@ -8,6 +8,7 @@ mod random;
 mod react;
 mod script;
 mod sim;
+mod states;
 mod suspend;
 mod told;
 mod words;

@@ -19,7 +19,7 @@ use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
 use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Registered, Stamp, World};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use super::script::*;
 
@@ -30,11 +30,11 @@ pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailur
 
 pub struct Sim {
     core: Arc<dyn DynCore>,
-    machine: Box<dyn Machine>,
+    pub machine: Box<dyn Machine>,
     pub tools: Tools,
     pub limits: Limits,
-    head: String,
-    rows: BTreeMap<(RowKind, String), Row>,
+    pub head: String,
+    pub rows: BTreeMap<(RowKind, String), Row>,
     payloads: Payloads,
     floor: i64,
     pub records: Vec<Record>,
@@ -177,40 +177,6 @@ impl Sim {
         self.machine = self.core.load(loaded).unwrap();
         assert_eq!(view, self.machine.view(), "what was stored is not what was in memory");
         assert_eq!(self.in_flight, self.machine.running());
-    }
-
-    /// Everything that is stored and loaded, with what it amounts to.
-    pub fn stored(&self) -> Value {
-        let loaded = self.rows.values().filter(|row| row.keep != Keep::Never);
-        let rows: Vec<Value> = loaded
-            .map(|row| json!([row.kind, row.id, row.ord, row.keep, serde_json::from_str::<Value>(&row.body).unwrap()]))
-            .collect();
-        let head: Value = if self.head.is_empty() { json!({}) } else { serde_json::from_str(&self.head).unwrap() };
-        json!({
-            "head": head, "rows": rows, "view": self.machine.view(),
-            "running": self.machine.running().iter().map(|effect| format!("{effect:?}")).collect::<Vec<_>>(),
-        })
-    }
-
-    /// A thread as it was stored once.
-    pub fn of_stored(stored: &Value) -> Self {
-        let mut sim = Self::new(|_| says("x"));
-        sim.head = stored["head"].to_string();
-        for row in stored["rows"].as_array().unwrap() {
-            let row = Row {
-                kind: serde_json::from_value(row[0].clone()).unwrap(),
-                id: row[1].as_str().unwrap().to_owned(),
-                ord: row[2].as_i64().unwrap(),
-                keep: serde_json::from_value(row[3].clone()).unwrap(),
-                body: row[4].to_string(),
-            };
-            sim.rows.insert((row.kind, row.id.clone()), row);
-        }
-        let rows = sim.rows.values().cloned().collect();
-        let last_seq = stored["view"]["lastSeq"].as_i64().unwrap();
-        let loaded = Loaded { thread_id: Some("t1".into()), head: sim.head.clone(), rows, last_seq };
-        sim.machine = Registered::<Pes>::new().load(loaded).unwrap();
-        sim
     }
 
     /// The process dies and another takes over.

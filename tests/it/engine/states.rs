@@ -1,0 +1,80 @@
+//! Every shape in which the state was ever released loads for ever.
+
+use pes::domain::run::OnBusy;
+use pes::domain::settings::RunSettings;
+use pes::engine::pes::Pes;
+use pes::engine::step::{Keep, Row};
+use pes::engine::{DynCore, Loaded, Registered};
+use serde_json::{Value, json};
+
+use super::sim::*;
+
+impl Sim {
+    /// Everything that is stored and loaded, with what it amounts to.
+    pub fn stored(&self) -> Value {
+        let loaded = self.rows.values().filter(|row| row.keep != Keep::Never);
+        let rows: Vec<Value> = loaded
+            .map(|row| json!([row.kind, row.id, row.ord, row.keep, serde_json::from_str::<Value>(&row.body).unwrap()]))
+            .collect();
+        let head: Value = if self.head.is_empty() { json!({}) } else { serde_json::from_str(&self.head).unwrap() };
+        json!({
+            "head": head, "rows": rows, "view": self.machine.view(),
+            "running": self.machine.running().iter().map(|effect| format!("{effect:?}")).collect::<Vec<_>>(),
+        })
+    }
+
+    /// A thread as it was stored once.
+    pub fn of_stored(stored: &Value) -> Self {
+        let mut sim = Self::new(|_| says("x"));
+        sim.head = stored["head"].to_string();
+        for row in stored["rows"].as_array().unwrap() {
+            let row = Row {
+                kind: serde_json::from_value(row[0].clone()).unwrap(),
+                id: row[1].as_str().unwrap().to_owned(),
+                ord: row[2].as_i64().unwrap(),
+                keep: serde_json::from_value(row[3].clone()).unwrap(),
+                body: row[4].to_string(),
+            };
+            sim.rows.insert((row.kind, row.id.clone()), row);
+        }
+        let rows = sim.rows.values().cloned().collect();
+        let last_seq = stored["view"]["lastSeq"].as_i64().unwrap();
+        let loaded = Loaded { thread_id: Some("t1".into()), head: sim.head.clone(), rows, last_seq };
+        sim.machine = Registered::<Pes>::new().load(loaded).unwrap();
+        sim
+    }
+}
+
+#[test]
+fn every_released_state_shape_loads() {
+    for released in [include_str!("states/v1.json")] {
+        let stored: Value = serde_json::from_str(released).unwrap();
+        let sim = Sim::of_stored(&stored);
+        assert_eq!(sim.stored()["view"], stored["view"]);
+        assert_eq!(sim.stored()["running"], stored["running"]);
+    }
+}
+
+/// A state in the middle of everything: an item done, one that waits for a person, one at work, a steering message, a
+/// queued run.
+fn busy_state() -> Sim {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["read"]), ("b", &["a"], &[]), ("c", &[], &[]), ("d", &["c"], &[])]),
+        "a.1" => calls(&[("read", json!({ "long": "x".repeat(600) }))]),
+        "b.1" => calls(&[("gated", json!({ "x": 1 })), ("read", json!({}))]),
+        other => says(format!("result of {other}")),
+    });
+    sim.ask("go").unwrap();
+    for _ in 0..6 {
+        sim.step();
+    }
+    sim.ask("queued").unwrap();
+    sim.ask_with("steered", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim
+}
+
+#[test]
+fn the_released_state_shape_is_the_one_that_is_written() {
+    let released: Value = serde_json::from_str(include_str!("states/v1.json")).unwrap();
+    assert_eq!(busy_state().stored(), released, "a changed shape needs a new version and a new file");
+}
