@@ -1,9 +1,18 @@
 //! A whole server in the test's own process: port 0, its own store, the demo model without pauses.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use pes::auth::Keys;
 use pes::config::{Config, ConfiguredKey};
-use pes::runtime::Runtime;
+use pes::engine::{DynCore, Registered, pes::Pes};
+use pes::http::Front;
+use pes::live::Hub;
+use pes::provider::Models;
+use pes::runtime::clock::{Clock, System};
+use pes::runtime::{Parts, Runtime};
+use pes::store::Store;
+use pes::tool::{Registry, builtin};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -15,6 +24,25 @@ use super::ws::{Refused, Socket};
 
 /// What the demo model knows here.
 const SCRIPT: &str = include_str!("script.toml");
+
+/// The default configuration with a folder of its own, the script, and no pauses.
+fn settings(change: impl FnOnce(&mut Config)) -> (Config, TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, SCRIPT).expect("it can be written");
+    let mut config = Config::default();
+    config.store.data_dir = folder.path().join("data");
+    config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(script);
+    change(&mut config);
+    (config, folder)
+}
+
+async fn bind() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound address");
+    (listener, address)
+}
 
 pub struct App {
     pub address: SocketAddr,
@@ -32,21 +60,41 @@ impl App {
 
     /// A server with another configuration.
     pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let script = folder.path().join("script.toml");
-        std::fs::write(&script, SCRIPT).expect("it can be written");
-        let mut config = Config::default();
-        config.store.data_dir = folder.path().join("data");
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(script);
-        change(&mut config);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("a bound address");
+        let (config, folder) = settings(change);
+        let (listener, address) = bind().await;
         let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
         let front = app.front(address).expect("a sound configuration");
+        Self::serve(listener, front, app.runtime, folder)
+    }
+
+    /// A server on a store that the test holds too.
+    pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
+        let (config, folder) = settings(change);
+        let (listener, address) = bind().await;
+        let clock: Arc<dyn Clock> = Arc::new(System);
+        let now = clock.clone();
+        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || now.now())).await.expect("keys");
+        let tools: Vec<_> = builtin::all().into_iter().chain(builtin::demo()).collect();
+        let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
+        let parts = Parts {
+            config: Arc::new(config.clone()),
+            store,
+            hub: Hub::new(config.limits.socket_queue_bytes),
+            tools: Arc::new(Registry::new(tools, config.env).expect("the tools are sound")),
+            models: Arc::new(Models::new(&config.models).expect("the demo is there")),
+            cores,
+            clock,
+        };
+        let runtime = Runtime::start(parts).await.expect("a runtime");
+        let front = Front::new(config, runtime.clone(), Arc::new(keys), address).expect("a sound configuration");
+        Self::serve(listener, front, runtime, folder)
+    }
+
+    fn serve(listener: TcpListener, front: Front, runtime: Runtime, folder: TempDir) -> Self {
+        let address = listener.local_addr().expect("a bound address");
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(pes::shutdown::run(listener, front, stop.clone()));
-        Self { address, runtime: app.runtime, key: None, stop, serving: Some(serving), _folder: folder }
+        let serving = Some(tokio::spawn(pes::shutdown::run(listener, front, stop.clone())));
+        Self { address, runtime, key: None, stop, serving, _folder: folder }
     }
 
     /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.
