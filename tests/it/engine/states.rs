@@ -45,9 +45,11 @@ impl Sim {
     }
 }
 
+const RELEASED: &[&str] = &[include_str!("states/v1.json")];
+
 #[test]
 fn every_released_state_shape_loads() {
-    for released in [include_str!("states/v1.json")] {
+    for released in RELEASED {
         let stored: Value = serde_json::from_str(released).unwrap();
         let sim = Sim::of_stored(&stored);
         assert_eq!(sim.stored()["view"], stored["view"]);

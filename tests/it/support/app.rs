@@ -46,7 +46,6 @@ async fn bind() -> (TcpListener, SocketAddr) {
 
 pub struct App {
     pub address: SocketAddr,
-    pub runtime: Runtime,
     key: Option<String>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
@@ -64,7 +63,7 @@ impl App {
         let (listener, address) = bind().await;
         let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
         let front = app.front(address).expect("a sound configuration");
-        Self::serve(listener, front, app.runtime, folder)
+        Self::serve(listener, front, folder)
     }
 
     /// A server on a store that the test holds too.
@@ -86,15 +85,15 @@ impl App {
             clock,
         };
         let runtime = Runtime::start(parts).await.expect("a runtime");
-        let front = Front::new(config, runtime.clone(), Arc::new(keys), address).expect("a sound configuration");
-        Self::serve(listener, front, runtime, folder)
+        let front = Front::new(config, runtime, Arc::new(keys), address).expect("a sound configuration");
+        Self::serve(listener, front, folder)
     }
 
-    fn serve(listener: TcpListener, front: Front, runtime: Runtime, folder: TempDir) -> Self {
+    fn serve(listener: TcpListener, front: Front, folder: TempDir) -> Self {
         let address = listener.local_addr().expect("a bound address");
         let stop = CancellationToken::new();
         let serving = Some(tokio::spawn(pes::shutdown::run(listener, front, stop.clone())));
-        Self { address, runtime, key: None, stop, serving, _folder: folder }
+        Self { address, key: None, stop, serving, _folder: folder }
     }
 
     /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.

@@ -76,7 +76,7 @@ impl Ask {
         let said = soon(read_head(&mut wire)).await.expect("an answer");
         assert_eq!(said.status, 200, "{said:?}");
         assert_eq!(said.header("content-type"), Some("text/event-stream"));
-        Events { said, wire, text: String::new(), _hold }
+        Events { wire, text: String::new(), _hold }
     }
 }
 
@@ -187,7 +187,6 @@ impl Said {
 
 /// A stream of server-sent events.
 pub struct Events {
-    pub said: Said,
     wire: Wire,
     text: String,
     _hold: OwnedWriteHalf,
