@@ -12,6 +12,8 @@ use crate::config::env::Variables;
 use crate::config::models::ModelRef;
 use crate::{shutdown, telemetry};
 
+const OTHER_WIRES: &[&str] = &["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST"];
+
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
     let listener = bind(&config).await?;
@@ -55,10 +57,19 @@ async fn facts(app: &App, address: SocketAddr, variables: &Variables) -> Vec<Str
         format!("pes      {}", env!("CARGO_PKG_VERSION")),
         format!("url      {url}"),
         format!("store    {}", app.store.describe()),
-        format!("model    {}", model(config, is_bold)),
+        format!("model    {}{}", model(config, is_bold), unused(config, variables)),
         format!("auth     {auth}"),
         "ready".to_owned(),
     ]
+}
+
+/// Settings of other wires that this server does not speak: the demo must not stand in for them unnoticed.
+fn unused(config: &Config, variables: &Variables) -> String {
+    let set: Vec<&str> = OTHER_WIRES.iter().copied().filter(|name| variables.get(name).is_some()).collect();
+    if set.is_empty() || !config.models.is_demo() {
+        return String::new();
+    }
+    format!(" ({} has no effect: only Chat Completions are spoken, see OPENAI_BASE_URL)", set.join(", "))
 }
 
 fn model(config: &Config, is_bold: bool) -> String {
@@ -78,4 +89,19 @@ fn say(lines: &[String]) {
         let _ = writeln!(out, "{line}");
     }
     let _ = out.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_has_no_effect_is_told_of() {
+        let variables: Variables = [("ANTHROPIC_API_KEY".to_owned(), "k".to_owned())].into_iter().collect();
+        let mut config = Config::default();
+        assert!(unused(&config, &variables).contains("ANTHROPIC_API_KEY has no effect"));
+        assert_eq!(unused(&config, &Variables::default()), "");
+        config.models.openai.base_url = Some("http://localhost:1/v1".to_owned());
+        assert_eq!(unused(&config, &variables), "", "a real model answers");
+    }
 }
