@@ -42,6 +42,7 @@ pub struct CallContext {
     pub run_id: String,
     pub message_id: String,
     pub item_id: Option<String>,
+    pub item_description: Option<String>,
     /// From 1, within the item, the plan or the synthesis.
     pub iteration: u32,
     /// From 1; a retry of the same call has the next one.

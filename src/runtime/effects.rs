@@ -91,7 +91,7 @@ fn head(seat: &Seat, stream: &StreamId, request: &ModelRequest) -> StreamHead {
         stream_id: stream.clone(),
         phase: request.phase,
         step_id: request.context.item_id.as_deref().map(Into::into),
-        step_description: None,
+        step_description: request.context.item_description.clone(),
         thread_id: seat.row.thread_id.clone(),
         run_id: request.context.run_id.as_str().into(),
         trace_id: request.trace_id.clone(),

@@ -127,6 +127,7 @@ fn context(state: &State, open: &Open<'_>) -> CallContext {
         run_id: open.run.run_id.to_string(),
         message_id: open.run.message_id.to_string(),
         item_id: open.item.map(|item| item.def.id.to_string()),
+        item_description: open.item.map(|item| item.def.description.clone()),
         iteration: open.call.iteration,
         attempt: open.call.attempt,
         query: open.run.query.clone(),

@@ -174,3 +174,18 @@ async fn what_is_wrong_is_named_and_nothing_is_stored() {
     app.post("/threads/--/process", json!({ "query": "hello" })).await.problem("invalid");
     app.get("/threads/t1").await.problem("not_found");
 }
+
+#[tokio::test]
+async fn a_token_of_a_step_says_what_the_step_is() {
+    let app = App::start().await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let mut events = app.ask("GET", "/threads/t1/events").header("accept", "text/event-stream").events().await;
+    app.finish("t1", "count").await;
+    let token = loop {
+        let event = events.next().await.unwrap();
+        if event.event == "token" && event.data["stepId"] == "sum" {
+            break event.data;
+        }
+    };
+    assert_eq!(token["stepDescription"], "Add two and two", "{token:#}");
+}
