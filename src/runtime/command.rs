@@ -61,6 +61,8 @@ pub(super) struct Decided {
     pub(super) agent_state: Option<AgentState>,
     /// The todo list and its version, with payload references.
     pub(super) plan: Option<(Value, i64)>,
+    /// The log's last seq afterwards.
+    pub(super) last_seq: i64,
     /// Nothing changed: it had been so before.
     pub(super) is_noop: bool,
     /// A cancel waits until the effects are stopped.
@@ -80,6 +82,7 @@ impl Decided {
             current: seat.machine.run().cloned(),
             agent_state: state.and_then(|row| serde_json::from_str(&row.body).ok()),
             plan,
+            last_seq: seat.row.last_seq + step.records.len() as i64,
             is_noop: step.is_noop,
             stop_effects: step.stop_effects,
         }

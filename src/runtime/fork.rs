@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::command::{KeptAnswer, Note, Refusal};
 use super::idempotent::Admission;
-use super::threads::{fresh, shown};
+use super::threads::fresh;
 use super::{Answered, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::thread::{Sheet, Thread};
+use crate::domain::thread::Thread;
 use crate::engine::event::Event;
 use crate::engine::fold::Fold;
 use crate::engine::step::RowKind;
@@ -49,14 +49,15 @@ impl Runtime {
             core: row.core.clone(),
             created_at: self.0.now(),
         };
+        let new_thread = fresh(&new, &row.sheet);
         let note = Note {
-            kept: kept(caller, idempotent.clone(), &new, &row.sheet),
+            kept: kept(caller, idempotent.clone(), &new_thread),
             create: Some((new, row.sheet)),
             audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
             ..Note::default()
         };
         match self.decide(self.0.new_pk(), event, note).await {
-            Ok(_) => Ok(Answered::Fresh(shown(self.row(caller, &new_id).await?))),
+            Ok(decided) => Ok(Answered::Fresh(Thread { last_seq: decided.last_seq, ..new_thread })),
             Err(Refusal::Duplicate) => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
             Err(refusal) => Err(refusal.into()),
         }
@@ -121,12 +122,13 @@ fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
     Ok(seq)
 }
 
-fn kept(caller: &Caller, key: Option<Idempotent>, new: &NewThread, sheet: &Sheet) -> Option<KeptAnswer> {
-    let thread = fresh(new, sheet);
+fn kept(caller: &Caller, key: Option<Idempotent>, thread: &Thread) -> Option<KeptAnswer> {
+    let thread = thread.clone();
     Some(KeptAnswer {
         tenant: caller.tenant,
         key: key?,
-        answer: Box::new(move |_| {
+        answer: Box::new(move |decided| {
+            let thread = Thread { last_seq: decided.last_seq, ..thread.clone() };
             let body = serde_json::to_string(&thread).expect("a thread is plain data");
             (201, body, Some(format!("/threads/{}", thread.thread_id)))
         }),

@@ -40,3 +40,16 @@ async fn a_fork_needs_a_place_and_a_free_name() {
     app.post("/threads/t1/fork", json!({ "threadId": "a b" })).await.problem("invalid");
     app.post("/threads/none/fork", json!({})).await.problem("not_found");
 }
+
+#[tokio::test]
+async fn a_fork_that_is_asked_for_again_is_answered_the_same() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let fork = || app.ask("POST", "/threads/t1/fork").header("idempotency-key", "k").json(&json!({})).send();
+    let first = fork().await.expect(201);
+    let again = fork().await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.expect(201), first);
+    let stored = app.get(&format!("/threads/{}", first["threadId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(first["lastSeq"], stored["lastSeq"]);
+}
