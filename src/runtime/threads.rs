@@ -37,7 +37,8 @@ impl Runtime {
             Committed::Duplicate => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
             Committed::Exists | Committed::Stale => {
                 let row = self.row(caller, &id).await?;
-                if row.sheet == sheet {
+                // A title that was not asked for is the agent's.
+                if row.sheet == (Sheet { title: sheet.title.or_else(|| row.sheet.title.clone()), ..sheet }) {
                     return Ok(Answered::Fresh((shown(row), false)));
                 }
                 Err(Fault::new(

@@ -19,6 +19,16 @@ async fn a_thread_is_created_once() {
 }
 
 #[tokio::test]
+async fn a_title_that_the_agent_gave_makes_no_other_thread() {
+    let app = App::start().await;
+    let body = json!({ "threadId": "t1", "metadata": { "team": "red" } });
+    app.post("/threads", body.clone()).await.expect(201);
+    app.finish("t1", "count").await;
+    assert_eq!(app.post("/threads", body).await.expect(200)["title"], "Count");
+    app.post("/threads", json!({ "threadId": "t1", "title": "Other" })).await.problem("thread_exists");
+}
+
+#[tokio::test]
 async fn a_thread_without_an_id_gets_one() {
     let app = App::start().await;
     let thread = app.post("/threads", json!({})).await.expect(201);
