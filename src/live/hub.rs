@@ -28,6 +28,18 @@ struct Threads {
 struct Topic {
     subscribers: Vec<Arc<Subscriber>>,
     streams: Vec<(StreamId, Arc<OpenStream>)>,
+    /// The seq of the last observation that was published here.
+    told: i64,
+}
+
+impl Topic {
+    fn publish(&self, wanted: impl Fn(&Wants) -> bool, encode: impl Fn() -> Encoded) {
+        let mut frame = None;
+        for subscriber in self.subscribers.iter().filter(|subscriber| wanted(&subscriber.wants)) {
+            let frame = frame.get_or_insert_with(|| Arc::new(encode()));
+            subscriber.put(|queue| queue.frame(frame));
+        }
+    }
 }
 
 impl Hub {
@@ -38,11 +50,16 @@ impl Hub {
 
     /// Publishes an observation. It must be committed, and hold its payloads inlined.
     pub fn observation(&self, pk: ThreadPk, observation: &Observation) {
-        self.publish(pk, |wants| wants.includes(observation.kind), || Encoded::observation(observation));
+        let Some(topic) = self.topic(pk) else { return };
+        let mut topic = lock(&topic);
+        topic.told = observation.seq;
+        topic.publish(|wants| wants.includes(observation.kind), || Encoded::observation(observation));
     }
 
     pub fn run(&self, pk: ThreadPk, run: &RunResource) {
-        self.publish(pk, |_| true, || Encoded::run(run));
+        if let Some(topic) = self.topic(pk) {
+            lock(&topic).publish(|_| true, || Encoded::run(run));
+        }
     }
 
     /// Tells everybody to read again what they have not seen: something was committed while nobody listened, and
@@ -51,6 +68,14 @@ impl Hub {
         let Some(topic) = self.topic(pk) else { return };
         for subscriber in &lock(&topic).subscribers {
             subscriber.put(Queue::gap);
+        }
+    }
+
+    /// The log was read up to `seq`: who listens and was not told all of it here, because another process wrote it, reads
+    /// it too.
+    pub fn read_up_to(&self, pk: ThreadPk, seq: i64) {
+        if self.topic(pk).is_some_and(|topic| lock(&topic).told < seq) {
+            self.gap(pk);
         }
     }
 
@@ -129,16 +154,6 @@ impl Hub {
 
     pub(super) fn unsubscribe(&self, pk: ThreadPk, subscriber: &Arc<Subscriber>) {
         self.leave(pk, |topic| topic.subscribers.retain(|other| !Arc::ptr_eq(other, subscriber)));
-    }
-
-    fn publish(&self, pk: ThreadPk, wanted: impl Fn(&Wants) -> bool, encode: impl Fn() -> Encoded) {
-        let Some(topic) = self.topic(pk) else { return };
-        let topic = lock(&topic);
-        let mut frame = None;
-        for subscriber in topic.subscribers.iter().filter(|subscriber| wanted(&subscriber.wants)) {
-            let frame = frame.get_or_insert_with(|| Arc::new(encode()));
-            subscriber.put(|queue| queue.frame(frame));
-        }
     }
 
     fn topic(&self, pk: ThreadPk) -> Option<Arc<Mutex<Topic>>> {

@@ -82,6 +82,7 @@ impl Actor {
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
             let machine = self.shared.core(&row.core)?.load(loaded)?;
+            self.shared.hub.read_up_to(self.pk, row.last_seq);
             return Ok(Seat { row, machine, new: None, fold: None });
         }
         let (new, sheet) = note.create.clone().ok_or(Refusal::Gone)?;

@@ -1,5 +1,9 @@
 //! The WebSocket: backlog, live, tokens.
 
+use std::sync::Arc;
+
+use pes::store::Store;
+use pes::store::memory::Memory;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
@@ -115,4 +119,20 @@ async fn a_socket_needs_a_thread_and_a_handshake() {
     assert_eq!(socket.response.headers()["sec-websocket-protocol"], "pes.v1");
     let plain = app.socket("/threads/t1/events").await;
     assert!(!plain.response.headers().contains_key("sec-websocket-protocol"));
+}
+
+/// Two servers on one store. What the other one wrote is not published here, so it is read before what is.
+#[tokio::test]
+async fn what_another_server_wrote_is_not_skipped() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let (here, there) = (App::of(store.clone(), |_| {}).await, App::of(store, |_| {}).await);
+    here.finish("t1", "hello").await;
+    let mut socket = here.socket("/threads/t1/events").await;
+    let mut frames = socket.until(|frame| frame["event"] == "caught_up").await;
+    there.finish("t1", "hello").await;
+    let receipt = here.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    let is_told = |frame: &Value| frame["event"] == "observation" && frame["data"]["runId"] == receipt["runId"];
+    frames.extend(socket.until(is_told).await);
+    let seqs = seqs(&frames);
+    assert!(seqs.iter().copied().eq(1..=seqs.len() as i64), "{seqs:?}");
 }
