@@ -14,7 +14,7 @@ use crate::http::params::Params;
 use crate::http::prefer::LONGEST;
 use crate::http::problem::Answer;
 
-/// The runs of a thread, newest first.
+/// The runs of a thread, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/runs", tag = "runs",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunResource>)))]
