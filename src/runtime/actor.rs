@@ -225,11 +225,12 @@ impl Actor {
     async fn delete(&mut self) -> Result<(), Refusal> {
         self.work.stop().await;
         self.let_go();
-        self.seat = None;
-        match self.shared.store.delete_thread(self.pk).await? {
-            true => Ok(()),
-            false => Err(Refusal::Gone),
-        }
+        let run = self.seat.take().and_then(|seat| seat.machine.run().map(|run| run.run_id.clone()));
+        let was_there = self.shared.store.delete_thread(self.pk).await?;
+        // Who waits for its run, or for more of it, looks again and finds that it is gone.
+        run.iter().for_each(|run| self.shared.waiters.tell(run));
+        self.shared.hub.gap(self.pk);
+        if was_there { Ok(()) } else { Err(Refusal::Gone) }
     }
 }
 

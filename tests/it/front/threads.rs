@@ -103,3 +103,20 @@ async fn what_runs_is_erased_too() {
     let page = app.get("/threads/t1/events").await.expect(200);
     assert_eq!(page["items"][0]["seq"], 1, "a thread of the same id begins anew");
 }
+
+#[tokio::test]
+async fn whoever_waits_for_a_run_learns_that_its_thread_was_erased() {
+    let app = App::start().await;
+    let asked = app.ask("POST", "/threads/t1/process").header("accept", "text/event-stream");
+    let mut events = asked.json(&json!({ "query": "hang" })).events().await;
+    let run = loop {
+        let event = events.next().await.unwrap();
+        if event.event == "token" {
+            break event.data["runId"].as_str().unwrap().to_owned();
+        }
+    };
+    let path = format!("/runs/{run}?wait=60");
+    let (waited, _) = tokio::join!(app.get(&path), app.ask("DELETE", "/threads/t1").send());
+    waited.problem("not_found");
+    events.all().await;
+}
