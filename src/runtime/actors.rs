@@ -37,23 +37,17 @@ impl Actors {
             return false;
         }
         live.remove(&pk);
-        show(live.len());
         true
     }
 
     fn forget(&self, pk: ThreadPk) {
         let mut live = self.lock();
         live.remove(&pk);
-        show(live.len());
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, mpsc::Sender<Command>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn show(live: usize) {
-    metrics::gauge!("pes_active_threads").set(live as f64);
 }
 
 impl Shared {
@@ -80,9 +74,7 @@ impl Shared {
     ) -> Result<(), (TrySendError<Command>, mpsc::Sender<Command>)> {
         let mut live = self.actors.lock();
         let mailbox = live.entry(pk).or_insert_with(|| self.start(pk));
-        let sent = mailbox.try_send(command).map_err(|refused| (refused, mailbox.clone()));
-        show(live.len());
-        sent
+        mailbox.try_send(command).map_err(|refused| (refused, mailbox.clone()))
     }
 
     /// Sends a command and waits for its answer.

@@ -41,5 +41,6 @@ async fn numbers_are_told() {
     app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
     let text = app.get("/metrics").await.text();
     assert!(text.contains("pes_active_threads 1"), "{text}");
+    assert_eq!(text.matches("\npes_active_threads ").count(), 1, "a sample stands once: {text}");
     assert!(text.contains(r#"pes_http_requests_total{method="GET",route="/threads/{thread}",status="404"}"#), "{text}");
 }
