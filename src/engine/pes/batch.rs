@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::execute::Replied;
 use super::item::error;
 use super::record::cut;
+use super::required_tools::is_refusal;
 use super::state::{Call, Said};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::ids::{CallId, ItemId};
@@ -133,7 +134,8 @@ impl Transition<'_> {
         }
     }
 
-    /// A call ends, once: its result is recorded and never changes.
+    /// A call ends, once: its result is recorded and never changes. What a person or a policy refused counts as no error
+    /// of a tool.
     pub fn end_call(
         &mut self,
         id: &CallId,
@@ -148,6 +150,7 @@ impl Transition<'_> {
             Ok(output) => (Some(self.store(format!("{id}.output"), output)), None),
             Err(fault) => (None, Some(ToolError { message: cut(&fault.message, ERROR_CHARS), ..fault })),
         };
+        let is_error = status == ToolStatus::Error && !is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
         let metadata = metadata.map(|metadata| self.store(format!("{id}.metadata"), metadata));
         let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
         let now = self.stamp.now;
@@ -159,7 +162,7 @@ impl Transition<'_> {
         });
         let counters = &mut self.active().counters;
         counters.tool_calls += u32::from(status != ToolStatus::Skipped);
-        counters.tool_errors += u32::from(status == ToolStatus::Error);
+        counters.tool_errors += u32::from(is_error);
     }
 
     /// A call's state changed: its item may go on.

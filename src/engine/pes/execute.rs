@@ -8,6 +8,7 @@ use super::state::{ModelCall, Said, Shape};
 use super::transition::Transition;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{ModelReply, Phase};
+use crate::domain::plan::ItemStatus;
 use crate::engine::parse::{self, CallDraft, Decision, StepDraft};
 
 /// Who answered and with what, for whoever deals with the reply.
@@ -132,7 +133,7 @@ impl Transition<'_> {
 
     /// An item whose first step came with the plan.
     pub fn begin_with_calls(&mut self, id: &ItemId, replied: Replied<'_>, calls: Vec<CallDraft>) {
-        let is_pending = self.state.list.next_ready().is_some_and(|item| item.def.id == *id);
+        let is_pending = self.state.item(id).is_some_and(|item| item.track.status == ItemStatus::Pending);
         if is_pending {
             self.begin_item(id, None);
             let call = ModelCall::ready(1, self.state.head.plan_version);

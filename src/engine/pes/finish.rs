@@ -31,11 +31,12 @@ impl Transition<'_> {
         self.end_run(run_status, Some(Outcome { status, message_id: message, error }));
     }
 
-    /// The plan was a direct answer. While the run has other work it is a message, and the run goes on.
+    /// The plan was a direct answer. While the run has other work, or a message that the planner has not seen, it is a
+    /// message, and the run goes on.
     pub fn answer_directly(&mut self, answer: String) {
         let id = format!("answer-{}", self.mint.hex());
         let shown = self.store(id, Value::String(answer.clone()));
-        if self.is_mid_run() {
+        if self.has_more_to_do() {
             let run = self.run().clone();
             let message = self.ai_message(&run, answer, None);
             let ord = self.ord();
@@ -47,6 +48,12 @@ impl Transition<'_> {
             return;
         }
         self.answer(answer, shown, None, ResultStatus::Success, None);
+    }
+
+    fn has_more_to_do(&self) -> bool {
+        let has_items =
+            self.settled_now().next().is_some() || self.state.list.iter().any(|item| !item.track.status.is_settled());
+        self.is_refinement_due() || (self.is_mid_run() && has_items)
     }
 
     /// The run cannot go on at all.

@@ -43,10 +43,13 @@ impl Source {
 impl Transition<'_> {
     pub fn plan_replied(&mut self, replied: Replied<'_>) {
         let text = replied.text.clone();
-        let draft = match self.usable_plan(replied.reply) {
+        let mut draft = match self.usable_plan(replied.reply) {
             Ok(draft) => draft,
             Err(fault) => return self.repair_plan(replied.call, text, fault),
         };
+        if let (false, Some(item)) = (draft.calls.is_empty(), draft.items.first_mut()) {
+            item.id = self.free_id();
+        }
         self.record_heading(&draft);
         if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
             let answer = answer.clone();
@@ -80,6 +83,13 @@ impl Transition<'_> {
             return Err("The todoList is empty and there is no answer; give one of them.".into());
         }
         Ok(draft)
+    }
+
+    /// An id for an item that the model did not name: none that it would be merged into.
+    fn free_id(&self) -> String {
+        let is_free = |id: &ItemId| self.state.item(id).is_none() && !self.state.removed.contains_key(id);
+        let free = (1..).map(|n: u32| ItemId::from(n.to_string())).find(is_free);
+        free.expect("numbers do not run out").to_string()
     }
 
     fn repair_plan(&mut self, call: &ModelCall, reply: Value, fault: String) {

@@ -30,6 +30,8 @@ impl Transition<'_> {
         let shown = self.state.head.plan_version;
         let active = self.active();
         active.steers.iter_mut().for_each(|steer| steer.shown = true);
+        // Whoever steers after a failure wants it to go on.
+        active.stopped = false;
         active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
         active.model = Some(ModelCall::ready(1, shown));
     }
@@ -66,7 +68,8 @@ impl Transition<'_> {
             .map(|item| item.def.id.clone())
             .collect();
         let mut merged = self.merge_items(&draft.items, shown, None);
-        let says_nothing = draft.items.is_empty();
+        // Calls without a list say nothing about the rest.
+        let says_nothing = draft.items.is_empty() || !draft.calls.is_empty();
         for id in missing.into_iter().filter(|_| !says_nothing) {
             self.move_status(&id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
         }

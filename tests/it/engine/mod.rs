@@ -1,5 +1,6 @@
 //! The engine alone: every defect of the flow, and properties over random runs with crashes.
 
+mod asked_again;
 mod cancel;
 mod custom_core;
 mod flow;

@@ -5,6 +5,7 @@ use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::settings::{RunSettings, StateSavingStrategy};
 use pes::engine::event::Event;
+use pes::engine::step::RowKind;
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -198,6 +199,7 @@ fn a_refused_call_becomes_an_error_result_with_its_pointer_and_does_not_start() 
     let codes: Vec<&str> = results.iter().map(|result| result["error"]["code"].as_str().unwrap()).collect();
     assert_eq!(codes, ["invalid_arguments", "unknown_tool", "denied"]);
     assert_eq!(results[0]["error"]["pointer"], "/x");
+    assert_eq!(sim.run("run_1").counters.tool_errors, 2, "what a policy denied is no error of the tool");
     assert!(format!("{:?}", sim.prompts[2].messages).contains("unknown_tool"));
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
 }
@@ -284,19 +286,29 @@ fn a_plan_cannot_be_edited_while_it_is_made_and_can_on_an_idle_thread() {
 
 #[test]
 fn a_tools_state_patch_commits_with_its_result_and_explicit_saving_takes_it_only_from_its_own_tool() {
-    for (strategy, tool, version) in
-        [(StateSavingStrategy::Implicit, "set_agent_state", 1), (StateSavingStrategy::Explicit, "set_agent_state", 1)]
-    {
+    use StateSavingStrategy::{Explicit, Implicit};
+    for (strategy, tool, saved) in [
+        (Implicit, "set_agent_state", 1),
+        (Implicit, "write", 1),
+        (Explicit, "set_agent_state", 1),
+        (Explicit, "write", 0),
+    ] {
         let mut sim = Sim::new(move |request| match which(request).as_str() {
             "planning" => plan(&[("a", &[], &[])]),
-            "a.1" => calls(&[(tool, json!({}))]),
+            "a.1" => calls(&[(tool, json!({ "patch": true }))]),
             _ => says("fine"),
         });
         let settings = RunSettings { state_saving: strategy, ..RunSettings::default() };
         sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
         sim.go();
-        assert_eq!(sim.contents(ObservationType::StateUpdate)[0]["stateVersion"], version);
-        assert_eq!(sim.contents(ObservationType::StateUpdate)[0]["keys"], json!(["k"]));
+        let updates = sim.contents(ObservationType::StateUpdate);
+        assert_eq!(updates.len(), saved, "{strategy:?} {tool}");
+        for update in &updates {
+            assert_eq!((&update["stateVersion"], &update["keys"]), (&json!(1), &json!(["k"])));
+        }
+        let stored = sim.rows().filter(|row| row.kind == RowKind::AgentState).count();
+        assert_eq!(stored, saved, "{strategy:?} {tool}");
+        assert_eq!(sim.item("a")["status"], "completed");
     }
 }
 

@@ -34,9 +34,10 @@ impl Tools {
         });
         let result = match fails {
             true => Err(ToolError { code: "failed".into(), message: "it broke".into(), pointer: None }),
-            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments }))),
+            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments.clone() }))),
         };
-        let state_patch = (name == "set_agent_state").then(|| json!({ "k": 1 }));
+        let is_patched = name == "set_agent_state" || arguments.get("patch").is_some();
+        let state_patch = is_patched.then(|| json!({ "k": 1 }));
         ToolOutcome { result, metadata: None, state_patch, duration_ms: 3 }
     }
 }

@@ -92,6 +92,7 @@ fn a_rejection_is_told_to_the_model_with_its_reason_and_leaves_success() {
     let execution = &sim.contents(ObservationType::ToolExecution)[0];
     assert_eq!((&execution["status"], &execution["error"]["code"]), (&json!("error"), &json!("rejected")));
     assert!(format!("{:?}", sim.prompts[2].messages).contains("too risky"));
+    assert_eq!(sim.run("run_1").counters.tool_errors, 0, "a no is no error of the tool");
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
 }
 
