@@ -15,7 +15,7 @@ use crate::provider::{Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime};
 use crate::store::{self, Store};
-use crate::tool::{Registry, Tool, builtin};
+use crate::tool::{Registry, Tool, ToolSource, builtin};
 
 /// Why the process cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl App {
         let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
         let parts = Parts {
             hub: Hub::new(config.limits.socket_queue_bytes),
-            tools: Arc::new(Registry::new(rooms.tools, config.env)?),
+            tools: Arc::new(Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources)),
             config: Arc::new(config.clone()),
             store: store.clone(),
             models: rooms.models,
@@ -85,6 +85,7 @@ pub(crate) struct Rooms {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) models: Arc<dyn Catalog>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) sources: Vec<Arc<dyn ToolSource>>,
     pub(crate) cores: Vec<Arc<dyn DynCore>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -100,6 +101,6 @@ impl Rooms {
         if config.models.is_demo() && config.env == Environment::Development {
             tools.extend(builtin::demo());
         }
-        Self { store: None, models, tools, cores: cores::all(), clock: Arc::new(System) }
+        Self { store: None, models, tools, sources: Vec::new(), cores: cores::all(), clock: Arc::new(System) }
     }
 }

@@ -30,7 +30,7 @@ use crate::provider::Catalog;
 use crate::runtime::clock::Clock;
 use crate::runtime::{Answered, ProcessAsk, Receipt, Runtime};
 use crate::store::Store;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolSource};
 
 /// One question to an agent.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +64,7 @@ pub struct Builder {
     store: Option<Arc<dyn Store>>,
     models: Option<Arc<dyn Catalog>>,
     tools: Vec<Arc<dyn Tool>>,
+    sources: Vec<Arc<dyn ToolSource>>,
     cores: Vec<Arc<dyn DynCore>>,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -84,6 +85,11 @@ impl Builder {
         self.tools.push(tool);
         self
     }
+    /// Offers whatever this source has, as it comes and goes.
+    pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.push(source);
+        self
+    }
     /// Knows one more agent core; threads choose it by `agentCore`.
     pub fn core(mut self, core: Arc<dyn DynCore>) -> Self {
         self.cores.push(core);
@@ -102,6 +108,7 @@ impl Builder {
         };
         rooms.store = self.store;
         rooms.tools.extend(self.tools);
+        rooms.sources.extend(self.sources);
         rooms.cores.extend(self.cores);
         rooms.clock = self.clock.unwrap_or(rooms.clock);
         let now = rooms.clock.now();
@@ -118,7 +125,15 @@ impl Builder {
 
 impl Instance {
     pub fn build(config: Config) -> Builder {
-        Builder { config, store: None, models: None, tools: Vec::new(), cores: Vec::new(), clock: None }
+        Builder {
+            config,
+            store: None,
+            models: None,
+            tools: Vec::new(),
+            sources: Vec::new(),
+            cores: Vec::new(),
+            clock: None,
+        }
     }
 
     /// Asks, and waits for the answer. A run that failed is its error; one that waits for a person is the fault

@@ -41,6 +41,7 @@ impl Actor {
                     let run = ToolRun {
                         shared: self.shared.clone(),
                         pk: self.pk,
+                        tenant: seat.row.tenant,
                         thread_id: seat.row.thread_id.clone(),
                         invocation,
                         attempt: *attempt,
@@ -58,7 +59,10 @@ impl Actor {
     async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32) {
         let Some(seat) = &self.seat else { return };
         let request = match self.shared.material(seat, &effect).await {
-            Ok(material) => seat.machine.request(&self.shared.world(), &effect, &material),
+            Ok(material) => {
+                let tools = self.shared.tools.toolset(seat.row.tenant);
+                seat.machine.request(&self.shared.world(&tools), &effect, &material)
+            }
             Err(error) => {
                 let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
                 return self.work.start(effect, async { event });

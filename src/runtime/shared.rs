@@ -21,7 +21,7 @@ use crate::engine::{DynCore, World};
 use crate::live::Hub;
 use crate::provider::Catalog;
 use crate::store::{self, Store};
-use crate::tool::Registry;
+use crate::tool::{Registry, Toolset};
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
@@ -61,8 +61,9 @@ impl Shared {
         ThreadPk((self.clock.now() << COUNT_BITS) | count as i64)
     }
 
-    pub(super) fn world(&self) -> World<'_> {
-        World { tools: &*self.tools, limits: &self.limits }
+    /// What decisions about a thread look at: its tenant's tools, and the limits.
+    pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
+        World { tools, limits: &self.limits }
     }
 
     pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn DynCore>, Fault> {

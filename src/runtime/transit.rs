@@ -50,7 +50,8 @@ impl Actor {
         let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
         seat.attend(&shared);
         let before = seat.machine.running();
-        let mut step = match seat.machine.decide(&shared.world(), stamp, event) {
+        let tools = shared.tools.toolset(seat.row.tenant);
+        let mut step = match seat.machine.decide(&shared.world(&tools), stamp, event) {
             Ok(step) => step,
             Err(Illegal(fault)) => return Err(fault.into()),
         };

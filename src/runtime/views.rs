@@ -87,8 +87,9 @@ impl Runtime {
         self.0.models.list()
     }
 
-    pub fn tools(&self) -> Vec<Arc<ToolSpec>> {
-        self.0.tools.specs()
+    /// What the caller's agents may call.
+    pub fn tools(&self, caller: &Caller) -> Vec<Arc<ToolSpec>> {
+        self.0.tools.toolset(caller.tenant).specs()
     }
 
     /// The engine's view, with payload references, and the row it was made from.

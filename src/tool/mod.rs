@@ -1,12 +1,14 @@
 //! Tools: what runs when the agent acts.
 //!
-//! A tool is one type that implements [`Tool`]; the [`Registry`] holds them all and judges every call before it may start.
+//! A tool is one type that implements [`Tool`]. The [`Registry`] knows where they come from; a [`Toolset`] is what it has
+//! for one tenant, and judges every call before it may start.
 
 pub mod answer;
 pub mod args;
 pub mod builtin;
 pub mod policy;
 pub mod registry;
+pub mod toolset;
 
 use std::sync::Arc;
 
@@ -14,15 +16,18 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::domain::hitl::{FeedbackSchema, RiskLevel};
-use crate::domain::ids::{CallId, ItemId, RunId, ThreadId};
+use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolError, ToolSpec};
 
 pub use registry::Registry;
+pub use toolset::Toolset;
 
 /// What a tool is called with besides its arguments.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
+    /// Whose thread it is.
+    pub tenant: TenantPk,
     pub thread_id: ThreadId,
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
@@ -66,6 +71,16 @@ pub trait Tool: Send + Sync {
 
     /// Runs once per attempt. Dropping the future aborts it.
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError>;
+}
+
+/// Tools that differ by tenant, or come and go while the server runs: MCP servers, HTTP tools.
+pub trait ToolSource: Send + Sync {
+    /// Changes whenever [`tools`](Self::tools) answers differently for this tenant. Asked before every decision: as cheap
+    /// as reading a number.
+    fn generation(&self, tenant: TenantPk) -> u64;
+
+    /// The tools of a tenant as of now, without IO. An unchanged tool is the same `Arc` again.
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]>;
 }
 
 /// Why a tool wants a person's yes.

@@ -16,11 +16,11 @@ pub(crate) async fn models(_: MayRead, State(front): State<Front>, _: NoParams) 
     Json(json!({ "items": front.runtime.models() }))
 }
 
-/// The tools that agents may call.
+/// The tools that the caller's agents may call.
 #[utoipa::path(get, path = "/tools", tag = "server",
     responses((status = 200, body = Listed<crate::domain::tool::ToolSpec>)))]
-pub(crate) async fn tools(_: MayRead, State(front): State<Front>, _: NoParams) -> Json<Value> {
-    Json(json!({ "items": front.runtime.tools() }))
+pub(crate) async fn tools(MayRead(caller): MayRead, State(front): State<Front>, _: NoParams) -> Json<Value> {
+    Json(json!({ "items": front.runtime.tools(&caller) }))
 }
 
 /// The agents that tasks can be delegated to.

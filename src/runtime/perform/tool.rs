@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use super::tool_failed;
-use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::Invocation;
@@ -21,6 +21,7 @@ use crate::tool::{ToolContext, ToolOutput};
 pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: ThreadPk,
+    pub(in crate::runtime) tenant: TenantPk,
     pub(in crate::runtime) thread_id: ThreadId,
     pub(in crate::runtime) invocation: Invocation,
     pub(in crate::runtime) attempt: u32,
@@ -37,7 +38,7 @@ impl ToolRun {
     }
 
     async fn outcome(&self) -> ToolOutcome {
-        let Some(tool) = self.shared.tools.get(&self.invocation.tool_name) else {
+        let Some(tool) = self.shared.tools.toolset(self.tenant).get(&self.invocation.tool_name) else {
             return tool_failed("unknown_tool", "This server no longer has this tool.");
         };
         let (arguments, context) = match self.prepare().await {
@@ -62,6 +63,7 @@ impl ToolRun {
         let row = store.row(self.pk, RowKind::AgentState, "").await?;
         let agent_state = row.and_then(|row| serde_json::from_str::<AgentState>(&row.body).ok()).unwrap_or_default();
         let context = ToolContext {
+            tenant: self.tenant,
             thread_id: self.thread_id.clone(),
             run_id: invocation.run_id.clone(),
             item_id: invocation.item_id.clone(),

@@ -3,17 +3,20 @@
 mod answers;
 mod builtins;
 mod registry;
+mod sources;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pes::config::Environment;
+use pes::domain::ids::TenantPk;
 use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::thread::AgentState;
-use pes::tool::{Registry, ToolContext, builtin};
+use pes::tool::{Registry, ToolContext, Toolset, builtin};
 
-fn everything(environment: Environment) -> Registry {
+fn everything(environment: Environment) -> Arc<Toolset> {
     let tools = builtin::all().into_iter().chain(builtin::demo()).collect();
-    Registry::new(tools, environment).unwrap()
+    Registry::new(tools, environment).unwrap().toolset(TenantPk(1))
 }
 
 fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSettings {
@@ -26,6 +29,7 @@ fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSet
 
 fn context() -> ToolContext {
     ToolContext {
+        tenant: TenantPk(1),
         thread_id: "t".into(),
         run_id: "run_1".into(),
         item_id: None,

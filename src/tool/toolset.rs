@@ -1,0 +1,173 @@
+//! What one tenant may call, and the judgement of every call before it may start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::args::Schema;
+use super::policy::{self, Ruling};
+use super::{Approval, Tool, answer, builtin};
+use crate::config::Environment;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
+use crate::domain::settings::{PolicyAction, RunSettings};
+use crate::domain::tool::{ToolError, ToolSpec, Verdict};
+use crate::engine::Toolbox;
+
+/// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
+pub struct Toolset {
+    tools: BTreeMap<String, Arc<Entry>>,
+    environment: Environment,
+}
+
+/// A tool with what is prepared once for all of its calls.
+pub(super) struct Entry {
+    tool: Arc<dyn Tool>,
+    spec: Arc<ToolSpec>,
+    arguments: Schema,
+}
+
+impl Entry {
+    /// Refuses a name that no provider takes and a schema that cannot be compiled.
+    pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, Fault> {
+        let spec = tool.spec();
+        let refuse = |why: &str| Fault::new(Code::Invalid, format!("The tool `{}` {why}.", spec.name));
+        if !is_name(&spec.name) {
+            return Err(refuse("needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -"));
+        }
+        let arguments = Schema::compile(&spec.input_schema)
+            .map_err(|why| refuse(&format!("has an input schema that cannot be used: {why}")))?;
+        Ok(Self { tool, spec, arguments })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.spec.name
+    }
+}
+
+impl Toolset {
+    pub(super) fn new(tools: BTreeMap<String, Arc<Entry>>, environment: Environment) -> Self {
+        Self { tools, environment }
+    }
+
+    /// The same tools and those of `sources`, earlier sources first. What cannot be used or would hide another tool is
+    /// left out and logged. Tools that `last` held already are not prepared again.
+    pub(super) fn joined(&self, sources: &[Arc<[Arc<dyn Tool>]>], last: Option<&Toolset>) -> Self {
+        let mut tools = self.tools.clone();
+        for tool in sources.iter().flat_map(|tools| tools.iter()) {
+            let entry = match last.and_then(|last| last.holding(tool)) {
+                Some(entry) => entry,
+                None => match Entry::new(tool.clone()) {
+                    Ok(entry) => Arc::new(entry),
+                    Err(fault) => {
+                        tracing::warn!(why = fault.detail, "a tool is left out");
+                        continue;
+                    }
+                },
+            };
+            match tools.contains_key(entry.name()) {
+                true => tracing::warn!(tool = entry.name(), "a tool is left out: another has its name"),
+                false => drop(tools.insert(entry.name().to_owned(), entry)),
+            }
+        }
+        Self::new(tools, self.environment)
+    }
+
+    fn holding(&self, tool: &Arc<dyn Tool>) -> Option<Arc<Entry>> {
+        let entry = self.tools.get(&tool.spec().name)?;
+        Arc::ptr_eq(&entry.tool, tool).then(|| entry.clone())
+    }
+
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.tools.get(name).map(|entry| entry.tool.clone())
+    }
+
+    /// In order of their names.
+    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
+        self.tools.values().map(|entry| entry.spec.clone()).collect()
+    }
+
+    fn rule(&self, settings: &RunSettings, entry: &Entry) -> (Ruling, bool) {
+        match policy::explicit(&settings.tool_policy, &entry.spec.name) {
+            Some(ruling) => (ruling, true),
+            None => (policy::by_class(self.environment, &entry.spec, builtin::is_own(&entry.spec.name)), false),
+        }
+    }
+}
+
+impl Toolbox for Toolset {
+    fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>> {
+        self.tools.values().map(|entry| &entry.spec).filter(|spec| is_enabled(settings, &spec.name)).cloned().collect()
+    }
+
+    fn judge(&self, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+        let Some(entry) = self.tools.get(tool) else {
+            return refuse("unknown_tool", format!("There is no tool `{tool}`."));
+        };
+        if !is_enabled(settings, tool) {
+            return refuse("disabled_tool", format!("The tool `{tool}` is not enabled for this thread."));
+        }
+        if let Err(error) = entry.arguments.check_call(arguments) {
+            return Verdict::Refuse(error);
+        }
+        let (ruling, is_explicit) = self.rule(settings, entry);
+        if ruling.action == PolicyAction::Deny {
+            return refuse("denied", format!("Policy denies `{tool}` ({}).", ruling.rule));
+        }
+        if let Some((message, schema)) = entry.tool.question(arguments) {
+            return match answer::check_form(&schema) {
+                Ok(()) => Verdict::Input { message, schema },
+                Err(error) => Verdict::Refuse(error),
+            };
+        }
+        let own_wish = entry.tool.approval(arguments);
+        match (ruling.action, own_wish) {
+            (PolicyAction::Ask, wish) => ask(&entry.spec, ruling.rule, wish),
+            (PolicyAction::Auto, Some(wish)) if !is_explicit => {
+                ask(&entry.spec, "the tool asks".to_owned(), Some(wish))
+            }
+            (PolicyAction::Auto | PolicyAction::Deny, _) => {
+                Verdict::Run { class: entry.spec.class, idempotent: entry.spec.idempotent }
+            }
+        }
+    }
+
+    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault> {
+        match self.tools.get(tool) {
+            Some(entry) => entry.arguments.check_member("/modifiedArgs", arguments),
+            None => Err(Fault::new(Code::Invalid, format!("There is no tool `{tool}` any more; reject the call."))),
+        }
+    }
+
+    fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault> {
+        answer::check(&suspension.feedback_schema, value)
+    }
+}
+
+fn ask(spec: &ToolSpec, rule: String, wish: Option<Approval>) -> Verdict {
+    let (message, risk) = match wish {
+        Some(wish) => (wish.message, wish.risk.or(spec.risk_level)),
+        None => (format!("May `{}` run with these arguments?", spec.name), spec.risk_level),
+    };
+    let schema = FeedbackSchema {
+        input_type: InputType::Confirm,
+        prompt: message.clone(),
+        options: Vec::new(),
+        allow_modify_args: true,
+        custom_schema: None,
+    };
+    Verdict::Ask { class: spec.class, idempotent: spec.idempotent, message, schema, risk, rule }
+}
+
+fn refuse(code: &str, message: String) -> Verdict {
+    Verdict::Refuse(ToolError { code: code.to_owned(), message, pointer: None })
+}
+
+fn is_enabled(settings: &RunSettings, tool: &str) -> bool {
+    settings.enabled_tools.as_ref().is_none_or(|names| names.iter().any(|name| policy::matches(name, tool)))
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}

@@ -1,0 +1,117 @@
+//! Tools that differ by tenant: offered to whom they belong, prepared once, never in another tool's place.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use pes::config::Environment;
+use pes::domain::ids::TenantPk;
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec, Verdict};
+use pes::engine::Toolbox;
+use pes::tool::{Registry, Tool, ToolContext, ToolOutput, ToolSource, Toolset, builtin};
+use serde_json::{Value, json};
+
+use super::settings;
+
+struct Named(Arc<ToolSpec>);
+
+fn tool(name: &str, schema: Value) -> Arc<dyn Tool> {
+    Arc::new(Named(Arc::new(ToolSpec {
+        name: name.to_owned(),
+        description: "of a tenant".to_owned(),
+        input_schema: schema,
+        output_schema: None,
+        class: ToolClass::Read,
+        idempotent: true,
+        timeout_ms: 1,
+        risk_level: None,
+    })))
+}
+
+#[async_trait]
+impl Tool for Named {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.0.clone()
+    }
+    async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::default())
+    }
+}
+
+#[derive(Default)]
+struct Shelf {
+    generation: AtomicU64,
+    asked: AtomicUsize,
+    tools: Mutex<BTreeMap<i64, Vec<Arc<dyn Tool>>>>,
+}
+
+impl Shelf {
+    fn put(&self, tenant: i64, tools: Vec<Arc<dyn Tool>>) {
+        self.tools.lock().unwrap().insert(tenant, tools);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl ToolSource for Shelf {
+    fn generation(&self, _: TenantPk) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.tools.lock().unwrap().get(&tenant.0).cloned().unwrap_or_default().into()
+    }
+}
+
+fn registry(shelves: &[Arc<Shelf>]) -> Registry {
+    let sources = shelves.iter().map(|shelf| shelf.clone() as Arc<dyn ToolSource>).collect();
+    Registry::new(builtin::all(), Environment::Development).unwrap().with_sources(sources)
+}
+
+fn has(toolset: &Toolset, name: &str) -> bool {
+    toolset.offered(&settings(None, &[])).iter().any(|spec| spec.name == name)
+}
+
+#[test]
+fn a_tenant_has_its_own_tools_and_no_other_tenants() {
+    let shelf = Arc::new(Shelf::default());
+    let registry = registry(std::slice::from_ref(&shelf));
+    assert!(!has(&registry.toolset(TenantPk(1)), "mail__send"));
+    shelf.put(1, vec![tool("mail__send", json!({ "type": "object" }))]);
+    let (one, two) = (registry.toolset(TenantPk(1)), registry.toolset(TenantPk(2)));
+    assert!(has(&one, "mail__send") && has(&one, "calculator"));
+    assert!(!has(&two, "mail__send") && two.get("mail__send").is_none());
+    let verdict = two.judge(&settings(None, &[]), "mail__send", &json!({}));
+    assert!(matches!(verdict, Verdict::Refuse(error) if error.code == "unknown_tool"));
+    shelf.put(1, Vec::new());
+    assert!(!has(&registry.toolset(TenantPk(1)), "mail__send"), "it is gone at once");
+}
+
+#[test]
+fn nothing_is_asked_or_prepared_again_until_something_changed() {
+    let shelf = Arc::new(Shelf::default());
+    let registry = registry(std::slice::from_ref(&shelf));
+    let kept = tool("a", json!({}));
+    shelf.put(1, vec![kept.clone()]);
+    let first = registry.toolset(TenantPk(1));
+    assert!(Arc::ptr_eq(&first, &registry.toolset(TenantPk(1))));
+    assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);
+    shelf.put(1, vec![kept.clone(), tool("b", json!({}))]);
+    let second = registry.toolset(TenantPk(1));
+    assert!(has(&second, "a") && has(&second, "b") && !has(&first, "b"));
+    assert!(Arc::ptr_eq(&second.get("a").unwrap(), &kept));
+}
+
+#[test]
+fn no_tool_takes_the_place_of_another_and_a_broken_one_hides_nobody() {
+    let (first, second) = (Arc::new(Shelf::default()), Arc::new(Shelf::default()));
+    let registry = registry(&[first.clone(), second.clone()]);
+    let earlier = tool("twice", json!({}));
+    first.put(1, vec![tool("calculator", json!({})), tool("no good name", json!({})), earlier.clone()]);
+    second.put(1, vec![tool("twice", json!({})), tool("bad", json!({ "type": "objekt" })), tool("good", json!({}))]);
+    let toolset = registry.toolset(TenantPk(1));
+    assert!(Arc::ptr_eq(&toolset.get("twice").unwrap(), &earlier));
+    assert!(has(&toolset, "good") && !has(&toolset, "bad") && !has(&toolset, "no good name"));
+    let wrong = toolset.judge(&settings(None, &[]), "calculator", &json!({}));
+    assert!(matches!(wrong, Verdict::Refuse(error) if error.code == "invalid_arguments"), "the server's own schema");
+}
