@@ -27,7 +27,7 @@ pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
 pub use limits::Limits;
 pub use log::{Log, LogFormat};
-pub use models::{Demo, ModelRef, Models, OpenAi};
+pub use models::{Demo, Facts, ModelRef, Models, OpenAi};
 pub use runtime::Runtime;
 pub use server::Server;
 pub use store::{Store, Synchronous};

@@ -1,5 +1,6 @@
 //! `[models]`
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use super::section::{by_path, named, table};
+use super::section::{by_path, file_only, named, table};
 
 section! {
     /// Which model answers.
@@ -25,6 +26,10 @@ section! {
         total_timeout_ms: u64 = 600_000, by_path();
         /// The size of a reply, in bytes.
         reply_bytes: usize = 4 << 20, by_path();
+        /// How many tokens a model reads and writes in one call, where the server does not know it or knows it wrong;
+        /// by provider:model.
+        facts: BTreeMap<String, Facts> = BTreeMap::new(),
+            file_only().example("{ \"openai:my-model\" = { context_window = 32768, max_output = 4096 } }");
         openai: OpenAi = OpenAi::default(), table::<OpenAi>();
         demo: Demo = Demo::default(), table::<Demo>();
     }
@@ -50,6 +55,16 @@ section! {
         /// Between two tokens, in milliseconds; 0 = none.
         pace_ms: u64 = 20, named("PES_DEMO_PACE");
     }
+}
+
+/// What an operator says of a model, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Facts {
+    /// Prompt and reply together.
+    pub context_window: Option<u64>,
+    /// The longest reply.
+    pub max_output: Option<u64>,
 }
 
 /// The name of the scripted provider and of its only model.

@@ -1,5 +1,6 @@
 //! The models of this server, as its configuration names them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use url::Url;
 
 use super::demo::{self, Demo, Script};
 use super::openai::{OpenAi, compatible};
-use super::{Catalog, ChatModel, ModelInfo};
+use super::{Catalog, ChatModel, ModelFacts, ModelInfo, known};
 use crate::config;
 use crate::domain::fault::{Code, Fault};
 use crate::egress::{Bounds, Egress};
@@ -17,6 +18,8 @@ use crate::egress::{Bounds, Egress};
 pub struct Models {
     entries: Vec<Entry>,
     default: (String, String),
+    /// What the operator says of models, by `provider:model`.
+    told: BTreeMap<String, config::Facts>,
 }
 
 struct Entry {
@@ -30,7 +33,8 @@ struct Entry {
 impl Models {
     /// The chosen models, the first of them the default. The fault says which choice cannot be served, and why.
     pub fn new(config: &config::Models) -> Result<Self, Fault> {
-        let mut models = Self { entries: Vec::new(), default: Default::default() };
+        let told = config.facts.clone();
+        let mut models = Self { entries: Vec::new(), default: Default::default(), told };
         let egress = Arc::new(Egress::new(Duration::from_millis(config.connect_timeout_ms)));
         for chosen in config.chosen() {
             if !models.knows(&chosen.provider) {
@@ -45,7 +49,7 @@ impl Models {
     /// One model alone: for tests and for those who embed the server with a model of their own.
     pub fn only(provider: &str, model: &str, client: Arc<dyn ChatModel>) -> Self {
         let entry = Entry { provider: provider.to_owned(), client, base_url: None, infos: Vec::new() };
-        let mut models = Self { entries: vec![entry], default: Default::default() };
+        let mut models = Self { entries: vec![entry], default: Default::default(), told: BTreeMap::new() };
         models.offer(provider, model);
         models
     }
@@ -60,6 +64,7 @@ impl Models {
         if is_default {
             self.default = (provider.to_owned(), model.to_owned());
         }
+        let facts = self.facts(provider, model);
         for entry in self.entries.iter_mut().filter(|entry| entry.provider == provider) {
             if let Some(known) = entry.infos.iter_mut().find(|info| info.model == model) {
                 known.is_default |= is_default;
@@ -69,6 +74,7 @@ impl Models {
                     model: model.to_owned(),
                     is_default,
                     base_url: entry.base_url.clone(),
+                    facts,
                     prompts: Vec::new(),
                 });
             }
@@ -96,6 +102,15 @@ impl Catalog for Models {
 
     fn default_model(&self) -> (String, String) {
         self.default.clone()
+    }
+
+    fn facts(&self, provider: &str, model: &str) -> ModelFacts {
+        let told = self.told.get(&format!("{provider}:{model}")).copied().unwrap_or_default();
+        let known = known::facts(model);
+        ModelFacts {
+            context_window: told.context_window.or(known.context_window),
+            max_output: told.max_output.or(known.max_output),
+        }
     }
 }
 
@@ -144,6 +159,7 @@ fn demo(config: &config::Models) -> Result<Entry, Fault> {
         model: demo::MODEL.to_owned(),
         is_default: false,
         base_url: None,
+        facts: ModelFacts::default(),
         prompts: client.prompts().to_vec(),
     };
     Ok(Entry { provider: demo::PROVIDER.to_owned(), client: Arc::new(client), base_url: None, infos: vec![info] })

@@ -3,6 +3,7 @@
 mod catalog;
 pub mod demo;
 mod http;
+mod known;
 mod openai;
 mod params;
 mod retry;
@@ -41,9 +42,23 @@ pub struct ModelInfo {
     pub is_default: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
+    #[serde(flatten)]
+    pub facts: ModelFacts,
     /// Example prompts, for the demo model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,
+}
+
+/// How much a model reads and writes in one call, in tokens; `None` = nobody said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelFacts {
+    /// Prompt and reply together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// The longest reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
 }
 
 /// The models that this server can call, by provider name.
@@ -53,4 +68,8 @@ pub trait Catalog: Send + Sync {
     fn list(&self) -> Vec<ModelInfo>;
     /// Provider and model for runs that name none.
     fn default_model(&self) -> (String, String);
+    /// What is known of a model: what the operator said, else what its name tells.
+    fn facts(&self, _provider: &str, model: &str) -> ModelFacts {
+        known::facts(model)
+    }
 }

@@ -53,6 +53,8 @@ fn prune(mut table: toml::Table) -> toml::Table {
     for key in ["templates", "persona", "execution", "tool_policy"] {
         assert!(agent.remove(key).is_some());
     }
+    let models = table.get_mut("models").and_then(toml::Value::as_table_mut).unwrap();
+    assert!(models.remove("facts").is_some());
     table
 }
 
