@@ -14,6 +14,7 @@ use crate::live::Hub;
 use crate::provider::{Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime};
+use crate::store::document::Documents;
 use crate::store::{self, Store};
 use crate::tool::{Registry, Tool, ToolSource, builtin};
 
@@ -61,6 +62,7 @@ impl App {
             tools: Arc::new(Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources)),
             config: Arc::new(config.clone()),
             store: store.clone(),
+            documents: Documents::open(store.clone()).await?,
             models: rooms.models,
             cores: rooms.cores,
             clock: rooms.clock,

@@ -12,6 +12,11 @@ use super::Millis;
 #[serde(transparent)]
 pub struct ThreadPk(pub i64);
 
+impl ThreadPk {
+    /// No thread's: what belongs to a tenant as a whole.
+    pub const NONE: ThreadPk = ThreadPk(0);
+}
+
 /// The key of a tenant inside this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

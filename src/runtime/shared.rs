@@ -20,11 +20,14 @@ use crate::domain::thread::Limits;
 use crate::engine::{DynCore, World};
 use crate::live::Hub;
 use crate::provider::Catalog;
+use crate::store::document::Documents;
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
+    /// What tenants configured.
+    pub(super) documents: Arc<Documents>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,

@@ -17,12 +17,15 @@ use crate::engine::DynCore;
 use crate::live::Hub;
 use crate::provider::Catalog;
 use crate::store::Store;
+use crate::store::document::Documents;
 use crate::tool::Registry;
 
 /// What a runtime is put together from.
 pub struct Parts {
     pub config: Arc<Config>,
     pub store: Arc<dyn Store>,
+    /// Of the same store.
+    pub documents: Arc<Documents>,
     pub hub: Arc<Hub>,
     pub tools: Arc<Registry>,
     pub models: Arc<dyn Catalog>,
@@ -43,6 +46,7 @@ impl Runtime {
             limits: parts.config.limits.of_threads(),
             pks: AtomicU64::new(parts.clock.seed()),
             store: parts.store,
+            documents: parts.documents,
             hub: parts.hub,
             tools: parts.tools,
             models: parts.models,
@@ -62,6 +66,8 @@ impl Runtime {
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.tenure.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
+        let reader = shared.clone();
+        shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.documents.follow()).await });
         Ok(Self(shared))
     }
 

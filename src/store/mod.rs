@@ -9,6 +9,7 @@
 
 pub(crate) mod committer;
 mod cursor;
+pub mod document;
 pub mod memory;
 mod open;
 pub mod postgres;
@@ -28,6 +29,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::engine::step::{Row, RowKind};
+use document::{Document, DocumentKind, Expected};
 
 /// What a caller can do about a failed store call.
 #[derive(Debug, thiserror::Error)]
@@ -199,6 +201,7 @@ pub struct IdempotencyRow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditRow {
     pub tenant: TenantPk,
+    /// [`ThreadPk::NONE`] for what concerns the tenant as a whole.
     pub thread: ThreadPk,
     pub at: Millis,
     pub actor: String,
@@ -311,6 +314,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Who decided what on this thread, oldest first.
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>>;
+    /// Who configured what of this tenant, newest first.
+    async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>>;
+
+    /// Stores a document, or deletes it (no `body`), with its audit line, if what is stored is what was expected; returns
+    /// its new version, greater than every version of any document before. `None`: it was not, and nothing is stored.
+    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>>;
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
+    /// Every document written after the one of version `after`, whose tenant it may be, by version; of each its newest
+    /// version, and deleted ones without a body. None is ever seen before one of a smaller version.
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>>;
 
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>>;
     /// Forgets answers older than this; returns how many.

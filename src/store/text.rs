@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::document::{DocumentKind, Expected};
 use super::{Error, Result};
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, ObservationId, PayloadId, RunId, ThreadId};
@@ -102,6 +103,24 @@ pub(crate) fn payload(id: &str, body: &str) -> Result<(PayloadId, Arc<Value>)> {
 
 pub(crate) fn json(body: &str) -> Result<Value> {
     read("audit", body)
+}
+
+pub(crate) fn document(body: &str) -> Result<Value> {
+    read("document", body)
+}
+
+pub(crate) fn document_kind(text: &str) -> Result<DocumentKind> {
+    let kind = DocumentKind::ALL.iter().find(|kind| kind.as_str() == text);
+    kind.copied().ok_or_else(|| damaged("document", "unknown kind"))
+}
+
+/// A version is never below 1: 0 is none, -1 is any.
+pub(crate) fn expected(expected: Expected) -> i64 {
+    match expected {
+        Expected::Absent => 0,
+        Expected::Version(version) => version,
+        Expected::Any => -1,
+    }
 }
 
 fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Result<T> {

@@ -2,6 +2,7 @@
 //! Nothing survives the process.
 
 mod apply;
+mod documents;
 mod query;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
+use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
     ThreadFilter, ThreadRow,
@@ -32,6 +34,8 @@ struct State {
     threads: BTreeMap<ThreadPk, Kept>,
     idempotency: HashMap<(TenantPk, String, String), (ThreadPk, IdempotencyRow)>,
     audit: Vec<AuditRow>,
+    documents: Vec<Document>,
+    revision: i64,
     /// A tenant's key is its place, from 1.
     tenants: Vec<String>,
     keys: Vec<KeyRow>,
@@ -124,6 +128,19 @@ impl Store for Memory {
     }
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
         Ok(self.state().audit.iter().filter(|line| line.thread == pk).cloned().collect())
+    }
+    async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
+        self.state().audit_of_tenant(tenant, page)
+    }
+
+    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>> {
+        Ok(self.state().write_document(document, expected, audit))
+    }
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
+        Ok(self.state().document(tenant, kind, id))
+    }
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+        Ok(self.state().documents_since(after))
     }
 
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {

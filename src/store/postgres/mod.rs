@@ -3,6 +3,7 @@
 //! Two committers write, each thread always by the same one; everything else takes a connection from a pool. Replicas
 //! are alive by the database's clock.
 
+mod documents;
 mod fault;
 mod lease;
 mod ledger;
@@ -22,6 +23,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::committer::{Bounds, Committer};
+use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
     ThreadFilter, ThreadRow,
@@ -108,6 +110,19 @@ impl Store for Postgres {
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
         ledger::audit(&self.pool, pk).await
     }
+    async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
+        documents::audit_of_tenant(&self.pool, tenant, page).await
+    }
+    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>> {
+        documents::write(&self.pool, document, expected, audit).await
+    }
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
+        documents::one(&self.pool, tenant, kind, id).await
+    }
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+        documents::since(&self.pool, after).await
+    }
+
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         ledger::idempotency(&self.pool, tenant, scope, key).await
     }

@@ -4,6 +4,7 @@
 //! is answered.
 
 mod batch;
+mod documents;
 mod fault;
 mod inbox;
 mod keys;
@@ -28,6 +29,7 @@ use sqlx::SqlitePool;
 use uuid::Uuid;
 
 use super::committer::Committer;
+use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
     ThreadFilter, ThreadRow,
@@ -96,6 +98,19 @@ impl Store for Sqlite {
     }
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
         log::audit(&self.readers, pk).await
+    }
+
+    async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
+        documents::audit_of_tenant(&self.readers, tenant, page).await
+    }
+    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>> {
+        documents::write(&self.writer, document, expected, audit).await
+    }
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
+        documents::one(&self.readers, tenant, kind, id).await
+    }
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+        documents::since(&self.readers, after).await
     }
 
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {

@@ -75,7 +75,9 @@ impl App {
         let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || now.now())).await.expect("keys");
         let tools: Vec<_> = builtin::all().into_iter().chain(builtin::demo()).collect();
         let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
+        let documents = pes::store::document::Documents::open(store.clone()).await.unwrap();
         let parts = Parts {
+            documents,
             config: Arc::new(config.clone()),
             store,
             hub: Hub::new(config.limits.socket_queue_bytes),

@@ -1,0 +1,153 @@
+//! Every replica's view of all documents: in memory, fresh at once where a document was written, within two seconds
+//! elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Document, DocumentKind, Expected};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{AuditRow, Result, Store};
+
+/// How old the view of a replica may be.
+const AGE: Duration = Duration::from_secs(2);
+
+/// A write of a tenant's document.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub tenant: TenantPk,
+    pub kind: DocumentKind,
+    pub id: String,
+    /// `None` deletes.
+    pub body: Option<Value>,
+    /// Who does it, for the audit.
+    pub by: String,
+    pub now: Millis,
+}
+
+/// All documents of all tenants. Reading is cheap and does no IO.
+pub struct Documents {
+    store: Arc<dyn Store>,
+    held: Mutex<Held>,
+    revision: watch::Sender<i64>,
+}
+
+type Key = (TenantPk, DocumentKind, String);
+
+#[derive(Default)]
+struct Held {
+    revision: i64,
+    by_key: BTreeMap<Key, Arc<Document>>,
+}
+
+impl Documents {
+    pub async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>> {
+        let documents = Self { store, held: Mutex::default(), revision: watch::Sender::new(0) };
+        documents.refresh().await?;
+        Ok(Arc::new(documents))
+    }
+
+    /// A tenant's documents of a kind, in order of their ids.
+    pub fn of(&self, tenant: TenantPk, kind: DocumentKind) -> Vec<Arc<Document>> {
+        let held = self.held();
+        let from = held.by_key.range((tenant, kind, String::new())..);
+        from.take_while(|((owner, of, _), _)| (*owner, *of) == (tenant, kind)).map(|(_, one)| one.clone()).collect()
+    }
+
+    /// Everybody's documents of a kind.
+    pub fn all(&self, kind: DocumentKind) -> Vec<Arc<Document>> {
+        self.held().by_key.values().filter(|document| document.kind == kind).cloned().collect()
+    }
+
+    pub fn one(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
+        self.held().by_key.get(&(tenant, kind, id.to_owned())).cloned()
+    }
+
+    /// Grows with every change that this view has seen.
+    pub fn revision(&self) -> i64 {
+        *self.revision.borrow()
+    }
+
+    /// Told of every growth of [`revision`](Self::revision).
+    pub fn changes(&self) -> watch::Receiver<i64> {
+        self.revision.subscribe()
+    }
+
+    /// Writes through to the store, and shows the new version here at once. `None`: what is stored is not what was
+    /// expected.
+    pub async fn write(&self, change: Change, expected: Expected) -> Result<Option<i64>> {
+        let audit = change.audit();
+        let Change { tenant, kind, id, body, now, .. } = change;
+        let document = Document { tenant, kind, id, version: 0, updated_at: now, body };
+        let written = self.store.write_document(document, expected, audit).await?;
+        // Also after a refusal: the view may be what misled the caller.
+        self.refresh().await?;
+        Ok(written)
+    }
+
+    /// Reads what has changed.
+    pub async fn refresh(&self) -> Result<()> {
+        let seen = self.held().revision;
+        let changed = self.store.documents_since(seen).await?;
+        let Some(newest) = changed.last().map(|document| document.version) else { return Ok(()) };
+        let mut held = self.held();
+        for document in changed {
+            held.take(document);
+        }
+        held.revision = held.revision.max(newest);
+        let revision = held.revision;
+        drop(held);
+        self.revision.send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
+        Ok(())
+    }
+
+    /// Keeps the view fresh until dropped.
+    pub async fn follow(&self) {
+        let mut ticks = interval(AGE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.refresh().await {
+                tracing::warn!(%error, "what tenants configured elsewhere is not seen yet");
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl Held {
+    /// Two refreshes may overlap: the newer version stays, and a deletion is not undone.
+    fn take(&mut self, document: Document) {
+        let key = (document.tenant, document.kind, document.id.clone());
+        let known = self.by_key.get(&key).map_or(0, |known| known.version);
+        if document.version <= known || document.version <= self.revision {
+            return;
+        }
+        match document.body {
+            Some(_) => self.by_key.insert(key, Arc::new(document)),
+            None => self.by_key.remove(&key),
+        };
+    }
+}
+
+impl Change {
+    fn audit(&self) -> AuditRow {
+        let action = if self.body.is_some() { "put document" } else { "delete document" };
+        AuditRow {
+            tenant: self.tenant,
+            thread: ThreadPk::NONE,
+            at: self.now,
+            actor: self.by.clone(),
+            action: action.to_owned(),
+            detail: json!({ "kind": self.kind.as_str(), "id": self.id }),
+        }
+    }
+}

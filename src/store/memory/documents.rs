@@ -1,0 +1,44 @@
+//! Documents: a list with the newest version of each.
+
+use super::State;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::cursor::{Cursor, page};
+use crate::store::document::{Document, DocumentKind, Expected};
+use crate::store::{AuditRow, Page, PageAsk, Result};
+
+impl State {
+    pub(super) fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document> {
+        let live = self.documents.iter().filter(|known| known.body.is_some());
+        live.clone().find(|known| (known.tenant, known.kind, known.id.as_str()) == (tenant, kind, id)).cloned()
+    }
+
+    pub(super) fn documents_since(&self, after: i64) -> Vec<Document> {
+        self.documents.iter().filter(|known| known.version > after).cloned().collect()
+    }
+
+    pub(super) fn write_document(&mut self, new: Document, expected: Expected, audit: AuditRow) -> Option<i64> {
+        let known = self.document(new.tenant, new.kind, &new.id).map(|known| known.version);
+        let is_expected = match expected {
+            Expected::Absent => known.is_none(),
+            Expected::Version(version) => known == Some(version),
+            Expected::Any => known.is_some() || new.body.is_some(),
+        };
+        if !is_expected {
+            return None;
+        }
+        self.revision += 1;
+        self.documents.retain(|known| (known.tenant, known.kind, &known.id) != (new.tenant, new.kind, &new.id));
+        self.documents.push(Document { version: self.revision, ..new });
+        self.audit.push(audit);
+        Some(self.revision)
+    }
+
+    pub(super) fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
+        let before = Cursor::of(ask)?.map_or(usize::MAX, |cursor| usize::try_from(cursor.at).unwrap_or(0));
+        let lines = self.audit.iter().enumerate().rev();
+        let found = lines.filter(|(at, line)| (line.tenant, line.thread) == (tenant, ThreadPk::NONE) && *at < before);
+        let found = found.map(|(at, line)| (at, line.clone())).take(ask.limit as usize + 1).collect();
+        let found = page(found, ask.limit, |(at, _)| Cursor::new(*at as i64, ""));
+        Ok(Page { items: found.items.into_iter().map(|(_, line)| line).collect(), next_cursor: found.next_cursor })
+    }
+}

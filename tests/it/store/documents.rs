@@ -1,0 +1,142 @@
+//! What tenants configure: versions, deletions, and who hears of them.
+
+use pes::domain::ids::ThreadPk;
+use pes::store::document::{Change, Document, DocumentKind, Documents, Expected};
+use pes::store::{AuditRow, PageAsk};
+use serde_json::{Value, json};
+
+use super::bed::{Bed, page, together};
+
+super::on_every_store!(
+    a_document_is_written_if_what_is_stored_was_expected,
+    a_version_is_never_used_twice,
+    of_many_who_expect_nothing_one_writes,
+    changes_are_heard_in_their_order,
+    each_write_leaves_one_line_of_audit,
+    tenants_and_kinds_share_no_documents,
+    another_replica_sees_what_was_written,
+);
+
+fn document(bed: &Bed, id: &str, body: Option<Value>) -> Document {
+    Document { tenant: bed.tenant, kind: DocumentKind::Policy, id: id.into(), version: 0, updated_at: 40, body }
+}
+
+fn line(bed: &Bed, actor: &str) -> AuditRow {
+    AuditRow { action: "put document".into(), ..bed.audit_line(ThreadPk::NONE, actor) }
+}
+
+async fn put(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
+    let new = document(bed, id, Some(json!({ "of": id })));
+    bed.store.write_document(new, expected, line(bed, "ann")).await.unwrap()
+}
+
+async fn delete(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
+    bed.store.write_document(document(bed, id, None), expected, line(bed, "ann")).await.unwrap()
+}
+
+async fn read(bed: &Bed, id: &str) -> Option<Document> {
+    bed.store.document(bed.tenant, DocumentKind::Policy, id).await.unwrap()
+}
+
+async fn a_document_is_written_if_what_is_stored_was_expected(bed: Bed) {
+    assert_eq!(read(&bed, "a").await, None);
+    assert_eq!(put(&bed, "a", Expected::Version(1)).await, None);
+    let first = put(&bed, "a", Expected::Absent).await.unwrap();
+    assert_eq!(put(&bed, "a", Expected::Absent).await, None);
+    let stored = read(&bed, "a").await.unwrap();
+    assert_eq!(stored, Document { version: first, ..document(&bed, "a", Some(json!({"of": "a"}))) });
+    let second = put(&bed, "a", Expected::Version(first)).await.unwrap();
+    assert_eq!(put(&bed, "a", Expected::Version(first)).await, None);
+    assert_eq!(delete(&bed, "a", Expected::Version(first)).await, None);
+    let third = put(&bed, "a", Expected::Any).await.unwrap();
+    assert!(first < second && second < third);
+    assert!(delete(&bed, "a", Expected::Version(third)).await.is_some());
+    assert_eq!(read(&bed, "a").await, None);
+    assert_eq!(delete(&bed, "a", Expected::Any).await, None, "there is nothing to delete");
+    let odd = document(&bed, "\u{0}\u{1}é", Some(json!({"text": "\u{0}"})));
+    let version = bed.store.write_document(odd.clone(), Expected::Any, line(&bed, "ann")).await.unwrap().unwrap();
+    assert_eq!(read(&bed, "\u{0}\u{1}é").await, Some(Document { version, ..odd }));
+}
+
+async fn a_version_is_never_used_twice(bed: Bed) {
+    let first = put(&bed, "a", Expected::Absent).await.unwrap();
+    delete(&bed, "a", Expected::Any).await.unwrap();
+    let again = put(&bed, "a", Expected::Absent).await.unwrap();
+    assert!(again > first);
+    assert_eq!(put(&bed, "a", Expected::Version(first)).await, None, "it was read before it was deleted");
+}
+
+async fn of_many_who_expect_nothing_one_writes(bed: Bed) {
+    let writes = (0..20).map(|_| {
+        let bed = bed.clone();
+        async move { put(&bed, "a", Expected::Absent).await }
+    });
+    let written = together(writes).await;
+    assert_eq!(written.iter().flatten().count(), 1);
+}
+
+async fn changes_are_heard_in_their_order(bed: Bed) {
+    assert_eq!(bed.store.documents_since(0).await.unwrap(), []);
+    let a = put(&bed, "a", Expected::Any).await.unwrap();
+    put(&bed, "b", Expected::Any).await.unwrap();
+    put(&bed, "a", Expected::Absent).await;
+    delete(&bed, "b", Expected::Any).await.unwrap();
+    let told = bed.store.documents_since(0).await.unwrap();
+    let told: Vec<_> = told.iter().map(|known| (known.id.as_str(), known.body.is_some())).collect();
+    assert_eq!(told, [("a", true), ("b", false)]);
+    let newer = bed.store.documents_since(a).await.unwrap();
+    assert_eq!(newer.iter().map(|known| known.id.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
+async fn each_write_leaves_one_line_of_audit(bed: Bed) {
+    put(&bed, "a", Expected::Absent).await;
+    put(&bed, "a", Expected::Absent).await;
+    bed.store.write_document(document(&bed, "a", None), Expected::Any, line(&bed, "bob")).await.unwrap();
+    let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap();
+    assert_eq!(lines.items, [line(&bed, "bob"), line(&bed, "ann")]);
+    let first = bed.store.audit_of_tenant(bed.tenant, &page(1)).await.unwrap();
+    let rest = PageAsk { cursor: first.next_cursor, limit: 1 };
+    assert_eq!(bed.store.audit_of_tenant(bed.tenant, &rest).await.unwrap().items, [line(&bed, "ann")]);
+    let other = bed.other_tenant().await;
+    assert_eq!(bed.store.audit_of_tenant(other.tenant, &page(10)).await.unwrap().items, []);
+}
+
+async fn tenants_and_kinds_share_no_documents(bed: Bed) {
+    let other = bed.other_tenant().await;
+    put(&bed, "a", Expected::Absent).await.unwrap();
+    assert_eq!(read(&other, "a").await, None);
+    assert_eq!(bed.store.document(bed.tenant, DocumentKind::Agent, "a").await.unwrap(), None);
+    assert!(put(&other, "a", Expected::Absent).await.is_some());
+    assert_eq!(delete(&other, "b", Expected::Any).await, None);
+}
+
+async fn another_replica_sees_what_was_written(bed: Bed) {
+    let here = Documents::open(bed.store.clone()).await.unwrap();
+    let there = Documents::open(bed.store.clone()).await.unwrap();
+    let change = |id: &str, body: Option<Value>| Change {
+        tenant: bed.tenant,
+        kind: DocumentKind::Webhook,
+        id: id.into(),
+        body,
+        by: "ann".into(),
+        now: 50,
+    };
+    let mut heard = here.changes();
+    let a = here.write(change("a", Some(json!(1))), Expected::Absent).await.unwrap().unwrap();
+    assert!(heard.has_changed().unwrap());
+    assert_eq!(*heard.borrow_and_update(), here.revision());
+    here.write(change("b", Some(json!(2))), Expected::Absent).await.unwrap().unwrap();
+    let ids = |view: &Documents| {
+        let found = view.of(bed.tenant, DocumentKind::Webhook);
+        found.iter().map(|known| known.id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&here), ["a", "b"]);
+    assert_eq!(ids(&there), [] as [&str; 0]);
+    there.refresh().await.unwrap();
+    assert_eq!(ids(&there), ["a", "b"]);
+    assert_eq!(there.write(change("a", None), Expected::Version(a)).await.unwrap(), Some(there.revision()));
+    assert_eq!(here.write(change("a", Some(json!(3))), Expected::Version(a)).await.unwrap(), None);
+    assert_eq!(ids(&here), ["b"], "a refusal shows what is true");
+    assert_eq!(here.of(bed.tenant, DocumentKind::Policy), []);
+    assert_eq!(here.all(DocumentKind::Webhook).len(), 1);
+}
