@@ -5,9 +5,12 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     installed.expect("nothing else installs a TLS provider");
-    pes::cli::run().await
+    let runtime = tokio::runtime::Runtime::new().expect("without threads and timers there is no server");
+    let code = runtime.block_on(pes::cli::run());
+    // Everything was closed in order; code that does not yield must not hold up the end.
+    runtime.shutdown_background();
+    code
 }

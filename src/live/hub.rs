@@ -74,7 +74,13 @@ impl Hub {
     /// The log was read up to `seq`: who listens and was not told all of it here, because another process wrote it, reads
     /// it too.
     pub fn read_up_to(&self, pk: ThreadPk, seq: i64) {
-        if self.topic(pk).is_some_and(|topic| lock(&topic).told < seq) {
+        let is_news = |topic: Arc<Mutex<Topic>>| {
+            let mut topic = lock(&topic);
+            let is_news = topic.told < seq;
+            topic.told = topic.told.max(seq);
+            is_news
+        };
+        if self.topic(pk).is_some_and(is_news) {
             self.gap(pk);
         }
     }
@@ -145,6 +151,13 @@ impl Hub {
     /// Whether anybody listens. Who subscribes later reads what is committed by then from the store.
     pub fn is_watched(&self, pk: ThreadPk) -> bool {
         self.topic(pk).is_some_and(|topic| !lock(&topic).subscribers.is_empty())
+    }
+
+    /// Every thread that somebody listens to.
+    pub fn watched(&self) -> Vec<ThreadPk> {
+        let threads = self.threads();
+        let is_watched = |(_, topic): &(&ThreadPk, &Arc<Mutex<Topic>>)| !lock(topic).subscribers.is_empty();
+        threads.topics.iter().filter(is_watched).map(|(pk, _)| *pk).collect()
     }
 
     /// The number of threads that take memory here.

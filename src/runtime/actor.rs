@@ -137,6 +137,7 @@ impl Actor {
         let mut decided = self.transit(event, note).await?;
         if decided.stop_effects && self.seat.as_ref().is_some_and(|seat| self.is_ours(seat)) {
             decided.runs.extend(self.stop_effects().await?);
+            decided.stop_effects = false;
         }
         Ok(decided)
     }
@@ -179,8 +180,10 @@ impl Actor {
 
     /// A timer is due, something is ready, or nobody owns the thread.
     async fn look_after(&mut self) -> Result<(), Refusal> {
-        // A thread of ours changes in memory first; of another's, only the store knows.
-        self.seat = self.seat.take().filter(|seat| self.is_ours(seat));
+        // A timer of ours is set in memory first. What is due and not known of here, somebody else wrote.
+        let now = self.shared.now();
+        let is_due = |seat: &Seat| seat.row.wake_at.is_some_and(|at| at <= now);
+        self.seat = self.seat.take().filter(|seat| self.is_ours(seat) && is_due(seat));
         let woken = self.transit_as(&Arc::new(Event::Woke), &Note::default(), Claim::IfGone).await;
         match woken {
             Ok(decided) if decided.stop_effects => self.stop_effects().await.map(drop),

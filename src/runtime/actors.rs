@@ -30,6 +30,10 @@ impl Actors {
         self.lock().len()
     }
 
+    pub(super) fn is_live(&self, pk: ThreadPk) -> bool {
+        self.lock().contains_key(&pk)
+    }
+
     /// Ends a task's time unless something waits for it: nothing that was put into a mailbox is lost.
     pub(super) fn leave(&self, pk: ThreadPk, mailbox: &mpsc::Receiver<Command>) -> bool {
         let mut live = self.lock();

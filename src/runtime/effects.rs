@@ -4,6 +4,7 @@ use tokio::task;
 use tracing::{Instrument, Span};
 
 use super::actor::Actor;
+use super::lease::Incarnation;
 use super::perform::{ModelCall, ToolRun, model_failed};
 use super::seat::Seat;
 use super::shared::Shared;
@@ -21,16 +22,14 @@ impl Actor {
     /// thread next settles them.
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
         let Some(seat) = &self.seat else { return };
-        let hold = self.shared.tenure.hold().filter(|hold| seat.row.fence.lease == Some(hold.lease));
-        if hold.is_none() {
-            return self.let_go();
-        }
-        self.hold = hold;
+        let held = self.shared.tenure.hold().filter(|hold| seat.row.fence.lease == Some(hold.lease));
+        let Some(hold) = held else { return self.let_go() };
+        self.hold = Some(hold.clone());
         for effect in effects {
             match &effect {
                 Effect::CallModel { stream, attempt } => {
                     let (stream, attempt) = (stream.clone(), *attempt);
-                    self.start_model(effect, stream, attempt).await;
+                    self.start_model(effect, stream, attempt, hold.clone()).await;
                 }
                 Effect::CallTool { call, attempt } => {
                     let Some(seat) = &self.seat else { return };
@@ -45,9 +44,10 @@ impl Actor {
                         thread_id: seat.row.thread_id.clone(),
                         invocation,
                         attempt: *attempt,
+                        hold: hold.clone(),
                     };
                     let span = span(seat);
-                    self.work.start(effect, run.perform().instrument(span));
+                    self.work.start(effect, hold.clone(), run.perform().instrument(span));
                 }
                 Effect::Delegate { task, .. } => {
                     tracing::error!(taskId = %task, "this server delegates nothing");
@@ -56,7 +56,7 @@ impl Actor {
         }
     }
 
-    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32) {
+    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, hold: Incarnation) {
         let Some(seat) = &self.seat else { return };
         let request = match self.shared.material(seat, &effect).await {
             Ok(material) => {
@@ -65,17 +65,18 @@ impl Actor {
             }
             Err(error) => {
                 let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
-                return self.work.start(effect, async { event });
+                return self.work.start(effect, hold, async { Some(event) });
             }
         };
         let Some(request) = request else {
             let event = model_failed(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
-            return self.work.start(effect, async { event });
+            return self.work.start(effect, hold, async { Some(event) });
         };
         let head = head(seat, &stream, &request);
-        let call = ModelCall { shared: self.shared.clone(), pk: self.pk, stream, attempt, request, head };
+        let call =
+            ModelCall { shared: self.shared.clone(), pk: self.pk, stream, attempt, request, head, hold: hold.clone() };
         let span = span(seat);
-        self.work.start(effect, call.perform().instrument(span));
+        self.work.start(effect, hold, call.perform().instrument(span));
         // Lets the call go out before the next one's prompt is read.
         task::yield_now().await;
     }

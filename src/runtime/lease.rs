@@ -6,14 +6,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::domain::Millis;
 use crate::store::{Result, Store};
 
-/// One registration of this process.
+/// One registration of this process; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Incarnation {
     pub(super) replica: Uuid,
@@ -21,7 +21,36 @@ pub(super) struct Incarnation {
     pub(super) lease: Uuid,
     /// Cancelled when the right has ended.
     pub(super) ended: CancellationToken,
-    until: Instant,
+    until: Arc<Mutex<Instant>>,
+}
+
+impl Incarnation {
+    pub(super) fn new(replica: Uuid, until: Instant) -> Self {
+        let until = Arc::new(Mutex::new(until));
+        Self { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until }
+    }
+
+    /// Whether something may start under it at this moment. Once its deadline has passed it is over for good, whoever
+    /// notices first.
+    pub(super) fn holds(&self) -> bool {
+        if Instant::now() >= self.until() {
+            self.ended.cancel();
+        }
+        !self.ended.is_cancelled()
+    }
+
+    /// `false`: it had ended meanwhile.
+    fn extend(&self, until: Instant) -> bool {
+        let holds = self.holds();
+        if holds {
+            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        }
+        holds
+    }
+
+    fn until(&self) -> Instant {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 pub(super) struct Tenure {
@@ -39,15 +68,22 @@ impl Tenure {
     /// The incarnation under which effects may start now; `None` while there is none.
     pub(super) fn hold(&self) -> Option<Incarnation> {
         let current = self.current();
-        (!current.ended.is_cancelled() && Instant::now() < current.until).then(|| current.clone())
+        current.holds().then(|| current.clone())
     }
 
-    /// Renews until `stop`; registers anew where the registration was lost. Both take three tries within one lease.
+    /// Renews until `stop`; registers anew where the registration was lost. Both take three tries within one lease. An
+    /// incarnation that is not renewed by its deadline ends then, whatever the store does.
     pub(super) async fn keep(&self, store: Arc<dyn Store>, stop: CancellationToken) {
         let third = span(self.ttl) / 3;
         let mut pause = third;
-        while stop.run_until_cancelled(sleep(pause)).await.is_some() {
-            pause = if self.renew(&*store).await { third } else { third / 4 };
+        loop {
+            let (next, known) = (Instant::now() + pause, self.current().clone());
+            let at = if known.holds() { next.min(known.until()) } else { next };
+            if stop.run_until_cancelled(sleep_until(at)).await.is_none() {
+                return;
+            }
+            let is_kept = stop.run_until_cancelled(self.renew(&*store)).await;
+            pause = if is_kept == Some(true) { third } else { third / 4 };
         }
     }
 
@@ -59,30 +95,32 @@ impl Tenure {
     }
 
     async fn renew(&self, store: &dyn Store) -> bool {
-        let asked = Instant::now();
-        let known = self.current().clone();
-        match store.renew(known.replica, self.ttl).await {
-            Ok(true) if !known.ended.is_cancelled() => {
-                self.current().until = deadline(asked, self.ttl);
-                true
-            }
-            Ok(true | false) => {
-                known.ended.cancel();
-                tracing::warn!(replica = %known.replica, "the lease was lost; going on as a new incarnation");
-                match register(store, self.ttl).await {
-                    Ok(next) => *self.current() = next,
-                    Err(error) => tracing::warn!(%error, "cannot register"),
-                }
-                self.hold().is_some()
-            }
-            Err(error) => {
+        let (asked, known) = (Instant::now(), self.current().clone());
+        if !known.holds() {
+            return self.begin_anew(store).await;
+        }
+        match timeout_at(known.until(), store.renew(known.replica, self.ttl)).await {
+            Ok(Ok(true)) if known.extend(deadline(asked, self.ttl)) => true,
+            Ok(Err(error)) if known.holds() => {
                 tracing::warn!(%error, "the lease cannot be renewed");
-                if Instant::now() >= known.until {
-                    known.ended.cancel();
-                }
                 false
             }
+            Ok(Ok(true | false) | Err(_)) | Err(_) => {
+                known.ended.cancel();
+                tracing::warn!(replica = %known.replica, "the lease was lost; going on as a new incarnation");
+                self.begin_anew(store).await
+            }
         }
+    }
+
+    async fn begin_anew(&self, store: &dyn Store) -> bool {
+        // A registration that takes so long would have ended before it began.
+        match timeout_at(deadline(Instant::now(), self.ttl), register(store, self.ttl)).await {
+            Ok(Ok(next)) => *self.current() = next,
+            Ok(Err(error)) => tracing::warn!(%error, "cannot register"),
+            Err(_) => tracing::warn!("cannot register: the store does not answer"),
+        }
+        self.hold().is_some()
     }
 
     fn current(&self) -> MutexGuard<'_, Incarnation> {
@@ -93,7 +131,7 @@ impl Tenure {
 async fn register(store: &dyn Store, ttl: Millis) -> Result<Incarnation> {
     let (replica, asked) = (Uuid::new_v4(), Instant::now());
     store.register(replica, ttl).await?;
-    Ok(Incarnation { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until: deadline(asked, ttl) })
+    Ok(Incarnation::new(replica, deadline(asked, ttl)))
 }
 
 /// A fifth before the store's own, counted from before the store was asked: ours always ends first.

@@ -6,7 +6,7 @@
 //! A request becomes a command for its thread's task ([`actor`]), which is started on demand and gone when nothing of
 //! the thread is ready or running. Each command is one transition ([`transit`]): decide, commit, publish, perform. What
 //! an effect comes to ([`perform`]) is an event for the same task. Timers and threads without an owner are found by one
-//! sweeper ([`sweep`]); the right to start anything is a lease ([`lease`]).
+//! sweeper ([`sweep`]), what other processes did by a look around ([`neighbours`]); the right to start anything is a lease ([`lease`]).
 
 mod actor;
 mod actors;
@@ -21,6 +21,7 @@ mod history;
 mod idempotent;
 mod inline;
 mod lease;
+mod neighbours;
 mod perform;
 mod plan;
 mod publish;

@@ -28,7 +28,7 @@ impl Runtime {
         loop {
             let (pk, run) = self.stored_run(caller, id).await?;
             let is_over = run.status.is_terminal() || run.status == RunStatus::Suspended;
-            if is_over || timeout_at(until, waiter.moved()).await.is_err() {
+            if is_over || timeout_at(until, waiter.moved(pk)).await.is_err() {
                 let suspensions = match run.status {
                     RunStatus::Suspended => self.open_suspensions_of(pk, id).await?,
                     RunStatus::Queued

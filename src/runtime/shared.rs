@@ -10,7 +10,7 @@ use super::actors::Actors;
 use super::clock::Clock;
 use super::idempotent::Flights;
 use super::lease::Tenure;
-use super::sweep::Alarm;
+use super::sweep::{Alarm, Roused};
 use super::waiters::Waiters;
 use crate::config::Config;
 use crate::domain::Millis;
@@ -40,6 +40,7 @@ pub(super) struct Shared {
     pub(super) waiters: Waiters,
     pub(super) flights: Flights,
     pub(super) alarm: Alarm,
+    pub(super) roused: Roused,
     /// Nothing new starts any more; what runs is recorded.
     pub(super) draining: CancellationToken,
     /// What still runs is dropped.

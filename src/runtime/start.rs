@@ -33,8 +33,9 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What the end of a drain keeps for giving the leases back.
+/// What the end of a drain keeps for giving the leases back, and for closing the store.
 const LAST_STEPS: Duration = Duration::from_millis(1_500);
+const CLOSING: Duration = Duration::from_millis(1_000);
 /// How long `ready` waits for the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,6 +59,7 @@ impl Runtime {
             waiters: Default::default(),
             flights: Default::default(),
             alarm: Default::default(),
+            roused: Default::default(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -68,6 +70,7 @@ impl Runtime {
         shared.tasks.spawn(shared.clone().sweep());
         let reader = shared.clone();
         shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.documents.follow()).await });
+        tokio::spawn(shared.clone().watch_neighbours());
         Ok(Self(shared))
     }
 
@@ -92,7 +95,10 @@ impl Runtime {
     /// dropped), and gives the leases back. Listeners are told first.
     pub async fn drain(&self) {
         let shared = &self.0;
-        let limit = Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(LAST_STEPS);
+        if shared.halted.is_cancelled() {
+            return;
+        }
+        let limit = Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(LAST_STEPS + CLOSING);
         shared.draining.cancel();
         shared.hub.draining(1_000);
         shared.tasks.close();
@@ -107,10 +113,12 @@ impl Runtime {
         }
     }
 
-    /// Drains, and closes the store.
+    /// Drains, and closes the store; both in `runtime.drain_ms`.
     pub async fn close(&self) {
         self.drain().await;
-        self.0.store.close().await;
+        if timeout(CLOSING, self.0.store.close()).await.is_err() {
+            tracing::warn!("the store was not closed in time");
+        }
     }
 
     /// Threads that take a task and memory right now.

@@ -1,11 +1,13 @@
 //! The one timer of the process: due threads, threads that nobody owns, and old answers.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::shared::Shared;
@@ -14,7 +16,9 @@ use crate::domain::ids::ThreadPk;
 use crate::store::Result;
 
 /// How many threads are looked after at once.
-const BATCH: u32 = 256;
+pub(super) const BATCH: u32 = 256;
+/// How long the others wait for those that take long.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// After a failure, and while something is overdue that belongs to another.
 const PAUSE: Millis = 1_000;
 /// How long an answer to an `Idempotency-Key` is kept, and how often old ones are looked for.
@@ -50,7 +54,30 @@ impl Alarm {
     }
 }
 
+/// The threads whose tasks were told to look after them and have not done it yet.
+#[derive(Default)]
+pub(super) struct Roused(Mutex<HashSet<ThreadPk>>);
+
+impl Roused {
+    fn lock(&self) -> MutexGuard<'_, HashSet<ThreadPk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Shared {
+    /// Has the thread looked after, unless that is under way. Its end tells whether it could be done.
+    pub(super) fn rouse(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
+        if !self.roused.lock().insert(pk) {
+            return None;
+        }
+        let shared = self.clone();
+        Some(tokio::spawn(async move {
+            let is_done = shared.wake(pk).await;
+            shared.roused.lock().remove(&pk);
+            is_done
+        }))
+    }
+
     /// Looks after threads until the process drains. The first look is the recovery of every unfinished run.
     pub(super) async fn sweep(self: Arc<Self>) {
         let mut cleaned = Millis::MIN;
@@ -80,16 +107,22 @@ impl Shared {
         let Some(hold) = self.tenure.hold() else { return Ok(now + PAUSE) };
         // Read before the work: a timer that is set meanwhile rings.
         self.alarm.at.store(Millis::MAX, Ordering::SeqCst);
-        let mut found: Vec<ThreadPk> = self.store.due(hold.replica, now, BATCH).await?;
-        found.extend(self.store.claimable(now, BATCH).await?);
+        // Those that are slow to wake stand first again.
+        let limit = BATCH.saturating_add(u32::try_from(self.roused.lock().len()).unwrap_or(u32::MAX));
+        let mut found: Vec<ThreadPk> = self.store.due(hold.replica, now, limit).await?;
+        found.extend(self.store.claimable(now, limit).await?);
         if found.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
-            // Another's lease may end at any time.
-            let horizon = now + self.config.runtime.lease_ms.max(PAUSE);
-            return Ok(if next <= now { now + PAUSE } else { next.min(horizon) });
+            // Another's lease may end, or be given back, at any time.
+            let horizon = if self.store.is_shared() { PAUSE } else { self.config.runtime.lease_ms.max(PAUSE) };
+            return Ok(if next <= now { now + PAUSE } else { next.min(now + horizon) });
         }
-        let looked = join_all(found.into_iter().map(|pk| self.wake(pk))).await;
+        let looked = join_all(found.into_iter().filter_map(|pk| self.rouse(pk)));
+        let is_any_done = match timeout(PATIENCE, looked).await {
+            Ok(looked) => looked.into_iter().any(|done| done.unwrap_or(false)),
+            Err(_) => true,
+        };
         // Threads that cannot be looked after stay due: they cost a look a second, not a core.
-        Ok(if looked.contains(&true) { now } else { now + PAUSE })
+        Ok(if is_any_done { now } else { now + PAUSE })
     }
 }

@@ -44,7 +44,8 @@ impl Actor {
         claim: Claim,
     ) -> Result<Option<Decided>, Refusal> {
         let seat = self.seat.as_ref().ok_or(Refusal::Gone)?;
-        let footing = self.footing(seat, claim);
+        let mut footing = self.footing(seat, claim);
+        let gives_back = self.shared.draining.is_cancelled() && self.is_ours(seat);
         let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: footing.holder };
         let shared = self.shared.clone();
         let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
@@ -58,6 +59,10 @@ impl Actor {
         let decided = Decided::of(&step, seat, note);
         if step.is_noop {
             return Ok(Some(decided));
+        }
+        // The last step under way: another process may go on from here while this one still drains.
+        if gives_back && seat.machine.running().is_empty() {
+            footing.lease = LeaseChange::Release;
         }
         let news = seat.news(&step);
         let commit = seat.commit_of(&mut step, &footing, note, &decided, stamp.now);

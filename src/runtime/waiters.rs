@@ -5,11 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, ThreadPk};
 
 /// Runs that somebody waits for; others take no memory.
 #[derive(Default)]
-pub(super) struct Waiters(Arc<Mutex<HashMap<RunId, watch::Sender<()>>>>);
+pub(super) struct Waiters(Arc<Mutex<HashMap<RunId, Awaited>>>);
+
+struct Awaited {
+    moved: watch::Sender<()>,
+    /// Once it is known.
+    pk: Option<ThreadPk>,
+}
 
 /// A place among a run's waiters; dropping it leaves.
 pub(super) struct Waiter {
@@ -22,24 +28,38 @@ impl Waiters {
     /// Everything that happens to the run from now on is told. Read the run after this, not before.
     pub(super) fn join(&self, run: &RunId) -> Waiter {
         let mut waiting = self.lock();
-        let moved = waiting.entry(run.clone()).or_insert_with(|| watch::channel(()).0).subscribe();
-        Waiter { run: run.clone(), moved, all: Self(self.0.clone()) }
+        let awaited = waiting.entry(run.clone()).or_insert_with(|| Awaited { moved: watch::channel(()).0, pk: None });
+        Waiter { run: run.clone(), moved: awaited.moved.subscribe(), all: Self(self.0.clone()) }
     }
 
     /// The run's resource changed, durably.
     pub(super) fn tell(&self, run: &RunId) {
-        if let Some(waiting) = self.lock().get(run) {
-            waiting.send_replace(());
+        if let Some(awaited) = self.lock().get(run) {
+            awaited.moved.send_replace(());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<()>>> {
+    /// Any run of this thread may have changed.
+    pub(super) fn tell_all(&self, pk: ThreadPk) {
+        self.lock().values().filter(|awaited| awaited.pk == Some(pk)).for_each(|run| run.moved.send_replace(()));
+    }
+
+    /// The threads of the runs that somebody waits for.
+    pub(super) fn threads(&self) -> Vec<ThreadPk> {
+        self.lock().values().filter_map(|awaited| awaited.pk).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Awaited>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Waiter {
-    pub(super) async fn moved(&mut self) {
+    /// Returns when the run, which is one of `pk`, has moved since it was last asked.
+    pub(super) async fn moved(&mut self, pk: ThreadPk) {
+        if let Some(awaited) = self.all.lock().get_mut(&self.run) {
+            awaited.pk = Some(pk);
+        }
         // The sender stays in the map as long as we do.
         let _ = self.moved.changed().await;
     }
@@ -48,7 +68,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut waiting = self.all.lock();
-        if waiting.get(&self.run).is_some_and(|told| told.receiver_count() <= 1) {
+        if waiting.get(&self.run).is_some_and(|awaited| awaited.moved.receiver_count() <= 1) {
             waiting.remove(&self.run);
         }
     }

@@ -217,6 +217,14 @@ pub struct Found {
     pub row: Row,
 }
 
+/// How far a thread has come: what tells that somebody wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub pk: ThreadPk,
+    pub version: i64,
+    pub last_seq: i64,
+}
+
 /// Keyset paging: everything strictly after `cursor` in the list's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageAsk {
@@ -270,6 +278,10 @@ pub struct KeyRow {
 pub trait Store: Send + Sync + 'static {
     /// `sqlite`, `postgres` or `memory`, and where; for the start line.
     fn describe(&self) -> String;
+    /// Whether other processes write here too. What they do must be looked for.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// Creates an idle thread unless its id is taken. After `Ok` it is durable; `created` tells who won.
     async fn create_thread(
@@ -293,6 +305,8 @@ pub trait Store: Send + Sync + 'static {
     /// The thread and the rows it is rebuilt from (`Keep::Always`, and `UntilFloor` from the floor on), read in one
     /// snapshot, ordered by kind, then `ord`, then id.
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
+    /// Where these stand now, in no order; those that are gone are left out.
+    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
     /// Newest activity first.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
     /// Erases everything of it. `false`: there was nothing.

@@ -15,7 +15,7 @@ use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, Settled};
 use crate::http::json::{Nothing, Sent, fingerprint, parse, typed};
 use crate::http::problem::{Scene, document};
-use crate::http::routes::{pause, process, resume};
+use crate::http::routes::{cancel, pause, process, resume};
 use crate::http::trace::TraceId;
 use crate::runtime::{FeedAsk, Receipt};
 
@@ -115,12 +115,10 @@ fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
             }))
         }
         _cancel => {
-            typed::<Nothing>(body)?;
+            let sent = sent::<Nothing>(body)?;
             Op::Begun(Box::pin(async move {
-                match seat.front.runtime.cancel_thread(&seat.caller, &seat.thread).await {
-                    Ok(receipt) => id.ack(members(&receipt)),
-                    Err(fault) => id.nack(&seat, &fault),
-                }
+                let done = cancel::accept(&seat.front, &seat.caller, &seat.thread, sent, key).await;
+                id.told(&seat, done.map(|settled| (members(&settled.value), settled.is_replay)))
             }))
         }
     })
@@ -132,10 +130,13 @@ fn sent<T: DeserializeOwned>(body: Value) -> Result<Sent<T>, Fault> {
 
 impl OpId {
     fn tell(&self, seat: &Seat, done: Result<Settled<Receipt>, Fault>) -> String {
+        let data = |settled: Settled<Receipt>| (members(&absolute(&seat.base, settled.value)), settled.is_replay);
+        self.told(seat, done.map(data))
+    }
+
+    fn told(&self, seat: &Seat, done: Result<(Map<String, Value>, bool), Fault>) -> String {
         match done {
-            Ok(settled) => {
-                let is_replay = settled.is_replay;
-                let mut data = members(&absolute(&seat.base, settled.value));
+            Ok((mut data, is_replay)) => {
                 if is_replay {
                     data.insert("replayed".to_owned(), Value::Bool(true));
                 }

@@ -3,47 +3,67 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::ThreadId;
 use crate::http::caller::MayRun;
 use crate::http::front::Front;
-use crate::http::idempotency::IdempotencyKey;
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
-use crate::http::json::{MaybeSent, Nothing};
+use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::params::NoParams;
 use crate::http::problem::Answer;
-use crate::runtime::CancelReceipt;
-
-type Cancelled = Answer<(StatusCode, Json<CancelReceipt>)>;
+use crate::runtime::{Answered, CancelReceipt};
 
 /// Cancel everything on a thread, queued runs too. Again: 200.
 #[utoipa::path(post, path = "/threads/{thread}/cancel", tag = "runs",
+    params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
 pub(crate) async fn thread(
     MayRun(caller): MayRun,
     State(front): State<Front>,
     ids: Ids,
     _: NoParams,
-    _: IdempotencyKey,
-    _: MaybeSent<Nothing>,
-) -> Cancelled {
-    Ok(told(front.runtime.cancel_thread(&caller, &ids.thread()?).await?))
+    key: IdempotencyKey,
+    MaybeSent(sent): MaybeSent<Nothing>,
+) -> Answer<Response> {
+    Ok(told(accept(&front, &caller, &ids.thread()?, sent, key).await?))
 }
 
 /// Cancel one run. Again: 200.
 #[utoipa::path(post, path = "/runs/{run}/cancel", tag = "runs",
+    params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
 pub(crate) async fn run(
     MayRun(caller): MayRun,
     State(front): State<Front>,
     ids: Ids,
     _: NoParams,
-    _: IdempotencyKey,
-    _: MaybeSent<Nothing>,
-) -> Cancelled {
-    Ok(told(front.runtime.cancel_run(&caller, &ids.get("run")?).await?))
+    key: IdempotencyKey,
+    MaybeSent(sent): MaybeSent<Nothing>,
+) -> Answer<Response> {
+    let answered = front.runtime.cancel_run(&caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
+    Ok(told(settled(answered)?))
 }
 
-fn told(receipt: CancelReceipt) -> (StatusCode, Json<CancelReceipt>) {
-    let status = if receipt.already { StatusCode::OK } else { StatusCode::ACCEPTED };
-    (status, Json(receipt))
+/// Cancels what is on a thread; REST and WebSocket share it.
+pub(crate) async fn accept(
+    front: &Front,
+    caller: &Caller,
+    thread: &ThreadId,
+    sent: Sent<Nothing>,
+    key: IdempotencyKey,
+) -> Result<Settled<CancelReceipt>, Fault> {
+    settled(front.runtime.cancel_thread(caller, thread, key.with(sent.fingerprint)).await?)
+}
+
+fn settled(answered: Answered<CancelReceipt>) -> Result<Settled<CancelReceipt>, Fault> {
+    let is_over = matches!(&answered, Answered::Fresh(receipt) if receipt.already);
+    settle(answered, if is_over { StatusCode::OK } else { StatusCode::ACCEPTED })
+}
+
+fn told(settled: Settled<CancelReceipt>) -> Response {
+    (settled.status, settled.headers(), Json(settled.value)).into_response()
 }

@@ -2,27 +2,35 @@
 
 mod model;
 mod reply;
+#[cfg(test)]
+mod tests;
 mod tool;
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
+use crate::runtime::lease::Incarnation;
 
 pub(super) use model::ModelCall;
 pub(super) use tool::ToolRun;
 
+/// How long a stop waits for code that does not yield. Its answer is not wanted any more, whenever it ends.
+const STUBBORN: Duration = Duration::from_secs(2);
+
 /// The effects of one thread that are under way. Dropping it aborts them.
 #[derive(Default)]
 pub(super) struct Work {
-    tasks: JoinSet<(Effect, Event)>,
+    tasks: JoinSet<(Effect, Option<Event>)>,
     handles: HashMap<Effect, AbortHandle>,
 }
 
@@ -35,11 +43,22 @@ impl Work {
         self.handles.contains_key(effect)
     }
 
-    /// Starts an effect; `perform` answers it with its event.
-    pub(super) fn start(&mut self, effect: Effect, perform: impl Future<Output = Event> + Send + 'static) {
+    /// Starts an effect; `perform` answers it with its event, `None`: it did nothing, because its right to was lost.
+    /// When the incarnation ends, it is dropped where it stands, whatever its thread's task waits for.
+    pub(super) fn start(
+        &mut self,
+        effect: Effect,
+        hold: Incarnation,
+        perform: impl Future<Output = Option<Event>> + Send + 'static,
+    ) {
         let named = effect.clone();
         let task = async move {
-            let event = AssertUnwindSafe(perform).catch_unwind().await.unwrap_or_else(|_| broken(&named));
+            let perform = AssertUnwindSafe(perform).catch_unwind();
+            let event = match hold.ended.run_until_cancelled(perform).await {
+                Some(Ok(event)) => event,
+                Some(Err(_)) => Some(broken(&named)),
+                None => None,
+            };
             (named, event)
         };
         self.handles.insert(effect, self.tasks.spawn(task));
@@ -50,7 +69,7 @@ impl Work {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok((effect, event))) => {
-                    if self.handles.remove(&effect).is_some() {
+                    if let (Some(_), Some(event)) = (self.handles.remove(&effect), event) {
                         return event;
                     }
                 }
@@ -79,10 +98,14 @@ impl Work {
         });
     }
 
-    /// Aborts everything and waits until the last task is gone.
+    /// Aborts everything and waits until the last task is gone, or does not yield for too long: what it may still do
+    /// cannot be stopped, only left unheard.
     pub(super) async fn stop(&mut self) {
         self.handles.clear();
-        self.tasks.shutdown().await;
+        if timeout(STUBBORN, self.tasks.shutdown()).await.is_err() {
+            tracing::error!("the code of an effect does not yield; it is left behind");
+            self.tasks.detach_all();
+        }
     }
 
     /// Aborts everything; the tasks end when they next yield.

@@ -14,6 +14,7 @@ use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Hub, StreamHead};
 use crate::provider::DeltaStream;
+use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 
 pub(in crate::runtime) struct ModelCall {
@@ -23,30 +24,35 @@ pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) request: ModelRequest,
     pub(in crate::runtime) head: StreamHead,
+    pub(in crate::runtime) hold: Incarnation,
 }
 
 impl ModelCall {
-    pub(in crate::runtime) async fn perform(self) -> Event {
+    /// `None`: the right to call was lost before the request was sent.
+    pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("model.before");
-        let Self { shared, pk, stream, attempt, request, head } = self;
+        let Self { shared, pk, stream, attempt, request, head, hold } = self;
         let began = Instant::now();
         let (provider, model) = (request.provider.clone(), request.model.clone());
-        let opened = match shared.models.model(&provider) {
-            Ok(client) => client.call(request).await,
-            Err(fault) => return model_failed(&stream, attempt, FailureKind::Refused, &fault.detail),
+        let client = match shared.models.model(&provider) {
+            Ok(client) => client,
+            Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
-        let deltas = match opened {
+        if !hold.holds() {
+            return None;
+        }
+        let deltas = match client.call(request).await {
             Ok(deltas) => deltas,
-            Err(failure) => return Event::ModelFailed { stream, attempt, failure },
+            Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
         };
         let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
         let growing = Growing::new(began, shared.config.models.reply_bytes);
         let answered = listen(deltas, growing, &mut tokens, provider, model).await;
         failpoint::reached("model.replied");
-        match answered {
+        Some(match answered {
             Ok(reply) => Event::ModelReplied { stream, attempt, reply: Box::new(reply) },
             Err(failure) => Event::ModelFailed { stream, attempt, failure },
-        }
+        })
     }
 }
 

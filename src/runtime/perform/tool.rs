@@ -15,6 +15,7 @@ use crate::engine::Invocation;
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
 use crate::failpoint;
+use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 use crate::tool::{ToolContext, ToolOutput};
 
@@ -25,35 +26,42 @@ pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) thread_id: ThreadId,
     pub(in crate::runtime) invocation: Invocation,
     pub(in crate::runtime) attempt: u32,
+    pub(in crate::runtime) hold: Incarnation,
 }
 
 impl ToolRun {
-    pub(in crate::runtime) async fn perform(self) -> Event {
+    /// `None`: the right to call was lost before the tool was called.
+    pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("tool.before");
         let began = Instant::now();
-        let mut outcome = self.outcome().await;
+        let mut outcome = self.outcome().await?;
         outcome.duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         failpoint::reached("tool.returned");
-        Event::ToolReturned { call: self.invocation.call_id, attempt: self.attempt, outcome: Box::new(outcome) }
+        Some(Event::ToolReturned { call: self.invocation.call_id, attempt: self.attempt, outcome: Box::new(outcome) })
     }
 
-    async fn outcome(&self) -> ToolOutcome {
+    async fn outcome(&self) -> Option<ToolOutcome> {
         let Some(tool) = self.shared.tools.toolset(self.tenant).get(&self.invocation.tool_name) else {
-            return tool_failed("unknown_tool", "This server no longer has this tool.");
+            return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
         };
         let (arguments, context) = match self.prepare().await {
             Ok(prepared) => prepared,
-            Err(error) => return tool_failed("failed", format!("What the call needs could not be read: {error}")),
+            Err(error) => {
+                return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
+            }
         };
+        if !self.hold.holds() {
+            return None;
+        }
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
         let ended = timeout(limit, AssertUnwindSafe(tool.call(arguments, context)).catch_unwind()).await;
         failpoint::reached("tool.sent");
-        match ended {
+        Some(match ended {
             Ok(Ok(Ok(output))) => self.bounded(output),
             Ok(Ok(Err(error))) => ToolOutcome { result: Err(error), ..tool_failed("failed", "") },
             Ok(Err(panic)) => tool_failed("panicked", format!("The tool broke: {}", words(&*panic))),
             Err(_) => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
-        }
+        })
     }
 
     /// Arguments whole, and the context as it is when the call starts.

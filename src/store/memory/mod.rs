@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
     ThreadFilter, ThreadRow,
 };
 use crate::domain::Millis;
@@ -94,6 +94,11 @@ impl Store for Memory {
     }
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
         Ok(self.state().threads.get(&pk).map(|kept| (kept.thread.clone(), kept.loaded())))
+    }
+    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+        let state = self.state();
+        let threads = pks.iter().filter_map(|pk| state.threads.get(pk)).map(|kept| &kept.thread);
+        Ok(threads.map(|it| Mark { pk: it.pk, version: it.fence.version, last_seq: it.last_seq }).collect())
     }
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
         self.state().list(tenant, filter, page)

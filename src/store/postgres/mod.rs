@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::committer::{Bounds, Committer};
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
     ThreadFilter, ThreadRow,
 };
 use crate::domain::Millis;
@@ -65,6 +65,10 @@ impl Store for Postgres {
         format!("postgres at {}", self.place)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         self.committer.commit(commit).await
     }
@@ -77,6 +81,9 @@ impl Store for Postgres {
     }
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
         threads::load(&self.pool, pk).await
+    }
+    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+        threads::marks(&self.pool, pks).await
     }
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
         threads::list(&self.pool, tenant, filter, page).await

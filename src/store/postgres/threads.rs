@@ -8,7 +8,7 @@ use super::nul::{escaped, unescaped};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Fence, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+use crate::store::{Fence, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select {
     ($what:literal, $rest:literal) => {
@@ -64,6 +64,13 @@ pub(super) async fn named(pool: &PgPool, tenant: TenantPk, id: &ThreadId) -> Res
 pub(super) async fn by_pk(pool: &PgPool, pk: ThreadPk) -> Result<Option<ThreadRow>> {
     let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(pool).await.map_err(error)?;
     found.as_ref().map(thread).transpose()
+}
+
+pub(super) async fn marks(pool: &PgPool, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+    let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
+    let query = sqlx::query_as("SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)").bind(pks);
+    let found: Vec<(i64, i64, i64)> = query.fetch_all(pool).await.map_err(error)?;
+    Ok(found.into_iter().map(|(pk, version, last_seq)| Mark { pk: ThreadPk(pk), version, last_seq }).collect())
 }
 
 pub(super) async fn load(pool: &PgPool, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {

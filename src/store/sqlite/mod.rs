@@ -31,7 +31,7 @@ use uuid::Uuid;
 use super::committer::Committer;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, ObservationAsk, Page, PageAsk, Result, Store,
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
     ThreadFilter, ThreadRow,
 };
 use crate::domain::Millis;
@@ -66,6 +66,9 @@ impl Store for Sqlite {
     }
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
         threads::load(&self.readers, pk).await
+    }
+    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+        threads::marks(&self.readers, pks).await
     }
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
         threads::list(&self.readers, tenant, filter, page).await

@@ -9,7 +9,7 @@ use super::writer::Writer;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Fence, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+use crate::store::{Fence, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select_thread {
     ($rest:literal) => {
@@ -29,6 +29,13 @@ pub(super) async fn named(db: &SqlitePool, tenant: TenantPk, id: &ThreadId) -> R
 pub(super) async fn by_pk(db: impl SqliteExecutor<'_>, pk: ThreadPk) -> Result<Option<ThreadRow>> {
     let query = sqlx::query(select_thread!("WHERE pk = ?")).bind(pk.0);
     query.fetch_optional(db).await.map_err(unreadable)?.map(|row| thread(&row)).transpose()
+}
+
+pub(super) async fn marks(db: &SqlitePool, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+    let pks = serde_json::Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
+    let query = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
+    let found: Vec<(i64, i64, i64)> = sqlx::query_as(query).bind(pks).fetch_all(db).await.map_err(unreadable)?;
+    Ok(found.into_iter().map(|(pk, version, last_seq)| Mark { pk: ThreadPk(pk), version, last_seq }).collect())
 }
 
 pub(super) async fn load(db: &SqlitePool, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {

@@ -71,13 +71,19 @@ async fn every_call_that_creates_or_decides_takes_one() {
         let second = call().await;
         assert_eq!(second.header("idempotency-replayed"), Some("true"), "{path}");
         let second = second.expect(status);
-        assert_eq!((&second["threadId"], &second["runId"]), (&first["threadId"], &first["runId"]), "{path}");
+        for field in ["threadId", "runId", "runIds"] {
+            assert_eq!(second[field], first[field], "{path}");
+        }
+        second
     };
     twice("/threads", json!({ "title": "x" }), 201).await;
     let suspension = app.suspend("t1", "send").await;
     twice("/threads/t1/pause", json!({}), 202).await;
     twice("/threads/t1/resume", json!({ "suspensionId": suspension["suspensionId"], "approved": true }), 202).await;
     twice("/threads/t1/fork", json!({}), 201).await;
+    app.post("/threads/t2/process", json!({ "query": "hang" })).await.expect(202);
+    let cancelled = twice("/threads/t2/cancel", json!({}), 202).await;
+    assert_eq!(cancelled["runIds"].as_array().unwrap().len(), 1, "{cancelled:#}");
 }
 
 #[tokio::test]

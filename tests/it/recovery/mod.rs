@@ -9,5 +9,8 @@ mod process;
 #[cfg(feature = "failpoints")]
 mod story;
 
+mod leases;
+mod probe;
+mod replicas;
 mod tools;
 mod winner;

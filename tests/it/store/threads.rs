@@ -12,6 +12,7 @@ super::on_every_store!(
     a_list_is_paged_to_its_end,
     status_narrows_the_list,
     titles_and_ids_are_searched_without_case,
+    a_mark_moves_with_every_commit,
 );
 
 async fn touched(bed: &Bed, pk: ThreadPk, now: i64) {
@@ -83,4 +84,17 @@ async fn titles_and_ids_are_searched_without_case(bed: Bed) {
     assert_eq!(listed(&bed, q("%")).await, ["Plan-1"], "a percent sign is just that");
     assert_eq!(listed(&bed, q("r_s")).await, ["plan-2"]);
     assert_eq!(listed(&bed, q("nowhere")).await, Vec::<String>::new());
+}
+
+async fn a_mark_moves_with_every_commit(bed: Bed) {
+    let (a, b) = (bed.thread("a").await, bed.thread("b").await);
+    let mark = async |pk: ThreadPk| bed.store.marks(&[pk]).await.unwrap()[0];
+    let (before, others) = (mark(a).await, mark(b).await);
+    touched(&bed, a, 200).await;
+    assert_eq!((mark(a).await.pk, mark(a).await.version), (a, before.version + 1));
+    assert_eq!(mark(a).await.last_seq, bed.read(a).await.last_seq);
+    assert_eq!(mark(b).await, others);
+    bed.store.delete_thread(a).await.unwrap();
+    assert_eq!(bed.store.marks(&[a, b]).await.unwrap(), [others], "what is gone has none");
+    assert_eq!(bed.store.marks(&[]).await.unwrap(), []);
 }

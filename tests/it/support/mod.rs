@@ -4,5 +4,6 @@ pub mod app;
 pub mod http;
 pub mod postgres;
 pub mod proxy;
+pub mod store;
 pub mod wire;
 pub mod ws;

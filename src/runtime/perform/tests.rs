@@ -1,0 +1,160 @@
+//! What an effect does at the last moment, when its right to act is over and nobody has told it yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{ModelCall, ToolRun};
+use crate::config::{Config, Environment};
+use crate::domain::fault::Fault;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::model::{CallContext, FailureKind, ModelFailure, ModelRequest, Phase};
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::engine::{Invocation, cores};
+use crate::live::{Hub, StreamHead};
+use crate::provider::{ChatModel, DeltaStream, Models};
+use crate::runtime::clock::System;
+use crate::runtime::lease::Incarnation;
+use crate::runtime::shared::Shared;
+use crate::runtime::{Parts, Runtime};
+use crate::store::document::Documents;
+use crate::store::memory::Memory;
+use crate::tool::{Registry, Tool, ToolContext, ToolOutput};
+
+/// Counts how often it is called, as a tool and as a model.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Counted {
+    fn calls(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Tool for Counted {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "count".to_owned(),
+            description: "Counts.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Write,
+            idempotent: false,
+            timeout_ms: 1_000,
+            risk_level: None,
+        })
+    }
+    async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(ToolOutput::default())
+    }
+}
+
+#[async_trait]
+impl ChatModel for Counted {
+    async fn call(&self, _: ModelRequest) -> Result<DeltaStream, ModelFailure> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let (message, partial_text) = (String::new(), String::new());
+        Err(ModelFailure { kind: FailureKind::Refused, message, http_status: None, retry_after_ms: None, partial_text })
+    }
+    fn admit(&self, _: &str, _: &serde_json::Map<String, Value>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
+    let store = Arc::new(Memory::new());
+    let parts = Parts {
+        config: Arc::new(Config::default()),
+        documents: Documents::open(store.clone()).await.unwrap(),
+        store,
+        hub: Hub::new(1 << 16),
+        tools: Arc::new(Registry::new(vec![counted.clone() as Arc<dyn Tool>], Environment::Development).unwrap()),
+        models: Arc::new(Models::only("counted", "m", counted.clone())),
+        cores: cores::all(),
+        clock: Arc::new(System),
+    };
+    Runtime::start(parts).await.unwrap().0
+}
+
+fn over() -> Incarnation {
+    Incarnation::new(Uuid::new_v4(), Instant::now())
+}
+
+fn lasting() -> Incarnation {
+    Incarnation::new(Uuid::new_v4(), Instant::now() + std::time::Duration::from_secs(60))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
+    let counted = Arc::new(Counted::default());
+    let shared = shared(&counted).await;
+    let run = |hold: Incarnation| ToolRun {
+        shared: shared.clone(),
+        pk: ThreadPk(1),
+        tenant: TenantPk(1),
+        thread_id: "t".into(),
+        invocation: Invocation {
+            call_id: "call".into(),
+            tool_name: "count".to_owned(),
+            arguments: json!({}),
+            run_id: "run".into(),
+            item_id: None,
+            user_id: None,
+            trace_id: "trace".to_owned(),
+            idempotency_key: "key".to_owned(),
+        },
+        attempt: 1,
+        hold,
+    };
+    let hold = over();
+    assert!(run(hold.clone()).perform().await.is_none());
+    assert_eq!(counted.calls(), 0);
+    assert!(hold.ended.is_cancelled(), "its thread must let go");
+    assert!(run(lasting()).perform().await.is_some());
+    assert_eq!(counted.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
+    let counted = Arc::new(Counted::default());
+    let shared = shared(&counted).await;
+    let call = |hold: Incarnation| ModelCall {
+        shared: shared.clone(),
+        pk: ThreadPk(1),
+        stream: "stream".into(),
+        attempt: 1,
+        request: ModelRequest {
+            provider: "counted".to_owned(),
+            model: "m".to_owned(),
+            phase: Phase::Planning,
+            messages: Vec::new(),
+            tools: Vec::new(),
+            response_schema: None,
+            params: Default::default(),
+            trace_id: "trace".to_owned(),
+            context: CallContext::default(),
+        },
+        head: StreamHead {
+            stream_id: "stream".into(),
+            phase: Phase::Planning,
+            step_id: None,
+            step_description: None,
+            thread_id: "t".into(),
+            run_id: "run".into(),
+            trace_id: "trace".to_owned(),
+        },
+        hold,
+    };
+    let hold = over();
+    assert!(call(hold.clone()).perform().await.is_none());
+    assert_eq!(counted.calls(), 0);
+    assert!(hold.ended.is_cancelled(), "its thread must let go");
+    assert!(call(lasting()).perform().await.is_some());
+    assert_eq!(counted.calls(), 1);
+}

@@ -1,0 +1,119 @@
+//! The right to act: it ends at its deadline, whatever the store does, and nothing starts or goes on without it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pes::Instance;
+use pes::domain::ids::RunId;
+use pes::domain::run::RunStatus;
+use pes::store::memory::Memory;
+use rstest::rstest;
+use tokio::time::{Instant, sleep};
+
+use super::probe::{Probe, Tally, ask, instance};
+use crate::support::store::{Mood, Moody};
+
+/// A fifth before the lease of 10 s that the store knows of.
+const DEADLINE: Duration = Duration::from_secs(8);
+
+async fn bed() -> (Arc<Moody>, Probe, Instance) {
+    let (store, probe) = (Moody::over(Arc::new(Memory::new())), Probe::new());
+    let instance = instance(store.clone(), &probe, |_| {}).await;
+    (store, probe, instance)
+}
+
+/// The log is contiguous, and the run is over: how.
+async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    let waited = runtime.wait_run(caller, run, Duration::from_secs(120)).await.unwrap();
+    let log = runtime.events_page(caller, &"t".into(), 0, 500, Vec::new()).await.unwrap();
+    let seqs: Vec<i64> = log.items.iter().map(|seen| seen.seq).collect();
+    assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>());
+    waited.run.status
+}
+
+/// Returns when a call of the item's loop has begun.
+async fn item_has_begun(instance: &Instance) {
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    loop {
+        let log = runtime.events_page(caller, &"t".into(), 0, 500, Vec::new()).await.unwrap();
+        let of_item = |kind: &str| log.items.iter().any(|o| o.kind.as_str() == kind && o.parent_id.is_some());
+        if of_item("LLM_STREAM_START") {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[rstest]
+#[case(Mood::Hangs)]
+#[case(Mood::Fails)]
+#[tokio::test(start_paused = true)]
+async fn what_runs_is_aborted_at_the_deadline_whatever_the_store_does(#[case] mood: Mood) {
+    let (store, probe, instance) = bed().await;
+    ask(&instance, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let asked = Instant::now();
+    store.set("*", mood);
+    // The thread's own task waits for the store too, as long as it hangs.
+    let runtime = instance.runtime().clone();
+    let caller = instance.caller().clone();
+    tokio::spawn(async move { runtime.pause(&caller, &"t".into(), None).await });
+    while probe.tally().over == 0 {
+        sleep(Duration::from_millis(10)).await;
+        assert!(asked.elapsed() <= DEADLINE + Duration::from_millis(20), "it still runs");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_does_not_start_when_the_lease_ended_while_it_was_prepared() {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "call").await;
+    item_has_begun(&instance).await;
+    store.set("row", Mood::Hangs);
+    store.holds("row").await;
+    for call in ["renew", "register"] {
+        store.set(call, Mood::Hangs);
+    }
+    sleep(DEADLINE + Duration::from_millis(100)).await;
+    store.set("row", Mood::Well);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(probe.tally(), Tally::default(), "it was called without a right to");
+    for call in ["renew", "register"] {
+        store.set(call, Mood::Well);
+    }
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
+}
+
+/// What the tool brought is kept for a store that comes back within the lease; later the call counts as lost, and one
+/// that says it may be repeated is.
+#[rstest]
+#[case(Duration::from_secs(5), 1)]
+#[case(Duration::from_secs(60), 2)]
+#[tokio::test(start_paused = true)]
+async fn a_store_that_goes_away_and_comes_back_loses_nothing(#[case] away: Duration, #[case] calls: usize) {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "late").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    store.set("*", Mood::Fails);
+    sleep(away).await;
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 }, "nothing starts without the store");
+    store.set("*", Mood::Well);
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    assert_eq!(probe.tally(), Tally { begun: calls, over: calls });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_lost_its_lease_goes_on_as_another_incarnation() {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "late").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    store.set("renew", Mood::Hangs);
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    for call in ["again", "and again"] {
+        sleep(DEADLINE * 2).await;
+        let run = ask(&instance, "t", call).await;
+        assert_eq!(ended(&instance, &run).await, RunStatus::Completed, "{call}");
+    }
+}

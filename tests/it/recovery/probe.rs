@@ -1,0 +1,132 @@
+//! A tool that tells when it is called and when it is gone, and the agents that call it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pes::domain::ids::RunId;
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::runtime::{Answered, ProcessAsk};
+use pes::store::Store;
+use pes::tool::{Tool, ToolContext, ToolOutput};
+use pes::{Config, Instance};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::support::http::soon;
+
+/// `hang` calls the tool for ever, `call` has it return at once, `late` after a while, `ask` asks a person; `talk` calls
+/// nothing.
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning", query = "talk" }
+delay_ms = 700
+json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "one", description = "Talk", stepType = "reasoning" }] }
+
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "one", description = "Try it", stepType = "tool", toolValidationMode = "advisory" },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1, query = "ask" }
+calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
+
+[[reply]]
+when = { phase = "execution", iteration = 1, query = "talk" }
+text = "Talked."
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+delay_ms = 100
+calls = [{ tool = "probe", arguments = { how = "{{query}}" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "Done: {{tool_result}}"
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "That was it."
+"#;
+
+/// How often it was called, and how many of these calls are over, in whatever way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub begun: usize,
+    pub over: usize,
+}
+
+#[derive(Clone)]
+pub struct Probe(watch::Sender<Tally>);
+
+impl Probe {
+    pub fn new() -> Self {
+        Self(watch::channel(Tally::default()).0)
+    }
+
+    pub fn tally(&self) -> Tally {
+        *self.0.borrow()
+    }
+
+    pub async fn reaches(&self, is_reached: impl FnMut(&Tally) -> bool) {
+        soon(self.0.subscribe().wait_for(is_reached)).await.expect("the probe is there");
+    }
+}
+
+/// Over when dropped.
+struct Call(watch::Sender<Tally>);
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.send_modify(|tally| tally.over += 1);
+    }
+}
+
+#[async_trait]
+impl Tool for Probe {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "probe".to_owned(),
+            description: "Tells that it is called.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 600_000,
+            risk_level: None,
+        })
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.send_modify(|tally| tally.begun += 1);
+        let _call = Call(self.0.clone());
+        match arguments["how"].as_str() {
+            Some("hang") => std::future::pending().await,
+            Some("late") => tokio::time::sleep(std::time::Duration::from_secs(2)).await,
+            Some(_) | None => {}
+        }
+        Ok(ToolOutput { output: "called".into(), ..ToolOutput::default() })
+    }
+}
+
+/// A process of its own on `store`.
+pub async fn instance(store: Arc<dyn Store>, probe: &Probe, change: impl FnOnce(&mut Config)) -> Instance {
+    let script = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(script.path(), SCRIPT).expect("it can be written");
+    let mut config = Config::default();
+    config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(script.path().to_owned());
+    change(&mut config);
+    Instance::build(config).store(store).tool(Arc::new(probe.clone())).open().await.expect("it opens")
+}
+
+/// Asks; the run.
+pub async fn ask(instance: &Instance, thread: &str, query: &str) -> RunId {
+    let ask = ProcessAsk { query: query.to_owned(), ..ProcessAsk::default() };
+    let answered = instance.runtime().process(instance.caller(), &thread.into(), ask, None).await;
+    match answered.expect("it is accepted") {
+        Answered::Fresh(receipt) => receipt.run_id,
+        Answered::Replayed { .. } => panic!("there was no key"),
+    }
+}

@@ -1,0 +1,121 @@
+//! Several processes on one PostgreSQL: what one of them decides, the owner does; what the owner does, all of them hear.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pes::Instance;
+use pes::domain::hitl::Answer;
+use pes::domain::run::RunStatus;
+use pes::live::EncodedKind;
+use pes::runtime::{After, Answered, FeedAsk};
+use pes::store::Store;
+use pes::store::postgres::Postgres;
+
+use super::probe::{Probe, ask, instance};
+use crate::support::http::soon;
+use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody};
+
+/// Far longer than anything here may take: nothing happens because it ran out.
+const LONG: i64 = 600_000;
+/// Waits for something that must come at once, not with the next lease.
+const AT_ONCE: Duration = Duration::from_secs(15);
+
+async fn store(database: &Database) -> Arc<dyn Store> {
+    Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
+}
+
+async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -> Instance {
+    instance(store(database).await, probe, |config| config.runtime.lease_ms = lease_ms).await
+}
+
+async fn cancel(instance: &Instance) -> usize {
+    let answered = soon(instance.runtime().cancel_thread(instance.caller(), &"t".into(), None)).await.unwrap();
+    match answered {
+        Answered::Fresh(receipt) => receipt.run_ids.len(),
+        Answered::Replayed { .. } => panic!("there was no key"),
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_is_answered_when_the_owner_has_stopped() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let run = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let asked = Instant::now();
+    assert_eq!(cancel(&other).await, 1);
+    assert_eq!(probe.tally().over, 1, "answered while the tool still ran");
+    assert!(asked.elapsed() < AT_ONCE);
+    let seen = other.runtime().run(other.caller(), &run).await.unwrap();
+    assert_eq!(seen.status, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn or_when_it_took_the_thread_from_an_owner_that_is_gone() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let frozen = Moody::over(store(&database).await);
+    let owner = instance(frozen.clone(), &probe, |config| config.runtime.lease_ms = 1_500).await;
+    let other = replica(&database, &probe, 1_500).await;
+    let run = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    frozen.set("*", Mood::Hangs);
+    assert_eq!(cancel(&other).await, 1);
+    assert_eq!(probe.tally().over, 1, "answered while the tool still ran");
+    let seen = other.runtime().run(other.caller(), &run).await.unwrap();
+    assert_eq!(seen.status, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let run = ask(&owner, "t", "ask").await;
+    let (runtime, caller) = (other.runtime(), other.caller());
+    let waited = runtime.wait_run(caller, &run, AT_ONCE).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Suspended, "who waits elsewhere hears of it");
+    let answer = Answer {
+        suspension_id: waited.suspensions[0]["suspensionId"].as_str().unwrap().into(),
+        value: Some("well".into()),
+        approved: None,
+        modified_args: None,
+        reason: None,
+        action: None,
+    };
+    runtime.resume(caller, &"t".into(), answer, None).await.unwrap();
+    let waited = runtime.wait_run(caller, &run, AT_ONCE).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn who_listens_elsewhere_hears_every_observation() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let run = ask(&owner, "t", "talk").await;
+    let ask = FeedAsk { after: After::Seq(0), types: Vec::new(), tokens: true, until: Some(run), ends_suspended: true };
+    let mut feed = other.runtime().feed(other.caller(), &"t".into(), ask).await.unwrap();
+    let mut heard = Vec::new();
+    while let Some(frame) = soon(feed.next()).await {
+        if let EncodedKind::Observation { seq, .. } = &frame.kind {
+            heard.push(*seq);
+        }
+    }
+    let log = other.runtime().events_page(other.caller(), &"t".into(), 0, 500, Vec::new()).await.unwrap();
+    assert_eq!(heard, (1..=log.last_seq).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_a_draining_process_has_finished_with_is_anothers_at_once() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    ask(&owner, "holding-up", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    // Its planning call is under way when the drain begins.
+    let run = ask(&owner, "t", "talk").await;
+    let draining = owner.runtime().clone();
+    let drain = tokio::spawn(async move { draining.drain().await });
+    let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+    assert!(!drain.is_finished(), "it had to wait for the whole drain");
+    drain.abort();
+}

@@ -1,0 +1,132 @@
+//! A store between a runtime and the real one, whose calls can be made to hang or to fail.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pes::domain::Millis;
+use pes::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use pes::domain::message::ConversationMessage;
+use pes::domain::observation::Observation;
+use pes::engine::step::{Row, RowKind};
+use pes::store::document::{Document, DocumentKind, Expected};
+use pes::store::{
+    AuditRow, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
+    Store, ThreadFilter, ThreadRow,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// How calls behave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mood {
+    #[default]
+    Well,
+    /// They wait until the mood is better.
+    Hangs,
+    Fails,
+}
+
+/// Moods by the name of the call; `*` is that of all others.
+type Moods = HashMap<&'static str, Mood>;
+
+pub struct Moody {
+    inner: Arc<dyn Store>,
+    moods: watch::Sender<Moods>,
+    /// Calls that were made to wait, by name.
+    held: watch::Sender<Vec<&'static str>>,
+}
+
+impl Moody {
+    pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
+        let (moods, held) = (watch::channel(Moods::new()).0, watch::channel(Vec::new()).0);
+        Arc::new(Self { inner, moods, held })
+    }
+
+    pub fn set(&self, call: &'static str, mood: Mood) {
+        self.moods.send_modify(|moods| _ = moods.insert(call, mood));
+    }
+
+    /// Returns when a call of this name has been made to wait.
+    pub async fn holds(&self, call: &'static str) {
+        let mut held = self.held.subscribe();
+        held.wait_for(|held| held.contains(&call)).await.expect("the store is there");
+    }
+
+    async fn pass(&self, call: &'static str) -> Result<()> {
+        let mut moods = self.moods.subscribe();
+        loop {
+            let mood = mood_of(&moods.borrow_and_update(), call);
+            match mood {
+                Mood::Well => return Ok(()),
+                Mood::Fails => return Err(Error::Unavailable("it was told to fail".to_owned())),
+                Mood::Hangs => {
+                    self.held.send_modify(|held| held.push(call));
+                    moods.changed().await.expect("the store is there");
+                }
+            }
+        }
+    }
+}
+
+fn mood_of(moods: &Moods, call: &str) -> Mood {
+    moods.get(call).or(moods.get("*")).copied().unwrap_or_default()
+}
+
+macro_rules! passed_on {
+    ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl Store for Moody {
+            fn describe(&self) -> String {
+                self.inner.describe()
+            }
+            fn is_shared(&self) -> bool {
+                self.inner.is_shared()
+            }
+            $(async fn $call(&self, $($name: $type),*) -> Result<$answer> {
+                self.pass(stringify!($call)).await?;
+                self.inner.$call($($name),*).await
+            })*
+            async fn close(&self) {
+                self.inner.close().await;
+            }
+        }
+    };
+}
+
+passed_on! {
+    commit(commit: Commit) -> Committed;
+    thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
+    thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
+    load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
+    marks(pks: &[ThreadPk]) -> Vec<Mark>;
+    threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
+    delete_thread(pk: ThreadPk) -> bool;
+    row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
+    find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<Found>;
+    rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
+    history(pk: ThreadPk, before: Option<i64>, limit: u32) -> Vec<ConversationMessage>;
+    payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
+    open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
+    observations(pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation>;
+    audit(pk: ThreadPk) -> Vec<AuditRow>;
+    write_document(document: Document, expected: Expected, audit: AuditRow) -> Option<i64>;
+    document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
+    documents_since(after: i64) -> Vec<Document>;
+    audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
+    idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
+    forget_idempotency(before: Millis) -> u64;
+    tenant(name: &str, now: Millis) -> TenantPk;
+    add_key(key: KeyRow) -> ();
+    keys() -> Vec<KeyRow>;
+    revoke_key(key_id: &str, now: Millis) -> bool;
+    key_by_hash(hash: &str) -> Option<KeyRow>;
+    register(replica: Uuid, ttl: Millis) -> ();
+    renew(replica: Uuid, ttl: Millis) -> bool;
+    unregister(replica: Uuid) -> ();
+    claimable(now: Millis, limit: u32) -> Vec<ThreadPk>;
+    due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
+    next_wake() -> Option<Millis>;
+    ping() -> ();
+}
