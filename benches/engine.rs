@@ -14,11 +14,12 @@ use pes::domain::run::{Ask, OnBusy};
 use pes::domain::settings::RunSettings;
 use pes::domain::thread::Limits;
 use pes::domain::tool::{ToolClass, ToolOutcome, ToolSpec, Verdict};
+use pes::domain::usage::Price;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{DynCore, Loaded, Machine, Registered, Stamp, Toolbox, World};
+use pes::engine::{DynCore, Loaded, Machine, ModelBook, Registered, Stamp, Toolbox, World};
 use serde_json::{Value, json};
 
 const ITEMS: [usize; 3] = [10, 100, 1000];
@@ -27,6 +28,12 @@ const NOW: i64 = 1_760_000_000_000;
 
 /// Every call may run.
 struct Open;
+
+impl ModelBook for Open {
+    fn price(&self, _: &str, _: &str) -> Option<Price> {
+        None
+    }
+}
 
 impl Toolbox for Open {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
@@ -56,7 +63,7 @@ impl Thread {
         self.events += 1;
         let stamp = Stamp { now: NOW + self.events, seed: self.events as u64, holder: Some(1) };
         let limits = Limits::default();
-        let world = World { tools: &Open, limits: &limits };
+        let world = World { tools: &Open, models: &Open, limits: &limits };
         self.machine.decide(&world, stamp, event).expect("a legal event")
     }
 

@@ -11,6 +11,7 @@ pub mod provider;
 pub mod runtime;
 pub mod store;
 pub mod tool;
+pub mod usage;
 
 pub mod app;
 pub mod cli;

@@ -24,6 +24,13 @@ impl Config {
         for range in &server.trusted_proxies {
             let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
         }
+        for (model, price) in &self.prices {
+            if !model.contains(':') || !price.is_sound() {
+                return Err(Error(format!(
+                    "prices: `{model}` must be provider:model or provider:*, with prices of 0 or more"
+                )));
+            }
+        }
         if self.env == Environment::Production && self.models.is_demo() {
             return Err(Error(
                 "PES_ENV=production refuses the demo model; set PES_MODEL, OPENAI_API_KEY or OPENAI_BASE_URL"

@@ -1,5 +1,6 @@
 //! `[limits]`
 
+use super::Config;
 use super::section::by_path;
 use crate::domain::thread;
 
@@ -41,14 +42,17 @@ section! {
     }
 }
 
-impl Limits {
-    /// Those that the engine keeps.
+impl Config {
+    /// The bounds that the engine keeps.
     pub fn of_threads(&self) -> thread::Limits {
+        let limits = &self.limits;
         thread::Limits {
-            items_per_plan: self.items_per_plan,
-            calls_per_reply: self.calls_per_reply,
-            queued_runs: self.queued_runs,
-            state_bytes: self.state_bytes,
+            items_per_plan: limits.items_per_plan,
+            calls_per_reply: limits.calls_per_reply,
+            queued_runs: limits.queued_runs,
+            state_bytes: limits.state_bytes,
+            retry_ms: self.models.retry_ms,
+            connect_retry_ms: self.models.connect_retry_ms,
         }
     }
 }

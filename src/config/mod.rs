@@ -21,7 +21,11 @@ pub mod server;
 pub mod store;
 pub mod template;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::domain::usage::Price;
 
 pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
@@ -32,13 +36,16 @@ pub use runtime::Runtime;
 pub use server::Server;
 pub use store::{Store, Synchronous};
 
-use section::{named, table};
+use section::{file_only, named, table};
 
 section! {
     /// Everything that can be set, resolved.
     Config {
         /// `production` refuses the demo model and refuses to run without keys.
         env: Environment = Environment::Development, named("PES_ENV");
+        /// What tokens cost in US dollars per million, by "provider:model" or "provider:*".
+        prices: BTreeMap<String, Price> = BTreeMap::new(), file_only().example(
+            "{ \"openai:gpt-4.1-mini\" = { input_per_million = 0.4, output_per_million = 1.6 } }");
         server: Server = Server::default(), table::<Server>();
         limits: Limits = Limits::default(), table::<Limits>();
         store: Store = Store::default(), table::<Store>();

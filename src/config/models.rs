@@ -24,6 +24,10 @@ section! {
         stall_timeout_ms: u64 = 60_000, by_path();
         /// A whole reply, in milliseconds.
         total_timeout_ms: u64 = 600_000, by_path();
+        /// How long a call that was not answered is tried again, from its first failure on, in milliseconds.
+        retry_ms: i64 = 120_000, by_path();
+        /// The same for a provider that cannot be reached at all.
+        connect_retry_ms: i64 = 30_000, by_path();
         /// The size of a reply, in bytes.
         reply_bytes: usize = 4 << 20, by_path();
         /// How many tokens a model reads and writes in one call, where the server does not know it or knows it wrong;

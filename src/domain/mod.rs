@@ -17,6 +17,7 @@ pub mod run;
 pub mod settings;
 pub mod thread;
 pub mod tool;
+pub mod usage;
 
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;

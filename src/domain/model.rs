@@ -87,7 +87,9 @@ pub enum StopReason {
 pub struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,
+    /// Among the output.
     pub thinking_tokens: u64,
+    /// Among the input.
     pub cached_input_tokens: u64,
 }
 
@@ -146,10 +148,12 @@ pub struct ModelFailure {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The provider is busy or out of reach: try again.
+    /// The provider is busy: try again.
     Retry,
+    /// The provider cannot be reached: nothing was sent.
+    Unreachable,
     /// The provider says no: trying again is useless.
     Refused,
     /// What came back is not the protocol.
@@ -158,13 +162,26 @@ pub enum FailureKind {
     Incomplete,
     /// The process died or the call was aborted while it was under way.
     Interrupted,
+    /// The prompt is longer than the model takes: a shorter one may pass.
+    TooLong,
+    /// This server calls the provider too often at once already: nothing was sent.
+    #[serde(rename = "provider_saturated")]
+    Saturated,
+    /// The provider failed so often in a row that it is left alone for a while: nothing was sent.
+    BreakerOpen,
 }
 
 impl FailureKind {
-    pub fn retryable(self) -> bool {
+    /// Whether the request may have reached the provider.
+    pub fn was_sent(self) -> bool {
         match self {
-            FailureKind::Retry | FailureKind::Broken | FailureKind::Incomplete | FailureKind::Interrupted => true,
-            FailureKind::Refused => false,
+            FailureKind::Unreachable | FailureKind::Saturated | FailureKind::BreakerOpen => false,
+            FailureKind::Retry
+            | FailureKind::Refused
+            | FailureKind::Broken
+            | FailureKind::Incomplete
+            | FailureKind::Interrupted
+            | FailureKind::TooLong => true,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::ids::{MessageId, RunId, ThreadId};
 use super::message::ConversationMessage;
 use super::model::{Phase, Usage};
 use super::settings::RunSettings;
+use super::usage::{Nanos, usd};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -111,6 +112,9 @@ pub struct Counters {
     pub tool_errors: u32,
     pub usage: Usage,
     pub total_generation_ms: i64,
+    /// What the calls cost whose price is known; `None`: there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_nanos: Option<Nanos>,
 }
 
 /// How a run ended, except for a cancelled one, which has none.
@@ -188,6 +192,8 @@ pub struct RunResource {
     pub tool_calls: u32,
     pub usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<AgentFinalResponse>,
 }
 
@@ -209,6 +215,7 @@ impl Run {
             llm_calls: self.counters.llm_calls,
             tool_calls: self.counters.tool_calls,
             usage: self.counters.usage.clone(),
+            cost_usd: self.counters.cost_nanos.map(usd),
             result: response.and_then(|message| self.final_response(message)),
         }
     }
@@ -229,7 +236,7 @@ impl Run {
                 llm_calls: self.counters.llm_calls,
                 tool_calls: self.counters.tool_calls,
                 tool_errors: self.counters.tool_errors,
-                llm_cost: None,
+                llm_cost: self.counters.cost_nanos.map(usd),
                 error: outcome.error.clone(),
                 llm_metadata: LlmTotals {
                     usage: self.counters.usage.clone(),

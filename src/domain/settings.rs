@@ -61,6 +61,17 @@ pub struct ProviderConfig {
     pub model_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter_options: Option<Map<String, Value>>,
+    /// Tried in order when the model above does not answer. Who names a model and no fallbacks gets none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallbacks: Option<Vec<ModelChoice>>,
+}
+
+/// A model, by the name of its provider and its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelChoice {
+    pub provider_name: String,
+    pub model_id: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -125,7 +136,8 @@ pub struct ExecutionConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
     pub suspension_expiry: super::hitl::ExpiryPolicy,
-    /// How often a failed model call is repeated before the step fails.
+    /// How often a model is asked that answers nothing usable: each such answer may have cost something. Calls that
+    /// were not answered are bounded by time alone.
     pub max_model_attempts: u32,
 }
 
@@ -165,6 +177,9 @@ pub struct RunSettings {
     pub core: String,
     pub provider: String,
     pub model: String,
+    /// Asked in order when the model above does not answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelChoice>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub llm_params: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,4 +195,14 @@ pub struct RunSettings {
     pub state_saving: StateSavingStrategy,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+}
+
+impl RunSettings {
+    /// Provider and model of the n-th choice: 0 is the first, then the fallbacks in order.
+    pub fn choice(&self, n: u32) -> Option<(&str, &str)> {
+        match n.checked_sub(1) {
+            None => Some((&self.provider, &self.model)),
+            Some(at) => self.fallbacks.get(at as usize).map(|it| (it.provider_name.as_str(), it.model_id.as_str())),
+        }
+    }
 }

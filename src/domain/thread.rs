@@ -88,10 +88,21 @@ pub struct Limits {
     pub calls_per_reply: usize,
     pub queued_runs: usize,
     pub state_bytes: usize,
+    /// How long a model call that was not answered is tried again, from its first failure on, in milliseconds.
+    pub retry_ms: Millis,
+    /// The same for a provider that cannot be reached at all.
+    pub connect_retry_ms: Millis,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { items_per_plan: 1000, calls_per_reply: 32, queued_runs: 32, state_bytes: 1 << 20 }
+        Self {
+            items_per_plan: 1000,
+            calls_per_reply: 32,
+            queued_runs: 32,
+            state_bytes: 1 << 20,
+            retry_ms: 120_000,
+            connect_retry_ms: 30_000,
+        }
     }
 }

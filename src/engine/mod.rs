@@ -29,6 +29,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::thread::Limits;
 use crate::domain::tool::{ToolSpec, Verdict};
+use crate::domain::usage::Price;
 
 use effect::Effect;
 use event::Event;
@@ -56,6 +57,7 @@ impl From<Fault> for Illegal {
 /// What decisions may look at besides the state: data, never IO.
 pub struct World<'a> {
     pub tools: &'a dyn Toolbox,
+    pub models: &'a dyn ModelBook,
     pub limits: &'a Limits,
 }
 
@@ -69,6 +71,12 @@ pub trait Toolbox: Send + Sync {
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault>;
     /// Whether a person's answer fits the suspension's feedback schema.
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
+}
+
+/// What is known of models.
+pub trait ModelBook: Send + Sync {
+    /// `None`: nobody said what it costs.
+    fn price(&self, provider: &str, model: &str) -> Option<Price>;
 }
 
 /// What a prompt needs besides the state; read from the store when an effect is performed.

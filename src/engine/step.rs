@@ -76,10 +76,12 @@ pub enum RowKind {
     AgentState = 9,
     /// Anything else a core keeps.
     Custom = 10,
+    /// `domain::usage::ModelUse`, summed by `GET /usage`; `ord` is the time.
+    Usage = 11,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 10] = [
+    pub const ALL: [RowKind; 11] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -90,6 +92,7 @@ impl RowKind {
         RowKind::Payload,
         RowKind::AgentState,
         RowKind::Custom,
+        RowKind::Usage,
     ];
 
     pub fn code(self) -> i16 {

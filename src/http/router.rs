@@ -13,7 +13,7 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, cancel, documentation, fork, health, index, keys, messages, offers, pause, plan, process, resume,
-    runs, state, suspensions, tasks, threads, tool_calls,
+    runs, state, suspensions, tasks, threads, tool_calls, usage,
 };
 use super::{cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -65,6 +65,7 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(offers::models))
         .routes(routes!(offers::tools))
         .routes(routes!(offers::agents))
+        .routes(routes!(usage::list))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(health::healthz))

@@ -12,6 +12,7 @@ use super::openai::{OpenAi, compatible};
 use super::{Catalog, ChatModel, ModelFacts, ModelInfo, known};
 use crate::config;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::settings::ModelChoice;
 use crate::egress::{Bounds, Egress};
 
 /// Providers by name. Building it opens nothing and asks nobody.
@@ -20,6 +21,7 @@ pub struct Models {
     default: (String, String),
     /// What the operator says of models, by `provider:model`.
     told: BTreeMap<String, config::Facts>,
+    fallbacks: Vec<ModelChoice>,
 }
 
 struct Entry {
@@ -34,7 +36,7 @@ impl Models {
     /// The chosen models, the first of them the default. The fault says which choice cannot be served, and why.
     pub fn new(config: &config::Models) -> Result<Self, Fault> {
         let told = config.facts.clone();
-        let mut models = Self { entries: Vec::new(), default: Default::default(), told };
+        let mut models = Self { entries: Vec::new(), default: Default::default(), told, fallbacks: Vec::new() };
         let egress = Arc::new(Egress::new(Duration::from_millis(config.connect_timeout_ms)));
         for chosen in config.chosen() {
             if !models.knows(&chosen.provider) {
@@ -43,13 +45,17 @@ impl Models {
             models.client(&chosen.provider)?.admit(&chosen.model, &serde_json::Map::new())?;
             models.offer(&chosen.provider, &chosen.model);
         }
+        let after_first = config.chosen().into_iter().skip(1);
+        models.fallbacks =
+            after_first.map(|it| ModelChoice { provider_name: it.provider, model_id: it.model }).collect();
         Ok(models)
     }
 
     /// One model alone: for tests and for those who embed the server with a model of their own.
     pub fn only(provider: &str, model: &str, client: Arc<dyn ChatModel>) -> Self {
         let entry = Entry { provider: provider.to_owned(), client, base_url: None, infos: Vec::new() };
-        let mut models = Self { entries: vec![entry], default: Default::default(), told: BTreeMap::new() };
+        let mut models =
+            Self { entries: vec![entry], default: Default::default(), told: BTreeMap::new(), fallbacks: Vec::new() };
         models.offer(provider, model);
         models
     }
@@ -111,6 +117,10 @@ impl Catalog for Models {
             context_window: told.context_window.or(known.context_window),
             max_output: told.max_output.or(known.max_output),
         }
+    }
+
+    fn fallbacks(&self) -> Vec<ModelChoice> {
+        self.fallbacks.clone()
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFai
 /// What a broken call means: nothing came, or it came to an early end, or it is not what was asked for.
 pub(crate) fn of_egress(error: &Error) -> ModelFailure {
     let kind = match error {
-        Error::Unreachable(_) | Error::NoHeaders(_) => FailureKind::Retry,
+        Error::Unreachable(_) => FailureKind::Unreachable,
+        Error::NoHeaders(_) => FailureKind::Retry,
         Error::Cut(_) | Error::Stalled(_) | Error::Overdue(_) => FailureKind::Incomplete,
         Error::TooLarge(_) => FailureKind::Broken,
     };
@@ -38,6 +39,7 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
         serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).trim().to_owned()));
     let (message, code) = said(&body);
     let kind = match status.as_u16() {
+        400 | 413 | 422 | 500 if is_too_long(&message, &code) => FailureKind::TooLong,
         429 if is_final(&code) => FailureKind::Refused,
         408 | 409 | 425 | 429 => FailureKind::Retry,
         501 | 505 => FailureKind::Refused,
@@ -63,13 +65,33 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
             ["rate_limit", "overload", "server_error", "timeout", "unavailable"].iter().any(|word| text.contains(word))
         }
     };
-    let kind = if is_retry { FailureKind::Retry } else { FailureKind::Refused };
+    let kind = match is_retry {
+        _ if is_too_long(&message, &code) => FailureKind::TooLong,
+        true => FailureKind::Retry,
+        false => FailureKind::Refused,
+    };
     ModelFailure { http_status: status, ..failure(kind, format!("the provider broke off: {message}")) }
 }
 
 /// Out of quota: waiting does not help.
 fn is_final(code: &str) -> bool {
     ["insufficient_quota", "billing", "credit"].iter().any(|word| code.contains(word))
+}
+
+/// The prompt does not fit into the model's window, as vendors and local servers say it.
+fn is_too_long(message: &str, code: &str) -> bool {
+    const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size", "string_above_max_length"];
+    const WORDS: [&str; 7] = [
+        "prompt is too long",
+        "maximum context length",
+        "context window",
+        "available context size",
+        "input token count",
+        "context length exceeded",
+        "too many input tokens",
+    ];
+    let message = message.to_lowercase();
+    CODES.iter().any(|known| code.contains(known)) || WORDS.iter().any(|words| message.contains(words))
 }
 
 /// The message and the code of an error, in the shapes that vendors give it.
@@ -106,6 +128,7 @@ mod tests {
             (429, "slow down", FailureKind::Retry, "slow down"),
             (429, quota, FailureKind::Refused, "exceeded"),
             (500, "<html>", FailureKind::Retry, "<html>"),
+            (400, r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#, FailureKind::TooLong, "m"),
             (501, "", FailureKind::Refused, "501"),
             (529, r#"{"message":"overloaded"}"#, FailureKind::Retry, "overloaded"),
         ];

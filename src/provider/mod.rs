@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::fault::Fault;
 use crate::domain::model::{Delta, ModelFailure, ModelRequest};
+use crate::domain::settings::ModelChoice;
 
 pub use catalog::Models;
 
@@ -71,5 +72,9 @@ pub trait Catalog: Send + Sync {
     /// What is known of a model: what the operator said, else what its name tells.
     fn facts(&self, _provider: &str, model: &str) -> ModelFacts {
         known::facts(model)
+    }
+    /// What such runs try next, in order, when that one does not answer.
+    fn fallbacks(&self) -> Vec<ModelChoice> {
+        Vec::new()
     }
 }

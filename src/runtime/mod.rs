@@ -11,6 +11,7 @@
 mod actor;
 mod actors;
 mod ask;
+mod book;
 mod cancel;
 pub mod clock;
 mod command;
@@ -34,6 +35,7 @@ mod submit;
 mod sweep;
 mod threads;
 mod transit;
+mod used;
 mod views;
 mod waiters;
 

@@ -8,7 +8,7 @@ use crate::config;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
 use crate::domain::settings::{
-    CallOptions, ExecutionConfig, ExecutionOverrides, ProviderConfig, RunSettings, ThreadConfig,
+    CallOptions, ExecutionConfig, ExecutionOverrides, ModelChoice, ProviderConfig, RunSettings, ThreadConfig,
 };
 use crate::provider::Catalog;
 
@@ -20,19 +20,29 @@ pub(super) fn resolve(
     thread: &ThreadConfig,
     call: &CallOptions,
 ) -> Result<RunSettings, Fault> {
-    let (provider, model) = chosen_model(models, [&call.provider_config, &thread.provider_config])?;
+    let layers = [&call.provider_config, &thread.provider_config];
+    let (provider, model) = chosen_model(models, layers)?;
+    let fallbacks = fallbacks(models, layers)?;
     let mut llm_params = Map::new();
     for layer in [&thread.provider_config, &call.provider_config].into_iter().flatten() {
         llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
     }
     llm_params.extend(call.llm_params.clone().unwrap_or_default());
     models.model(&provider)?.admit(&model, &llm_params)?;
+    for (at, other) in fallbacks.iter().enumerate() {
+        let admitted = models.model(&other.provider_name).and_then(|it| it.admit(&other.model_id, &llm_params));
+        admitted.map_err(|fault| {
+            let pointer = format!("/options/providerConfig/fallbacks/{at}");
+            Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
+        })?;
+    }
     let mut tool_policy = server.tool_policy.clone();
     tool_policy.extend(thread.tool_policy.clone());
     Ok(RunSettings {
         core: core.to_owned(),
         provider,
         model,
+        fallbacks,
         llm_params,
         enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
         tool_policy,
@@ -54,6 +64,24 @@ pub(super) fn resolve(
         state_saving: thread.state_saving_strategy.unwrap_or(server.state_saving),
         budget: call.budget.clone(),
     })
+}
+
+/// How many models may stand behind the first.
+const FALLBACKS: usize = 8;
+
+/// Those of the nearest layer that names any; those of the server for a run that names no model either.
+fn fallbacks(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<Vec<ModelChoice>, Fault> {
+    let nearest = layers
+        .into_iter()
+        .flatten()
+        .find(|layer| layer.fallbacks.is_some() || layer.provider_name.is_some() || layer.model_id.is_some());
+    let Some(layer) = nearest else { return Ok(models.fallbacks()) };
+    let named = layer.fallbacks.clone().unwrap_or_default();
+    if named.len() > FALLBACKS {
+        let detail = format!("At most {FALLBACKS} fallbacks may be named.");
+        return Err(Fault::new(Code::Invalid, detail.clone()).at("/options/providerConfig/fallbacks", detail));
+    }
+    Ok(named)
 }
 
 /// The nearest layer that names a provider or a model; what it leaves open is the default of what it names.

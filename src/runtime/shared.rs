@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::actors::Actors;
+use super::book::Book;
 use super::clock::Clock;
 use super::idempotent::Flights;
 use super::lease::Tenure;
@@ -35,6 +36,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) config: Arc<Config>,
     pub(super) limits: Limits,
+    pub(super) book: Book,
     pub(super) tenure: Tenure,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,
@@ -65,9 +67,9 @@ impl Shared {
         ThreadPk((self.clock.now() << COUNT_BITS) | count as i64)
     }
 
-    /// What decisions about a thread look at: its tenant's tools, and the limits.
+    /// What decisions about a thread look at: its tenant's tools, what is known of models, and the limits.
     pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
-        World { tools, limits: &self.limits }
+        World { tools, models: &self.book, limits: &self.limits }
     }
 
     pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn DynCore>, Fault> {

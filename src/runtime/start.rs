@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::book::Book;
 use super::clock::Clock;
 use super::lease::Tenure;
 use super::shared::Shared;
@@ -44,7 +45,8 @@ impl Runtime {
     pub async fn start(parts: Parts) -> Result<Self> {
         let tenure = Tenure::begin(&*parts.store, parts.config.runtime.lease_ms).await?;
         let shared = Arc::new(Shared {
-            limits: parts.config.limits.of_threads(),
+            limits: parts.config.of_threads(),
+            book: Book::new(&parts.config),
             pks: AtomicU64::new(parts.clock.seed()),
             store: parts.store,
             documents: parts.documents,

@@ -15,8 +15,10 @@ mod open;
 pub mod postgres;
 pub mod sqlite;
 mod text;
+mod usage;
 
 pub use open::open;
+pub use usage::UsageAsk;
 
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ use crate::domain::ids::{PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use document::{Document, DocumentKind, Expected};
 
@@ -238,6 +241,12 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
+impl<T> Page<T> {
+    pub fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
+        Page { items: self.items.into_iter().map(change).collect(), next_cursor: self.next_cursor }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct ThreadFilter {
     pub status: Option<ThreadStatus>,
@@ -325,6 +334,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// As recorded: payload references and shortened plans are still in them.
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
+
+    /// What the tenant's model calls took, of threads that were not erased; an empty group is left out.
+    async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
 
     /// Who decided what on this thread, oldest first.
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>>;

@@ -12,6 +12,7 @@ use crate::domain::ids::{ItemId, ObservationId, PayloadId, RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::usage::ModelUse;
 use crate::engine::step::{Keep, Row, RowKind};
 
 /// An observation's `body` column: everything that has no column of its own (seq, type, run).
@@ -95,6 +96,10 @@ pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> R
 
 pub(crate) fn message(body: &str) -> Result<ConversationMessage> {
     read("message", body)
+}
+
+pub(crate) fn used(body: &str) -> Result<ModelUse> {
+    read("usage", body)
 }
 
 pub(crate) fn payload(id: &str, body: &str) -> Result<(PayloadId, Arc<Value>)> {

@@ -67,7 +67,7 @@ impl Gathered {
                 }
             }
             RowKind::AgentState => self.agent_state = read("agent state", &row.body)?,
-            RowKind::Message | RowKind::Payload | RowKind::Task => {}
+            RowKind::Message | RowKind::Payload | RowKind::Task | RowKind::Usage => {}
         }
         Ok(())
     }

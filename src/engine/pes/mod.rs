@@ -28,6 +28,7 @@ mod render;
 mod reply;
 mod required_tools;
 mod resume;
+mod retry;
 mod rows;
 mod schedule;
 mod slots;

@@ -18,6 +18,7 @@ use crate::domain::model::{ModelReply, Phase};
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::run::{Outcome, Run};
 use crate::domain::tool::ToolResult;
+use crate::domain::usage::{Nanos, usd};
 use crate::engine::parse::tags;
 
 impl Transition<'_> {
@@ -57,10 +58,9 @@ impl Transition<'_> {
     }
 
     pub fn record_stream_start(&mut self, stream: &StreamId, item: Option<&ItemId>, phase: Phase, call: &ModelCall) {
-        let settings = self.settings();
+        let (provider, model) = self.settings().choice(call.choice).unwrap_or_default();
         let mut body = json!({
-            "streamId": stream, "phase": phase, "provider": settings.provider, "model": settings.model,
-            "attempt": call.attempt,
+            "streamId": stream, "phase": phase, "provider": provider, "model": model, "attempt": call.attempt,
         });
         if item.is_some() {
             body["iteration"] = call.iteration.into();
@@ -75,6 +75,7 @@ impl Transition<'_> {
         item: Option<&ItemId>,
         phase: Phase,
         reply: &ModelReply,
+        cost: Option<Nanos>,
     ) -> Value {
         let text = match phase {
             Phase::Planning | Phase::Execution => reply.text.clone(),
@@ -83,12 +84,15 @@ impl Transition<'_> {
         };
         let text = self.store(stream.as_str(), Value::String(text));
         let usage = &reply.usage;
-        let figures = json!({
+        let mut figures = json!({
             "streamId": stream, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
             "thinkingTokens": usage.thinking_tokens, "cachedInputTokens": usage.cached_input_tokens,
             "timeToFirstTokenMs": reply.time_to_first_token_ms, "totalGenerationTimeMs": reply.total_ms,
-            "stopReason": reply.stop,
+            "stopReason": reply.stop, "provider": reply.provider, "model": reply.model,
         });
+        if let Some(cost) = cost {
+            figures["costUsd"] = usd(cost).into();
+        }
         self.record(ObservationType::LlmStreamMetadata, item, "Model figures", figures);
         let mut end = json!({ "streamId": stream, "text": text });
         let thinking = (!reply.thinking.is_empty())
@@ -154,6 +158,9 @@ impl Transition<'_> {
             "totalDurationMs": self.stamp.now - run.started_at.unwrap_or(run.created_at),
             "llmCalls": run.counters.llm_calls, "toolCalls": run.counters.tool_calls, "usage": run.counters.usage,
         });
+        if let Some(cost) = run.counters.cost_nanos {
+            body["costUsd"] = usd(cost).into();
+        }
         if let Some(outcome) = outcome {
             body["resultStatus"] = to_value(&outcome.status);
         }

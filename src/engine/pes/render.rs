@@ -89,6 +89,7 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
     let Effect::CallModel { stream, attempt } = effect else { return None };
     let open = open(state, stream).filter(|open| open.call.attempt == *attempt)?;
     let settings = &open.run.settings;
+    let (provider, model) = settings.choice(open.call.choice)?;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
     let offered = world.tools.offered(settings);
     let (phase, mut messages, tools, schema) = match (open.item, state.phase()) {
@@ -109,8 +110,8 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         messages = prompt::repair(messages, &prompt::RepairPrompt { reply: &reply, fault: &repair.fault });
     }
     Some(ModelRequest {
-        provider: settings.provider.clone(),
-        model: settings.model.clone(),
+        provider: provider.to_owned(),
+        model: model.to_owned(),
         phase,
         messages,
         tools,

@@ -1,27 +1,21 @@
 //! A model answered or failed: whose call it was, and what becomes of it.
 
 use super::execute::Replied;
+use super::rows;
 use super::state::{ModelCall, ModelSlot, Phase};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
 use crate::domain::observation::ObservationType;
-
-const BACKOFF_MS: i64 = 500;
-const BACKOFF_MOST_MS: i64 = 30_000;
-/// A provider cannot put a run off for longer than this.
-const RETRY_AFTER_MOST_MS: i64 = 600_000;
+use crate::domain::usage::{ModelUse, Nanos};
 
 impl Transition<'_> {
     pub fn model_replied(&mut self, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
         let Some((item, call)) = self.open_call(stream, attempt) else { return Ok(Taken::No) };
         let phase = self.model_phase(item.as_ref());
-        let counters = &mut self.active().counters;
-        counters.llm_calls += 1;
-        counters.usage.add(&reply.usage);
-        counters.total_generation_ms += reply.total_ms;
-        let text = self.record_stream_end(stream, item.as_ref(), phase, &reply);
+        let cost = self.account_for(stream, item.as_ref(), &reply);
+        let text = self.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
         self.clear_call(item.as_ref());
         if self.active().cancel.is_some() {
             return Ok(Taken::Yes);
@@ -35,23 +29,45 @@ impl Transition<'_> {
         Ok(Taken::Yes)
     }
 
+    /// Adds the call to the run's sums and writes what it took; returns its cost, if its price is known.
+    fn account_for(&mut self, stream: &StreamId, item: Option<&ItemId>, reply: &ModelReply) -> Option<Nanos> {
+        let price = self.world.models.price(&reply.provider, &reply.model);
+        let cost = price.map(|price| price.of(&reply.usage));
+        let counters = &mut self.active().counters;
+        counters.llm_calls += 1;
+        counters.usage.add(&reply.usage);
+        counters.total_generation_ms += reply.total_ms;
+        if let Some(cost) = cost {
+            *counters.cost_nanos.get_or_insert(0) += cost;
+        }
+        let plain = |text: &str| text.replace(char::is_control, " ");
+        let used = ModelUse {
+            run: self.run().run_id.clone(),
+            item: item.map(|id| plain(id.as_str()).as_str().into()),
+            provider: plain(&reply.provider),
+            model: plain(&reply.model),
+            usage: reply.usage.clone(),
+            cost_nanos: cost,
+        };
+        self.rows.push(rows::used(stream, self.stamp.now, &used));
+        cost
+    }
+
     /// One commit: the error is recorded, and the slot waits for its next attempt, if there is one.
     pub fn model_failed(&mut self, stream: &StreamId, attempt: u32, failure: ModelFailure) -> Handled {
         let Some((item, mut call)) = self.open_call(stream, attempt) else { return Ok(Taken::No) };
-        self.active().counters.llm_calls += 1;
-        call.failures += 1;
-        let most = self.settings().execution.max_model_attempts.max(1);
-        let again = failure.kind.retryable() && call.failures < most && self.active().cancel.is_none();
-        let delay = again.then(|| self.delay(call.failures, failure.retry_after_ms));
+        if failure.kind.was_sent() {
+            self.active().counters.llm_calls += 1;
+        }
+        let is_over = self.active().cancel.is_some();
+        let delay = if is_over { None } else { self.prepare_next(&mut call, &failure) };
         self.record_stream_error(stream, item.as_ref(), &failure, delay);
         self.clear_call(item.as_ref());
-        if self.active().cancel.is_some() {
-            return Ok(Taken::Yes);
-        }
         match delay {
+            _ if is_over => {}
             Some(delay) => {
                 call.attempt += 1;
-                call.slot = ModelSlot::Ready { not_before: Some(self.stamp.now + delay) };
+                call.slot = ModelSlot::Ready { not_before: (delay > 0).then_some(self.stamp.now + delay) };
                 self.put_call(item.as_ref(), call);
             }
             None => self.model_gave_up(item.as_ref(), &failure),
@@ -72,9 +88,14 @@ impl Transition<'_> {
     fn model_gave_up(&mut self, item: Option<&ItemId>, failure: &ModelFailure) {
         let code = match failure.kind {
             FailureKind::Refused => Code::ModelRefused,
-            FailureKind::Retry | FailureKind::Broken | FailureKind::Incomplete | FailureKind::Interrupted => {
-                Code::ModelFailed
-            }
+            FailureKind::TooLong => Code::PromptTooLong,
+            FailureKind::Saturated => Code::ProviderSaturated,
+            FailureKind::Retry
+            | FailureKind::Unreachable
+            | FailureKind::Broken
+            | FailureKind::Incomplete
+            | FailureKind::Interrupted
+            | FailureKind::BreakerOpen => Code::ModelFailed,
         };
         let message = super::record::cut(&failure.message, 1000);
         match (item, self.state.phase()) {
@@ -105,13 +126,6 @@ impl Transition<'_> {
             body["retryInMs"] = delay.into();
         }
         self.record(ObservationType::LlmStreamError, item, "Model call failed", body);
-    }
-
-    /// Doubling, with jitter from the seed so that threads that failed together do not come back together.
-    fn delay(&mut self, failures: u32, retry_after: Option<i64>) -> i64 {
-        let most = (BACKOFF_MS << (failures - 1).min(10)).min(BACKOFF_MOST_MS);
-        let jittered = most / 2 + (self.stamp.seed % (most / 2 + 1) as u64) as i64;
-        retry_after.map_or(jittered, |after| after.clamp(0, RETRY_AFTER_MOST_MS).max(jittered))
     }
 
     fn open_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {

@@ -4,10 +4,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::state::{Call, Item, Turn};
-use crate::domain::ids::{ItemId, PayloadId};
+use crate::domain::Millis;
+use crate::domain::ids::{ItemId, PayloadId, StreamId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::Run;
 use crate::domain::thread::AgentState;
+use crate::domain::usage::ModelUse;
 use crate::engine::step::{Keep, Row, RowKind};
 
 /// The version of the head and of the rows that are the core's own.
@@ -68,6 +70,11 @@ pub(super) fn run(ord: i64, run: &Run) -> Row {
 
 pub(super) fn payload(id: &PayloadId, value: &Value) -> Row {
     row(RowKind::Payload, id.as_str(), 0, Keep::Never, value)
+}
+
+/// What a model call took, at that time.
+pub(super) fn used(stream: &StreamId, at: Millis, used: &ModelUse) -> Row {
+    row(RowKind::Usage, stream.as_str(), at, Keep::Never, used)
 }
 
 pub(super) fn agent_state(state: &AgentState) -> Row {

@@ -153,9 +153,18 @@ pub(super) struct ModelCall {
     pub slot: ModelSlot,
     pub iteration: u32,
     pub attempt: u32,
-    /// Attempts that the model failed; those that a crash interrupted do not count.
+    /// Attempts that this model failed; those that a crash interrupted do not count.
     #[serde(default)]
     pub failures: u32,
+    /// When the first of them failed, of whatever model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Millis>,
+    /// Which of the run's models is asked: 0 is the first choice, then the fallbacks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub choice: u32,
+    /// A prompt was too long: this one is shorter than it would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tight: bool,
     /// The planVersion that the prompt shows.
     pub shown: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,7 +323,17 @@ pub(super) struct Call {
 
 impl ModelCall {
     pub fn ready(iteration: u32, shown: i64) -> Self {
-        Self { slot: ModelSlot::Ready { not_before: None }, iteration, attempt: 1, failures: 0, shown, repair: None }
+        Self {
+            slot: ModelSlot::Ready { not_before: None },
+            iteration,
+            attempt: 1,
+            failures: 0,
+            failing_since: None,
+            choice: 0,
+            tight: false,
+            shown,
+            repair: None,
+        }
     }
 
     pub fn stream(&self) -> Option<&StreamId> {

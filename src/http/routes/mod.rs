@@ -19,3 +19,4 @@ pub(crate) mod suspensions;
 pub(crate) mod tasks;
 pub(crate) mod threads;
 pub(crate) mod tool_calls;
+pub(crate) mod usage;

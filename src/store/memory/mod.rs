@@ -4,6 +4,7 @@
 mod apply;
 mod documents;
 mod query;
+mod usage;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,12 +17,13 @@ use uuid::Uuid;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
-    ThreadFilter, ThreadRow,
+    ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
+use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 
 #[derive(Default)]
@@ -130,6 +132,9 @@ impl Store for Memory {
     }
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         Ok(self.state().observations(pk, ask))
+    }
+    async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+        self.state().usage(ask)
     }
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
         Ok(self.state().audit.iter().filter(|line| line.thread == pk).cloned().collect())

@@ -12,6 +12,7 @@ mod open;
 mod query;
 mod statement;
 mod threads;
+mod usage;
 mod writer;
 
 use std::sync::Arc;
@@ -26,12 +27,13 @@ use super::committer::{Bounds, Committer};
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
-    ThreadFilter, ThreadRow,
+    ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
+use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use writer::Writer;
 
@@ -114,6 +116,9 @@ impl Store for Postgres {
         query::observations(&self.pool, pk, ask).await
     }
 
+    async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+        usage::sums(&self.pool, ask).await
+    }
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
         ledger::audit(&self.pool, pk).await
     }

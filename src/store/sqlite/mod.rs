@@ -18,6 +18,7 @@ mod sheaf;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod usage;
 mod writer;
 
 use std::path::PathBuf;
@@ -32,12 +33,13 @@ use super::committer::Committer;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
-    ThreadFilter, ThreadRow,
+    ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
+use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use writer::Writer;
 
@@ -98,6 +100,9 @@ impl Store for Sqlite {
 
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         log::observations(&self.readers, pk, ask).await
+    }
+    async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+        usage::sums(&self.readers, ask).await
     }
     async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
         log::audit(&self.readers, pk).await

@@ -61,7 +61,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Task
         | RowKind::Payload
         | RowKind::AgentState
-        | RowKind::Custom => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
+        | RowKind::Custom
+        | RowKind::Usage => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

@@ -11,9 +11,10 @@ use super::open::unusable;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (1, "threads and their rows", include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql")),
     (5, "documents", include_str!("../../../migrations/sqlite/0005_documents.sql")),
+    (6, "usage", include_str!("../../../migrations/sqlite/0006_usage.sql")),
 ];
 
 /// Refuses a file that a newer version has changed, without changing a byte of it.

@@ -55,6 +55,7 @@ fn prune(mut table: toml::Table) -> toml::Table {
     }
     let models = table.get_mut("models").and_then(toml::Value::as_table_mut).unwrap();
     assert!(models.remove("facts").is_some());
+    assert!(table.remove("prices").is_some());
     table
 }
 

@@ -144,7 +144,7 @@ fn a_step_whose_model_calls_all_fail_fails_and_the_run_is_partial() {
         assert_eq!(sim.item(dependant)["status"], "cancelled");
         assert_eq!(sim.item(dependant)["reason"], "dependency failed");
     }
-    assert_eq!(sim.prompts.iter().filter(|prompt| which(prompt) == "a.1").count(), 4);
+    assert!(sim.prompts.iter().filter(|prompt| which(prompt) == "a.1").count() > 6, "the time decides, not a count");
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
 }
 

@@ -7,6 +7,7 @@ mod flow;
 mod plans;
 mod random;
 mod react;
+mod retry;
 mod script;
 mod sim;
 mod states;

@@ -10,8 +10,21 @@ use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Ra
 use pes::domain::prompt::PromptMessage;
 use pes::domain::settings::RunSettings;
 use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
-use pes::engine::Toolbox;
+use pes::domain::usage::Price;
+use pes::engine::{ModelBook, Toolbox};
 use serde_json::{Value, json};
+
+/// Every model costs the same, if anything.
+#[derive(Default)]
+pub struct Book {
+    pub price: Option<Price>,
+}
+
+impl ModelBook for Book {
+    fn price(&self, _: &str, _: &str) -> Option<Price> {
+        self.price
+    }
+}
 
 /// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `form` is a question, `denied` is
 /// refused, anything else is unknown. Only `read` is declared idempotent.

@@ -33,6 +33,7 @@ pub struct Sim {
     pub machine: Box<dyn Machine>,
     pub tools: Tools,
     pub limits: Limits,
+    pub book: Book,
     pub head: String,
     pub rows: BTreeMap<(RowKind, String), Row>,
     payloads: Payloads,
@@ -69,6 +70,7 @@ impl Sim {
             core,
             tools: Tools::default(),
             limits: Limits::default(),
+            book: Book::default(),
             head: String::new(),
             rows: BTreeMap::new(),
             payloads: Payloads::new(),
@@ -92,7 +94,7 @@ impl Sim {
         self.now += 1;
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
-        let world = World { tools: &self.tools, limits: &self.limits };
+        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits };
         let result = self.machine.decide(&world, stamp, event);
         match &result {
             // What was refused changed nothing: the state is what is stored.
@@ -272,7 +274,7 @@ impl Sim {
             self.rows.values().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
         messages.sort_by_key(|row| row.ord);
         material.history = messages.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect();
-        let world = World { tools: &self.tools, limits: &self.limits };
+        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits };
         self.machine.request(&world, effect, &material).expect("a running call has a prompt")
     }
 

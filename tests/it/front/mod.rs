@@ -17,3 +17,4 @@ mod reads;
 mod resume;
 mod tenants;
 mod threads;
+mod usage;

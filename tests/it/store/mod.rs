@@ -16,6 +16,7 @@ mod rows;
 mod sqlite;
 mod texts;
 mod threads;
+mod usage;
 
 /// Runs the named cases, `async fn(Bed)`, on every store. A new store is one line here.
 macro_rules! on_every_store {

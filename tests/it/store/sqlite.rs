@@ -115,7 +115,7 @@ async fn a_newer_schema_is_refused_and_nothing_is_touched() {
     let path = folder.path().join("pes.db");
     let mut other = connected(folder.path()).await;
     other
-        .execute("INSERT INTO _sqlx_migrations SELECT 9999, 'from the future', installed_on, success, checksum, execution_time FROM _sqlx_migrations")
+        .execute("INSERT INTO _sqlx_migrations SELECT 9999, 'from the future', installed_on, success, checksum, execution_time FROM _sqlx_migrations LIMIT 1")
         .await
         .unwrap();
     other.close().await.unwrap();

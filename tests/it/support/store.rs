@@ -8,11 +8,12 @@ use pes::domain::Millis;
 use pes::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
+use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::{
     AuditRow, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
-    Store, ThreadFilter, ThreadRow,
+    Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -110,6 +111,7 @@ passed_on! {
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
     open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
     observations(pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation>;
+    usage(ask: &UsageAsk) -> Page<UsageSum>;
     audit(pk: ThreadPk) -> Vec<AuditRow>;
     write_document(document: Document, expected: Expected, audit: AuditRow) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;

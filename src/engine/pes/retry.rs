@@ -1,0 +1,82 @@
+//! What follows a failed model call: another attempt, another model, a shorter prompt, or the end of the step.
+
+use super::state::ModelCall;
+use super::transition::Transition;
+use crate::domain::Millis;
+use crate::domain::model::{FailureKind, ModelFailure};
+
+const BACKOFF_MS: Millis = 500;
+const BACKOFF_MOST_MS: Millis = 30_000;
+/// How often a model is asked, and how long it may put us off, while there is another one to ask.
+const BEFORE_FALLBACK: u32 = 2;
+const PATIENCE_MS: Millis = 5_000;
+
+enum Next {
+    /// The same model, after that long.
+    Again(Millis),
+    /// The next one of the list, at once.
+    Other,
+    /// The same model with a shorter prompt, at once.
+    Tighter,
+    GiveUp,
+}
+
+impl Transition<'_> {
+    /// Makes the call ready for its next attempt and says when that is; `None`: there is none.
+    pub fn prepare_next(&mut self, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
+        call.failures += 1;
+        call.failing_since.get_or_insert(self.stamp.now);
+        match self.after(call, failure) {
+            Next::Again(delay) => Some(delay),
+            Next::Other => {
+                call.choice += 1;
+                call.failures = 0;
+                call.tight = false;
+                Some(0)
+            }
+            Next::Tighter => {
+                call.tight = true;
+                Some(0)
+            }
+            Next::GiveUp => None,
+        }
+    }
+
+    fn after(&self, call: &ModelCall, failure: &ModelFailure) -> Next {
+        let has_other = self.settings().choice(call.choice + 1).is_some();
+        let or_other = || if has_other { Next::Other } else { Next::GiveUp };
+        let limits = self.world.limits;
+        let window = match failure.kind {
+            FailureKind::Refused => return or_other(),
+            FailureKind::TooLong if call.tight => return or_other(),
+            FailureKind::TooLong => return Next::Tighter,
+            FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,
+            FailureKind::Broken | FailureKind::Incomplete if self.has_answered_enough(call) => return or_other(),
+            FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
+            FailureKind::Retry
+            | FailureKind::Broken
+            | FailureKind::Incomplete
+            | FailureKind::Interrupted
+            | FailureKind::Saturated
+            | FailureKind::BreakerOpen => limits.retry_ms,
+        };
+        let delay = self.delay(call.failures, failure.retry_after_ms);
+        if has_other && (call.failures >= BEFORE_FALLBACK || delay > PATIENCE_MS) {
+            return Next::Other;
+        }
+        let until = call.failing_since.unwrap_or(self.stamp.now).saturating_add(window);
+        if self.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
+    }
+
+    fn has_answered_enough(&self, call: &ModelCall) -> bool {
+        call.failures >= self.settings().execution.max_model_attempts.max(1)
+    }
+
+    /// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before
+    /// the provider said.
+    fn delay(&self, failures: u32, retry_after: Option<Millis>) -> Millis {
+        let most = (BACKOFF_MS << (failures - 1).min(10)).min(BACKOFF_MOST_MS);
+        let jittered = most / 2 + (self.stamp.seed % (most / 2 + 1) as u64) as i64;
+        retry_after.map_or(jittered, |after| after.max(jittered))
+    }
+}

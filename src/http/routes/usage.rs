@@ -1,0 +1,95 @@
+//! `GET /usage`: what model calls took.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+
+use crate::domain::Millis;
+use crate::domain::caller::Scope;
+use crate::domain::model::Usage;
+use crate::domain::usage::{UsageGroup, UsageSum, usd};
+use crate::http::caller::{MayRead, permit};
+use crate::http::front::Front;
+use crate::http::page::Listed;
+use crate::http::params::{Params, wrong};
+use crate::http::problem::Answer;
+
+/// The calls of one group, summed; what the group is called depends on `groupBy`.
+#[derive(Default, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Summed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+    /// Absent: planning and synthesis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// In UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<String>,
+    calls: u64,
+    #[serde(flatten)]
+    usage: Usage,
+    /// Of the calls whose price is known.
+    cost_usd: f64,
+    /// The others.
+    unpriced_calls: u64,
+}
+
+/// Tokens and money of the tenant's model calls, summed by run, item, model, day, or (with the scope `admin`) tenant.
+#[utoipa::path(get, path = "/usage", tag = "server",
+    params(("groupBy" = Option<String>, Query, description = "run (default), item, model, tenant or day"),
+        ("from" = Option<String>, Query, description = "Unix milliseconds, or a day as 2026-11-21: from its beginning"),
+        ("to" = Option<String>, Query, description = "Unix milliseconds, or a day: before its beginning"),
+        ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<Summed>)))]
+pub(crate) async fn list(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    mut params: Params,
+) -> Answer<Json<Listed<Summed>>> {
+    let group = match params.text("groupBy") {
+        None => UsageGroup::Run,
+        Some(name) => UsageGroup::ALL
+            .into_iter()
+            .find(|group| group.as_str() == name)
+            .ok_or_else(|| wrong("groupBy", "must be run, item, model, tenant or day"))?,
+    };
+    let from = time(&mut params, "from")?.unwrap_or(Millis::MIN);
+    let to = time(&mut params, "to")?.unwrap_or(Millis::MAX);
+    let page = params.page()?;
+    params.finish()?;
+    if group == UsageGroup::Tenant {
+        permit(&caller, Scope::Admin)?;
+    }
+    let page = front.runtime.usage(&caller, group, (from, to), page).await?;
+    Ok(Json(page.map(|sum| summed(group, sum)).into()))
+}
+
+fn time(params: &mut Params, name: &str) -> Answer<Option<Millis>> {
+    let Some(text) = params.text(name) else { return Ok(None) };
+    let day = || {
+        let day = text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+        Some(day.timestamp().as_millisecond())
+    };
+    let at = text.parse().ok().or_else(day);
+    at.map(Some).ok_or_else(|| wrong(name, "must be Unix milliseconds or a day as 2026-11-21").into())
+}
+
+fn summed(group: UsageGroup, sum: UsageSum) -> Summed {
+    let UsageSum { key, sub, calls, usage, cost_nanos, unpriced } = sum;
+    let figures = Summed { calls, usage, cost_usd: usd(cost_nanos), unpriced_calls: unpriced, ..Summed::default() };
+    let (key, sub) = (Some(key), (!sub.is_empty()).then_some(sub));
+    match group {
+        UsageGroup::Run => Summed { run_id: key, ..figures },
+        UsageGroup::Item => Summed { run_id: key, item_id: sub, ..figures },
+        UsageGroup::Model => Summed { provider: key, model: sub, ..figures },
+        UsageGroup::Tenant => Summed { tenant: key, ..figures },
+        UsageGroup::Day => Summed { day: key, ..figures },
+    }
+}

@@ -1,0 +1,20 @@
+//! What model calls took, summed for the one who pays.
+
+use super::{Result, Runtime};
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::usage::{UsageGroup, UsageSum};
+use crate::store::{Page, PageAsk, UsageAsk};
+
+impl Runtime {
+    /// The caller's tenant's calls answered from `from` on and before `to`.
+    pub async fn usage(
+        &self,
+        caller: &Caller,
+        group: UsageGroup,
+        (from, to): (Millis, Millis),
+        page: PageAsk,
+    ) -> Result<Page<UsageSum>> {
+        Ok(self.0.store.usage(&UsageAsk { tenant: caller.tenant, group, from, to, page }).await?)
+    }
+}

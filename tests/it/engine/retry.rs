@@ -1,0 +1,142 @@
+//! Failed model calls: how long they are tried again, which model is asked next, and who answered in the end.
+
+use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
+use pes::domain::observation::ObservationType;
+use pes::domain::run::{OnBusy, RunStatus};
+use pes::domain::settings::{ModelChoice, RunSettings};
+use pes::domain::usage::Price;
+use serde_json::{Value, json};
+
+use super::sim::*;
+
+/// A run whose planner is asked, with as many fallbacks; `fail` says how a model fails, by its name.
+fn asked(fallbacks: usize, mut fail: impl FnMut(&str) -> Option<FailureKind> + 'static) -> Sim {
+    let mut sim = Sim::new(move |request: &ModelRequest| -> Result<ModelReply, ModelFailure> {
+        match fail(&request.model) {
+            Some(kind) => fails(kind),
+            None => says(r#"{"answer":"yes","todoList":[]}"#).map(|reply| ModelReply {
+                provider: request.provider.clone(),
+                model: request.model.clone(),
+                ..reply
+            }),
+        }
+    });
+    let price = Price { input_per_million: 1_000.0, output_per_million: 1_000.0, ..Price::default() };
+    sim.book.price = Some(price);
+    let other = |n: usize| ModelChoice { provider_name: format!("p{n}"), model_id: format!("m{n}") };
+    let settings = RunSettings { fallbacks: (1..=fallbacks).map(other).collect(), ..RunSettings::default() };
+    sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+    sim.go();
+    sim
+}
+
+/// Which models were asked, in order.
+fn models(sim: &Sim) -> Vec<String> {
+    let starts = sim.contents(ObservationType::LlmStreamStart);
+    starts.iter().map(|start| start["model"].as_str().unwrap().to_owned()).collect()
+}
+
+fn code(sim: &Sim) -> String {
+    sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str().to_owned()
+}
+
+/// From the first failure to the last, in milliseconds.
+fn span(sim: &Sim) -> i64 {
+    let errors = sim.records.iter().filter(|record| record.kind == ObservationType::LlmStreamError);
+    let times: Vec<i64> = errors.map(|record| record.timestamp).collect();
+    times.last().unwrap() - times.first().unwrap()
+}
+
+#[test]
+fn an_unreachable_provider_is_tried_for_thirty_seconds_a_busy_one_for_two_minutes() {
+    let away = asked(0, |_| Some(FailureKind::Unreachable));
+    assert!((15_000..=30_100).contains(&span(&away)), "{}", span(&away));
+    assert_eq!((code(&away).as_str(), away.run("run_1").counters.llm_calls), ("model_failed", 0), "nothing was sent");
+    let busy = asked(0, |_| Some(FailureKind::Retry));
+    assert!((80_000..=120_100).contains(&span(&busy)), "{}", span(&busy));
+}
+
+#[test]
+fn answers_that_cannot_be_used_are_paid_for_and_counted() {
+    let broken = asked(0, |_| Some(FailureKind::Broken));
+    assert_eq!((broken.prompts.len(), broken.run("run_1").counters.llm_calls), (4, 4));
+}
+
+#[test]
+fn each_attempt_has_a_stream_of_its_own_and_waits_longer_than_the_last_but_one() {
+    let sim = asked(0, |_| Some(FailureKind::Retry));
+    let starts = sim.contents(ObservationType::LlmStreamStart);
+    let streams: std::collections::BTreeSet<&str> = starts.iter().map(|s| s["streamId"].as_str().unwrap()).collect();
+    assert_eq!(streams.len(), starts.len());
+    let errors = sim.contents(ObservationType::LlmStreamError);
+    let waits: Vec<i64> = errors.iter().filter_map(|error| error["retryInMs"].as_i64()).collect();
+    assert!(waits.windows(3).all(|w| w[2] > w[0] || w[2] >= 15_000), "{waits:?}");
+    assert_eq!(errors.last().unwrap()["retryable"], false);
+}
+
+#[test]
+fn a_refusal_goes_to_the_next_model_at_once_and_who_answered_is_recorded() {
+    let sim = asked(2, |model| (model != "m2").then_some(FailureKind::Refused));
+    assert_eq!(models(&sim), ["m", "m1", "m2"]);
+    assert_eq!(span(&sim), 1, "without waiting");
+    let figures = &sim.contents(ObservationType::LlmStreamMetadata)[0];
+    assert_eq!((&figures["provider"], &figures["model"]), (&json!("p2"), &json!("m2")));
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+#[test]
+fn a_busy_model_is_asked_twice_before_the_next() {
+    let sim = asked(1, |model| (model == "m").then_some(FailureKind::Retry));
+    assert_eq!(models(&sim), ["m", "m", "m1"]);
+}
+
+#[test]
+fn a_saturated_or_suspended_provider_is_left_at_once_and_waited_for_when_it_is_the_only_one() {
+    for kind in [FailureKind::Saturated, FailureKind::BreakerOpen] {
+        let sim = asked(1, move |model| (model == "m").then_some(kind));
+        assert_eq!(models(&sim), ["m", "m1"]);
+        let mut left = 3;
+        let sim = asked(0, move |_| {
+            left -= 1;
+            (left >= 0).then_some(kind)
+        });
+        assert_eq!((models(&sim).len(), sim.run("run_1").status), (4, RunStatus::Completed));
+    }
+    let code_of = |error: &Value| error["code"].as_str().unwrap().to_owned();
+    let sim = asked(0, |_| Some(FailureKind::Saturated));
+    assert_eq!(code_of(&sim.contents(ObservationType::LlmStreamError)[0]), "provider_saturated");
+    assert_eq!(code(&sim), "provider_saturated");
+}
+
+#[test]
+fn the_list_has_an_end_and_the_step_fails_with_the_last_reason() {
+    let sim = asked(1, |_| Some(FailureKind::Refused));
+    assert_eq!((models(&sim), code(&sim).as_str()), (vec!["m".to_owned(), "m1".to_owned()], "model_refused"));
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_shortened_once_then_another_model_is_asked() {
+    let sim = asked(1, |_| Some(FailureKind::TooLong));
+    assert_eq!(
+        (models(&sim), code(&sim).as_str()),
+        (["m", "m", "m1", "m1"].map(str::to_owned).to_vec(), "prompt_too_long")
+    );
+}
+
+#[test]
+fn every_call_is_paid_for_with_the_price_of_the_model_that_answered() {
+    let sim = asked(1, |model| (model == "m").then_some(FailureKind::Refused));
+    let rows: Vec<Value> = sim
+        .rows
+        .values()
+        .filter(|row| row.kind == pes::engine::step::RowKind::Usage)
+        .map(|row| serde_json::from_str(&row.body).unwrap())
+        .collect();
+    let expected = json!({
+        "run": "run_1", "provider": "p1", "model": "m1", "inputTokens": 10, "outputTokens": 5, "thinkingTokens": 0,
+        "cachedInputTokens": 0, "costNanos": 15_000_000,
+    });
+    assert_eq!(rows, [expected]);
+    assert_eq!(sim.contents(ObservationType::LlmStreamMetadata)[0]["costUsd"], 0.015);
+    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["costUsd"], 0.015);
+}

@@ -1,0 +1,64 @@
+//! `GET /usage`: tokens and money of the caller's tenant.
+
+use pes::domain::usage::Price;
+use serde_json::json;
+
+use crate::support::app::App;
+
+/// A dollar per thousand tokens of the demo model.
+async fn priced() -> App {
+    let price = Price { input_per_million: 1_000.0, output_per_million: 1_000.0, ..Price::default() };
+    App::with(|config| config.prices.extend([("demo:*".to_owned(), price)])).await
+}
+
+#[tokio::test]
+async fn what_a_run_took_is_the_same_wherever_it_is_told() {
+    let app = priced().await;
+    let metadata = app.finish("t1", "count").await["metadata"].clone();
+    let cost = metadata["llmCost"].as_f64().unwrap();
+    let usage = &metadata["llmMetadata"];
+    let tokens = usage["inputTokens"].as_f64().unwrap() + usage["outputTokens"].as_f64().unwrap();
+    assert!((cost - tokens / 1_000.0).abs() < 1e-6 && cost > 0.0, "{metadata:#}");
+    let sums = app.get("/usage").await.expect(200);
+    let run = &sums["items"][0];
+    assert_eq!((&run["runId"], &run["calls"]), (&metadata["runId"], &metadata["llmCalls"]));
+    assert_eq!((&run["inputTokens"], &run["costUsd"]), (&usage["inputTokens"], &metadata["llmCost"]));
+    let finished = app.get("/threads/t1/events?types=RUN_FINISHED,LLM_STREAM_METADATA").await.expect(200);
+    let told = finished["items"].as_array().unwrap();
+    let (last, figures) = told.split_last().unwrap();
+    assert_eq!(last["content"]["costUsd"], metadata["llmCost"]);
+    let summed: f64 = figures.iter().map(|it| it["content"]["costUsd"].as_f64().unwrap()).sum();
+    assert!((summed - cost).abs() < 1e-6, "every call counts, not the last alone");
+    assert!(figures.len() > 2);
+}
+
+#[tokio::test]
+async fn usage_is_summed_by_what_is_asked_for() {
+    let app = priced().await;
+    app.finish("t1", "count").await;
+    let by = |query: &'static str| {
+        let app = &app;
+        async move { app.get(&format!("/usage{query}")).await.expect(200)["items"].clone() }
+    };
+    let items = by("?groupBy=item").await;
+    assert!(items.as_array().unwrap().len() > 1 && items[0].get("itemId").is_none(), "{items:#}");
+    assert_eq!(by("?groupBy=model").await[0]["provider"], "demo");
+    assert_eq!(by("?groupBy=tenant").await[0]["tenant"], "default");
+    assert_eq!(by("?groupBy=day").await.as_array().unwrap().len(), 1);
+    assert_eq!(by("?to=2020-01-01").await, json!([]));
+    assert_eq!(by("?from=2020-01-01").await.as_array().unwrap().len(), 1);
+    app.get("/usage?groupBy=person").await.problem("invalid");
+    app.get("/usage?from=yesterday").await.problem("invalid");
+}
+
+#[tokio::test]
+async fn a_tenant_sees_its_own_usage_and_only_an_admin_sums_by_tenant() {
+    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
+    app.finish("t1", "count").await;
+    assert!(app.get("/usage").await.expect(200)["items"][0]["unpricedCalls"].as_i64().unwrap() > 0);
+    let app = app.key("reader-0123456789abcdef0123456789");
+    app.get("/usage?groupBy=tenant").await.problem("forbidden");
+    let app = app.key("key-b-0123456789abcdef0123456789");
+    assert_eq!(app.get("/usage").await.expect(200)["items"], json!([]));
+    assert_eq!(app.get("/usage?groupBy=tenant").await.expect(200)["items"], json!([]));
+}

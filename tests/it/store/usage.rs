@@ -1,0 +1,100 @@
+//! What model calls took, summed by whatever is asked for; of one tenant only.
+
+use pes::domain::usage::{UsageGroup, UsageSum};
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::UsageAsk;
+use serde_json::json;
+
+use super::bed::{Bed, page};
+
+super::on_every_store!(usage_is_summed_by_every_group, usage_has_pages, usage_of_others_and_of_other_times_is_left_out);
+
+/// 2026-11-21T00:00:00Z
+const DAY: i64 = 1_795_219_200_000;
+
+fn used(id: &str, at: i64, run: &str, item: Option<&str>, model: &str, cost: Option<i64>) -> Row {
+    let mut body = json!({
+        "run": run, "provider": "p", "model": model, "inputTokens": 10, "outputTokens": 5, "thinkingTokens": 2,
+        "cachedInputTokens": 1,
+    });
+    if let Some(item) = item {
+        body["item"] = item.into();
+    }
+    if let Some(cost) = cost {
+        body["costNanos"] = cost.into();
+    }
+    Row { kind: RowKind::Usage, id: id.into(), ord: at, keep: Keep::Never, body: body.to_string() }
+}
+
+async fn four_calls(bed: &Bed) {
+    let pk = bed.thread("t1").await;
+    bed.write(
+        pk,
+        vec![
+            used("str_1", DAY, "run_1", None, "m", Some(100)),
+            used("str_2", DAY + 1, "run_1", Some("a"), "m", Some(1_000_000_000_000)),
+            used("str_3", DAY + 86_400_000, "run_1", Some("a"), "n", None),
+        ],
+    )
+    .await;
+    let pk = bed.thread("t2").await;
+    bed.write(pk, vec![used("str_4", DAY - 1, "run_2", Some("a"), "m", Some(7))]).await;
+}
+
+fn ask(bed: &Bed, group: UsageGroup) -> UsageAsk {
+    UsageAsk { tenant: bed.tenant, group, from: i64::MIN, to: i64::MAX, page: page(100) }
+}
+
+/// Key, sub-key, calls, cost, unpriced.
+fn shown(sums: &[UsageSum]) -> Vec<(&str, &str, u64, i64, u64)> {
+    sums.iter().map(|sum| (&*sum.key, &*sum.sub, sum.calls, sum.cost_nanos, sum.unpriced)).collect()
+}
+
+async fn sums(bed: &Bed, ask: &UsageAsk) -> Vec<UsageSum> {
+    bed.store.usage(ask).await.unwrap().items
+}
+
+async fn usage_is_summed_by_every_group(bed: Bed) {
+    assert_eq!(sums(&bed, &ask(&bed, UsageGroup::Run)).await, []);
+    four_calls(&bed).await;
+    let runs = sums(&bed, &ask(&bed, UsageGroup::Run)).await;
+    assert_eq!(shown(&runs), [("run_1", "", 3, 1_000_000_000_100, 1), ("run_2", "", 1, 7, 0)]);
+    let usage = &runs[0].usage;
+    let counted = (usage.input_tokens, usage.output_tokens, usage.thinking_tokens, usage.cached_input_tokens);
+    assert_eq!(counted, (30, 15, 6, 3));
+    let items = sums(&bed, &ask(&bed, UsageGroup::Item)).await;
+    let expected = [("run_1", "", 1, 100, 0), ("run_1", "a", 2, 1_000_000_000_000, 1), ("run_2", "a", 1, 7, 0)];
+    assert_eq!(shown(&items), expected);
+    let models = sums(&bed, &ask(&bed, UsageGroup::Model)).await;
+    assert_eq!(shown(&models), [("p", "m", 3, 1_000_000_000_107, 0), ("p", "n", 1, 0, 1)]);
+    let tenants = sums(&bed, &ask(&bed, UsageGroup::Tenant)).await;
+    assert_eq!(shown(&tenants), [("default", "", 4, 1_000_000_000_107, 1)]);
+    let days = sums(&bed, &ask(&bed, UsageGroup::Day)).await;
+    let expected =
+        [("2026-11-20", "", 1, 7, 0), ("2026-11-21", "", 2, 1_000_000_000_100, 0), ("2026-11-22", "", 1, 0, 1)];
+    assert_eq!(shown(&days), expected);
+}
+
+async fn usage_has_pages(bed: Bed) {
+    four_calls(&bed).await;
+    let mut asked = UsageAsk { page: page(1), ..ask(&bed, UsageGroup::Item) };
+    let mut seen = Vec::new();
+    loop {
+        let found = bed.store.usage(&asked).await.unwrap();
+        assert_eq!(found.items.len(), 1);
+        seen.extend(found.items);
+        match found.next_cursor {
+            Some(cursor) => asked.page.cursor = Some(cursor),
+            None => break,
+        }
+    }
+    assert_eq!(seen, sums(&bed, &ask(&bed, UsageGroup::Item)).await);
+}
+
+async fn usage_of_others_and_of_other_times_is_left_out(bed: Bed) {
+    four_calls(&bed).await;
+    let other = bed.other_tenant().await;
+    assert_eq!(sums(&other, &ask(&other, UsageGroup::Run)).await, []);
+    let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
+    assert_eq!(shown(&sums(&bed, &within).await), [("run_1", "", 1, 100, 0)]);
+}
