@@ -1,6 +1,7 @@
 //! The load: transitions of about 6.4 KB, one after another on each thread, 2 % of them stale.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use pes::domain::ids::ThreadPk;
@@ -134,12 +135,19 @@ fn record(nth: u64, n: u64) -> Record {
     }
 }
 
-/// JSON that compresses about as well as prose does.
+/// JSON that compresses about as well as prose does. Cut from one text that is made once: what makes the load must not
+/// be what is measured.
 fn text(bytes: usize) -> String {
-    const WORDS: &str = "the plan has three steps and each of them waits for what the one before it found out about ";
-    let mut text: String = WORDS.chars().cycle().skip(bytes % 7).take(bytes / 2).collect();
-    while text.len() < bytes {
-        text.push_str(&Uuid::new_v4().simple().to_string());
+    static PROSE: LazyLock<String> = LazyLock::new(|| {
+        const WORDS: &str = "the plan has three steps and each of them waits for what the one before it found out about";
+        let words = WORDS.split(' ').cycle();
+        words.take(20_000).map(|word| format!("{word} {} ", &Uuid::new_v4().simple().to_string()[..5])).collect()
+    });
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let start = NEXT.fetch_add(997, Ordering::Relaxed) % (PROSE.len() - bytes);
+    let mut text = String::with_capacity(bytes + 2);
+    for part in ["\"", &PROSE[start..start + bytes], "\""] {
+        text.push_str(part);
     }
-    serde_json::Value::from(text).to_string()
+    text
 }

@@ -9,6 +9,10 @@ mod sqlite;
 
 use load::Rate;
 
+/// The binary's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A floor under a ratio of two rates of this run.
 struct Floor {
     name: &'static str,

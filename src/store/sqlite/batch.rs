@@ -64,7 +64,7 @@ FROM (
         value ->> 20 AS head, value ->> 21 AS head_len, value ->> 22 AS sheet, value ->> 23 AS sheet_len,
         value ->> 24 AS title, value ->> 25 AS title_len,
         value ->> 26 AS key_tenant, value ->> 27 AS scope, value ->> 28 AS key
-    FROM json_each($1)
+    FROM jsonb_each($1)
 ) p LEFT JOIN threads t ON t.pk = p.pk;
 
 INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
@@ -93,23 +93,23 @@ FROM temp.parcels p WHERE threads.pk = +p.pk AND p.verdict = 0;
 INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body)
 SELECT p.pk, p.tenant, r.value ->> 1, CAST(substr($4, r.value ->> 2, r.value ->> 3) AS TEXT), r.value ->> 4,
     r.value ->> 5, CAST(substr($4, r.value ->> 6, r.value ->> 7) AS TEXT)
-FROM json_each($3) r CROSS JOIN temp.parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
+FROM jsonb_each($3) r CROSS JOIN temp.parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
 WHERE true
 ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body;
 
 INSERT INTO observations (pk, seq, type, run, body)
 SELECT p.pk, o.value ->> 1, o.value ->> 2, o.value ->> 3, CAST(substr($6, o.value ->> 4, o.value ->> 5) AS TEXT)
-FROM json_each($5) o CROSS JOIN temp.parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($5) o CROSS JOIN temp.parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5, k.value ->> 6, k.value ->> 7,
     CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
-FROM json_each($7) k CROSS JOIN temp.parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($7) k CROSS JOIN temp.parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO audit (pk, tenant, at, actor, action, detail)
 SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->> 4, a.value ->> 5) AS TEXT),
     a.value ->> 6, CAST(substr($10, a.value ->> 7, a.value ->> 8) AS TEXT)
-FROM json_each($9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
 COMMIT;
 
