@@ -22,6 +22,10 @@ use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster;
 
+/// The binary's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const RUNS: usize = 200;
 const MODEL_CALLS: usize = 8;
 const BARE_COMMITS: usize = 12;
