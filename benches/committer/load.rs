@@ -139,7 +139,8 @@ fn record(nth: u64, n: u64) -> Record {
 /// be what is measured.
 fn text(bytes: usize) -> String {
     static PROSE: LazyLock<String> = LazyLock::new(|| {
-        const WORDS: &str = "the plan has three steps and each of them waits for what the one before it found out about";
+        const WORDS: &str =
+            "the plan has three steps and each of them waits for what the one before it found out about";
         let words = WORDS.split(' ').cycle();
         words.take(20_000).map(|word| format!("{word} {} ", &Uuid::new_v4().simple().to_string()[..5])).collect()
     });

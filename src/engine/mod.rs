@@ -27,7 +27,7 @@ use crate::domain::model::ModelRequest;
 use crate::domain::payload::Payloads;
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
-use crate::domain::thread::Limits;
+use crate::domain::thread::{AgentState, Limits};
 use crate::domain::tool::{ToolSpec, Verdict};
 use crate::domain::usage::Price;
 
@@ -108,6 +108,8 @@ pub struct Invocation {
     pub trace_id: String,
     /// The same for every attempt of this call.
     pub idempotency_key: String,
+    /// As it is when the call starts.
+    pub agent_state: AgentState,
 }
 
 /// A thread's state, rebuilt from what is stored: a small head and the rows that were kept.

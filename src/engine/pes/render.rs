@@ -343,6 +343,7 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         user_id: run.user_id.clone(),
         trace_id: run.trace_id.clone(),
         idempotency_key: format!("{}:{id}", state.thread_id),
+        agent_state: state.agent_state.clone(),
     })
 }
 

@@ -53,6 +53,12 @@ impl Parcel {
             + commit.idempotency.as_ref().map_or(0, |row| row.body.len());
         Self { commit, sheet, title, lines, audit, bytes, keys }
     }
+
+    /// Whether it changes a thread that is there, and writes nothing but rows and observations.
+    pub fn is_plain(&self) -> bool {
+        let Commit { create, idempotency, audit, .. } = &self.commit;
+        create.is_none() && idempotency.is_none() && audit.is_empty()
+    }
 }
 
 fn keys(commit: &Commit) -> Vec<u64> {

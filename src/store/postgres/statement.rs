@@ -18,34 +18,33 @@ pub(super) const DONE: i32 = 1;
 pub(super) const EXISTS: i32 = 2;
 pub(super) const DUPLICATE: i32 = 3;
 
-/// Returns the verdicts as `(pk, verdict)`; a thread may have two.
-///
-/// The fence is compared on the newest version of each row, under its lock, taken in key order. A row that somebody else
-/// has locked is being written: skipped, so that it delays nobody, and stale. Only a batch that may be half-way through
-/// its own commit waits instead.
-macro_rules! statement {
-    ($when_locked:literal) => {
+/// The threads' columns that every commit has.
+macro_rules! threads {
+    ($more_arrays:literal, $more_names:literal) => {
         concat!(
             "
-WITH u AS (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::uuid[], $7::bigint[], $8::text[],
         $9::bigint[], $10::bigint[], $11::integer[], $12::integer[], $13::boolean[], $14::smallint[], $15::uuid[],
-        $16::uuid[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::text[], $23::bigint[]
+        $16::uuid[], $17::text[], $18::text[], $19::text[]",
+            $more_arrays,
+            "
     ) u (pk, version, epoch, old_lease, last_seq, token, now, status, wake_at, floor, crash_count, records, is_activity,
-        change, lease, replica, head, sheet, title, tenant, thread_id, core, created_at)
-), k AS (
-    SELECT * FROM unnest(
-        $24::bigint[], $25::bigint[], $26::text[], $27::text[], $28::text[], $29::integer[], $30::text[], $31::bigint[],
-        $32::text[]
-    ) k (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
-), known AS (
-    SELECT k.pk FROM k JOIN idempotency i ON i.tenant = k.tenant AND i.scope = k.scope AND i.key = k.key
-), taken AS (
-    SELECT u.pk FROM u WHERE u.thread_id IS NOT NULL AND (
-        EXISTS (SELECT FROM threads t WHERE t.pk = u.pk)
-        OR EXISTS (SELECT FROM threads t WHERE t.tenant = u.tenant AND t.thread_id = u.thread_id))
-), held AS (
+        change, lease, replica, head, sheet, title",
+            $more_names,
+            ")
+"
+        )
+    };
+}
+
+/// The fence is compared on the newest version of each row, under its lock, taken in key order. A row that somebody else
+/// has locked is being written: skipped, so that it delays nobody, and stale. Only a batch that may be half-way through
+/// its own commit waits instead.
+macro_rules! held {
+    ($when_locked:literal) => {
+        concat!(
+            "
     SELECT u.* FROM u JOIN threads t ON t.pk = u.pk
     WHERE t.version = u.version AND t.epoch = u.epoch AND t.lease IS NOT DISTINCT FROM u.old_lease
         AND t.last_seq = u.last_seq
@@ -53,9 +52,15 @@ WITH u AS (
             SELECT FROM replicas r WHERE r.id = t.replica AND r.alive_until > now()))
     ORDER BY t.pk
     FOR UPDATE OF t ",
-            $when_locked,
+            $when_locked
+        )
+    };
+}
+
+macro_rules! moved {
+    ($unless:literal) => {
+        concat!(
             "
-), moved AS (
     UPDATE threads t SET
         version = t.version + 1,
         epoch = t.epoch + (u.change = 1)::integer,
@@ -72,8 +77,79 @@ WITH u AS (
         sheet = coalesce(u.sheet, t.sheet),
         head = coalesce(u.head, t.head)
     FROM held u
-    WHERE t.pk = u.pk AND u.pk NOT IN (SELECT pk FROM known)
-    RETURNING t.pk, t.tenant
+    WHERE t.pk = u.pk",
+            $unless,
+            "
+    RETURNING t.pk, t.tenant"
+        )
+    };
+}
+
+/// The rows and observations of the threads in `ok`.
+macro_rules! written {
+    () => {
+        "
+r AS (
+    INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+    SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
+    FROM unnest($20::bigint[], $21::bigint[], $22::smallint[], $23::smallint[], $24::text[], $25::text[])
+        v (pk, ord, kind, keep, id, body)
+    JOIN ok ON ok.pk = v.pk
+    ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
+), o AS (
+    INSERT INTO observations (pk, seq, token, type, run, body)
+    SELECT v.pk, v.seq, v.token, v.type, v.run, v.body
+    FROM unnest($26::bigint[], $27::bigint[], $28::uuid[], $29::text[], $30::text[], $31::text[])
+        v (pk, seq, token, type, run, body)
+    JOIN ok ON ok.pk = v.pk
+)"
+    };
+}
+
+/// Nearly every batch: threads that are there, and nothing beside rows and observations. Each part of a statement costs
+/// when it starts, whether it finds anything to do or not.
+macro_rules! plain {
+    ($when_locked:literal) => {
+        concat!(
+            "WITH u AS (",
+            threads!("", ""),
+            "), held AS (",
+            held!($when_locked),
+            "
+), ok AS (",
+            moved!(""),
+            "
+), ",
+            written!(),
+            "
+SELECT pk, 1 FROM ok"
+        )
+    };
+}
+
+/// Returns the verdicts as `(pk, verdict)`; a thread may have two.
+macro_rules! full {
+    ($when_locked:literal) => {
+        concat!(
+            "WITH u AS (",
+            threads!(", $32::bigint[], $33::text[], $34::text[], $35::bigint[]", ", tenant, thread_id, core, created_at"),
+            "), held AS (",
+            held!($when_locked),
+            "
+), k AS (
+    SELECT * FROM unnest(
+        $36::bigint[], $37::bigint[], $38::text[], $39::text[], $40::text[], $41::integer[], $42::text[], $43::bigint[],
+        $44::text[]
+    ) k (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+), known AS (
+    SELECT k.pk FROM k JOIN idempotency i ON i.tenant = k.tenant AND i.scope = k.scope AND i.key = k.key
+), taken AS (
+    SELECT u.pk FROM u WHERE u.thread_id IS NOT NULL AND (
+        EXISTS (SELECT FROM threads t WHERE t.pk = u.pk)
+        OR EXISTS (SELECT FROM threads t WHERE t.tenant = u.tenant AND t.thread_id = u.thread_id))
+), moved AS (",
+            moved!(" AND u.pk NOT IN (SELECT pk FROM known)"),
+            "
 ), made AS (
     INSERT INTO threads (pk, tenant, version, epoch, lease, replica, wake_at, floor, last_seq, min_seq, created_at,
         updated_at, crash_count, status, core, thread_id, commits, title, sheet, head)
@@ -86,20 +162,9 @@ WITH u AS (
     RETURNING pk, tenant
 ), ok AS (
     SELECT * FROM moved UNION ALL SELECT * FROM made
-), r AS (
-    INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
-    SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
-    FROM unnest($33::bigint[], $34::bigint[], $35::smallint[], $36::smallint[], $37::text[], $38::text[])
-        v (pk, ord, kind, keep, id, body)
-    JOIN ok ON ok.pk = v.pk
-    ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
-), o AS (
-    INSERT INTO observations (pk, seq, token, type, run, body)
-    SELECT v.pk, v.seq, v.token, v.type, v.run, v.body
-    FROM unnest($39::bigint[], $40::bigint[], $41::uuid[], $42::text[], $43::text[], $44::text[])
-        v (pk, seq, token, type, run, body)
-    JOIN ok ON ok.pk = v.pk
-), i AS (
+), ",
+            written!(),
+            ", i AS (
     INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
     SELECT k.* FROM k JOIN ok ON ok.pk = k.pk
 ), a AS (
@@ -114,9 +179,6 @@ SELECT pk, 1 FROM ok UNION ALL SELECT pk, 2 FROM taken UNION ALL SELECT pk, 3 FR
     };
 }
 
-const FIRST: &str = statement!("SKIP LOCKED");
-const AGAIN: &str = statement!("");
-
 /// Which of these commits are stored. The tokens of a thread's last eight commits stand in its row; that of a commit
 /// with observations is found for ever.
 const LANDED: &str = "
@@ -127,14 +189,21 @@ WHERE EXISTS (SELECT FROM threads t WHERE t.pk = u.pk AND u.token = ANY (t.commi
 type Statement = Query<'static, Postgres, PgArguments>;
 
 pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
-    let sql = match sending {
-        Sending::First => FIRST,
-        Sending::Again => AGAIN,
+    let is_plain = parcels.iter().all(Parcel::is_plain);
+    let sql = match (is_plain, sending) {
+        (true, Sending::First) => plain!("SKIP LOCKED"),
+        (true, Sending::Again) => plain!(""),
+        (false, Sending::First) => full!("SKIP LOCKED"),
+        (false, Sending::Again) => full!(""),
     };
     let query = with_threads(sqlx::query(sql), parcels);
-    let query = with_keys(query, parcels);
     let query = with_rows(query, parcels);
     let query = with_observations(query, parcels);
+    if is_plain {
+        return query;
+    }
+    let query = with_new_threads(query, parcels);
+    let query = with_keys(query, parcels);
     with_audit(query, parcels)
 }
 
@@ -150,7 +219,6 @@ fn column<'a, T, V>(items: &'a [T], value: impl Fn(&'a T) -> V) -> Vec<V> {
 }
 
 fn with_threads(query: Statement, parcels: &[Parcel]) -> Statement {
-    let new = |p: &'_ Parcel| p.commit.create.as_ref().map(|new| new.tenant.0);
     query
         .bind(column(parcels, |p| p.commit.pk.0))
         .bind(column(parcels, |p| p.commit.fence.version))
@@ -171,6 +239,11 @@ fn with_threads(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(parcels, |p| p.commit.head.as_deref()))
         .bind(column(parcels, |p| p.sheet.as_deref()))
         .bind(column(parcels, |p| p.title.as_deref()))
+}
+
+fn with_new_threads(query: Statement, parcels: &[Parcel]) -> Statement {
+    let new = |p: &'_ Parcel| p.commit.create.as_ref().map(|new| new.tenant.0);
+    query
         .bind(column(parcels, new))
         .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| escaped(new.thread_id.as_str()))))
         .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| new.core.as_str())))

@@ -5,10 +5,8 @@
 //! parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what is judged first
 //! holds until it is written.
 
-use sqlx::query::Query;
-use sqlx::sqlite::{Sqlite, SqliteArguments};
-
 use super::sheaf::Sheaf;
+use super::writer::Script;
 use crate::store::LeaseChange;
 use crate::store::committer::Parcel;
 
@@ -28,10 +26,13 @@ pub(super) const DUPLICATE: i64 = 3;
 /// Written by an earlier sending of the same batch.
 pub(super) const LANDED: i64 = 4;
 
-/// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 observations, $6 their bodies,
-/// $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details. Returns the pks that are not `DONE`.
-/// (`$7` is the seventh argument of the call in whatever statement it stands; `?7` would not be.)
-const SCRIPT: &str = "
+/// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 observations, $6 their bodies; in a
+/// full script also $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details. Returns the pks that are not
+/// `DONE`. (`$7` is the seventh argument of the call in whatever statement it stands; `?7` would not be.)
+macro_rules! script {
+    ($created:literal, $kept:literal) => {
+        concat!(
+            "
 BEGIN IMMEDIATE;
 
 DELETE FROM temp.parcels;
@@ -67,12 +68,9 @@ FROM (
     FROM jsonb_each($1)
 ) p LEFT JOIN threads t ON t.pk = p.pk;
 
-INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
-    crash_count, created_at, updated_at, title, sheet, head)
-SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, 0, created_at, now, '', '{}', ''
-FROM temp.parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
-
-UPDATE threads SET
+",
+            $created,
+            "UPDATE threads SET
     version = version + 1,
     epoch = epoch + (p.change = 1),
     lease = CASE p.change WHEN 0 THEN threads.lease WHEN 1 THEN p.lease END,
@@ -101,7 +99,27 @@ INSERT INTO observations (pk, seq, type, run, body)
 SELECT p.pk, o.value ->> 1, o.value ->> 2, o.value ->> 3, CAST(substr($6, o.value ->> 4, o.value ->> 5) AS TEXT)
 FROM jsonb_each($5) o CROSS JOIN temp.parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
 
-INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+",
+            $kept,
+            "COMMIT;
+
+SELECT pk, verdict FROM temp.parcels WHERE verdict <> 0;
+"
+        )
+    };
+}
+
+/// Nearly every batch: threads that are there, and nothing beside rows and observations.
+const PLAIN: &str = script!("", "");
+
+const FULL: &str = script!(
+    "INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
+    crash_count, created_at, updated_at, title, sheet, head)
+SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, 0, created_at, now, '', '{}', ''
+FROM temp.parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
+
+",
+    "INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5, k.value ->> 6, k.value ->> 7,
     CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
 FROM jsonb_each($7) k CROSS JOIN temp.parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
@@ -111,18 +129,15 @@ SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->>
     a.value ->> 6, CAST(substr($10, a.value ->> 7, a.value ->> 8) AS TEXT)
 FROM jsonb_each($9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
-COMMIT;
+"
+);
 
-SELECT pk, verdict FROM temp.parcels WHERE verdict <> 0;
-";
-
-pub(super) fn script(parcels: &[Parcel]) -> Query<'static, Sqlite, SqliteArguments> {
-    let [mut threads, mut rows, mut lines, mut keys, mut audit] = [const { Sheaf::new() }; 5];
+pub(super) fn script(parcels: &[Parcel]) -> Script {
+    let [mut threads, mut rows, mut lines] = [const { Sheaf::new() }; 3];
     for parcel in parcels {
-        let commit = &parcel.commit;
-        let pk = commit.pk;
+        let pk = parcel.commit.pk;
         thread(&mut threads, parcel);
-        for row in &commit.rows {
+        for row in &parcel.commit.rows {
             rows.row(pk)
                 .cell(row.kind.code())
                 .body(Some(&row.id))
@@ -133,16 +148,38 @@ pub(super) fn script(parcels: &[Parcel]) -> Query<'static, Sqlite, SqliteArgumen
         for line in &parcel.lines {
             lines.row(pk).cell(line.seq).cell(line.kind).cell(&line.run).body(Some(&line.body));
         }
+    }
+    if parcels.iter().all(Parcel::is_plain) {
+        bound(sqlx::query(PLAIN), [threads, rows, lines])
+    } else {
+        let (keys, audit) = beside(parcels);
+        bound(sqlx::query(FULL), [threads, rows, lines, keys, audit])
+    }
+}
+
+/// Idempotency keys and audit lines.
+fn beside(parcels: &[Parcel]) -> (Sheaf, Sheaf) {
+    let [mut keys, mut audit] = [const { Sheaf::new() }; 2];
+    for Parcel { commit, audit: details, .. } in parcels {
         if let Some(key) = &commit.idempotency {
-            keys.row(pk).cell(key.tenant).cell(&key.scope).cell(&key.key).cell(&key.fingerprint).cell(key.status);
+            keys.row(commit.pk)
+                .cell(key.tenant)
+                .cell(&key.scope)
+                .cell(&key.key)
+                .cell(&key.fingerprint)
+                .cell(key.status);
             keys.cell(&key.location).cell(key.created_at).body(Some(&key.body));
         }
-        for (line, detail) in commit.audit.iter().zip(&parcel.audit) {
-            audit.row(pk).cell(line.thread).cell(line.tenant).cell(line.at).body(Some(&line.actor)).cell(&line.action);
-            audit.body(Some(detail));
+        for (line, detail) in commit.audit.iter().zip(details) {
+            audit.row(commit.pk).cell(line.thread).cell(line.tenant).cell(line.at).body(Some(&line.actor));
+            audit.cell(&line.action).body(Some(detail));
         }
     }
-    [threads, rows, lines, keys, audit].into_iter().fold(sqlx::query(SCRIPT), |query, sheaf| {
+    (keys, audit)
+}
+
+fn bound<const N: usize>(query: Script, sheaves: [Sheaf; N]) -> Script {
+    sheaves.into_iter().fold(query, |query, sheaf| {
         let (rows, bodies) = sheaf.tied();
         query.bind(rows).bind(bodies)
     })

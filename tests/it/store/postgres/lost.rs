@@ -15,6 +15,9 @@ async fn behind_a_proxy(database: &Database) -> (Postgres, Proxy) {
     let proxy = Proxy::before(database.socket()).await;
     let store = Postgres::open(&database.url_through(proxy.port).into(), 4).await.unwrap();
     assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    // Prepares the statement: what is cut from now on is a commit.
+    let stale = transition(Fence::NEW, 0, "stale");
+    assert_eq!(store.commit(stale).await.unwrap(), Committed::Stale);
     (store, proxy)
 }
 
