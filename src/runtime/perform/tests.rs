@@ -108,6 +108,7 @@ async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
             user_id: None,
             trace_id: "trace".to_owned(),
             idempotency_key: "key".to_owned(),
+            agent_state: Default::default(),
         },
         attempt: 1,
         hold,

@@ -9,11 +9,9 @@ use tokio::time::{Instant, timeout};
 
 use super::tool_failed;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::Invocation;
 use crate::engine::event::Event;
-use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
@@ -66,10 +64,8 @@ impl ToolRun {
 
     /// Arguments whole, and the context as it is when the call starts.
     async fn prepare(&self) -> crate::store::Result<(serde_json::Value, ToolContext)> {
-        let (store, invocation) = (&self.shared.store, &self.invocation);
+        let invocation = &self.invocation;
         let arguments = self.shared.inlined(self.pk, invocation.arguments.clone()).await?;
-        let row = store.row(self.pk, RowKind::AgentState, "").await?;
-        let agent_state = row.and_then(|row| serde_json::from_str::<AgentState>(&row.body).ok()).unwrap_or_default();
         let context = ToolContext {
             tenant: self.tenant,
             thread_id: self.thread_id.clone(),
@@ -79,7 +75,7 @@ impl ToolRun {
             user_id: invocation.user_id.clone(),
             trace_id: invocation.trace_id.clone(),
             idempotency_key: invocation.idempotency_key.clone(),
-            agent_state,
+            agent_state: invocation.agent_state.clone(),
             now: self.shared.now(),
         };
         Ok((arguments, context))

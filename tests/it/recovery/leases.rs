@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pes::Instance;
 use pes::domain::ids::RunId;
+use pes::domain::payload::INLINE_LIMIT;
 use pes::domain::run::RunStatus;
 use pes::store::memory::Memory;
 use rstest::rstest;
@@ -68,15 +69,16 @@ async fn what_runs_is_aborted_at_the_deadline_whatever_the_store_does(#[case] mo
 #[tokio::test(start_paused = true)]
 async fn a_tool_does_not_start_when_the_lease_ended_while_it_was_prepared() {
     let (store, probe, instance) = bed().await;
-    let run = ask(&instance, "t", "call").await;
+    // So long that the call's arguments are a payload of their own, to be read before it can start.
+    let run = ask(&instance, "t", &format!("call {}", "x".repeat(INLINE_LIMIT))).await;
     item_has_begun(&instance).await;
-    store.set("row", Mood::Hangs);
-    store.holds("row").await;
+    store.set("payloads", Mood::Hangs);
+    store.holds("payloads").await;
     for call in ["renew", "register"] {
         store.set(call, Mood::Hangs);
     }
     sleep(DEADLINE + Duration::from_millis(100)).await;
-    store.set("row", Mood::Well);
+    store.set("payloads", Mood::Well);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(probe.tally(), Tally::default(), "it was called without a right to");
     for call in ["renew", "register"] {
