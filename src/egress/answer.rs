@@ -66,8 +66,11 @@ impl Answer {
 fn cut(error: reqwest::Error) -> Error {
     match of(error) {
         Error::Unreachable(text) => Error::Cut(text),
-        other @ (Error::Cut(_) | Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) | Error::TooLarge(_)) => {
-            other
-        }
+        other @ (Error::Refused(_)
+        | Error::Cut(_)
+        | Error::NoHeaders(_)
+        | Error::Stalled(_)
+        | Error::Overdue(_)
+        | Error::TooLarge(_)) => other,
     }
 }

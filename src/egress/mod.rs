@@ -1,10 +1,24 @@
-//! Everything that calls out goes through here: one HTTP client that follows no redirect, reads no proxy variable, never
-//! sends anything twice, and bounds time and size. The home of `reqwest`.
+//! Everything that calls out goes through here: one HTTP client that follows no redirect by itself, reads no proxy
+//! variable, never sends anything twice, and bounds time and size. The home of `reqwest`.
 //!
 //! Who named an address decides what is checked: [`Destination`] says so at every call.
+//!
+//! - What the operator's settings name goes where it is named.
+//! - Everything else (from a model, a tool, a tenant, a client, or a document fetched from one of them) is judged: scheme,
+//!   port and address in the URL first; then, in the resolver of the connection itself, every address that the name leads
+//!   to. So what is connected to is what was checked, however often a name changes its mind. An allow-list
+//!   ([`Allow`], `PES_EGRESS_ALLOW`, and one per tenant) adds hosts and ranges that are not public.
+//!
+//! A caller makes a [`Post`] and chooses: [`Egress::send`] for an exchange whose other side is known (a webhook, a
+//! JSON-RPC call: a redirect is an error there), [`Egress::follow`] for a document (a page, a key set, an agent card).
+//! [`Egress::judge`] tells early, when a URL is configured, what every call would tell.
 
+mod address;
+mod allow;
 mod answer;
 mod client;
+mod guard;
+mod redirect;
 
 use std::time::Duration;
 
@@ -12,14 +26,34 @@ use bytes::Bytes;
 use http::HeaderMap;
 use url::Url;
 
+use crate::domain::ids::TenantPk;
+
+pub use allow::Allow;
 pub use answer::Answer;
-pub use client::Egress;
+pub use client::{Egress, Walls};
+pub use guard::{Names, System};
 
 /// Where a call goes, and on whose word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// Named by the operator's own configuration or environment: allowed as named, on any network.
     Operator(Url),
+    /// Named by anybody else, on behalf of this tenant: the public internet, and what the allow-lists add.
+    Untrusted { url: Url, tenant: TenantPk },
+}
+
+impl Destination {
+    pub fn url(&self) -> &Url {
+        match self {
+            Self::Operator(url) | Self::Untrusted { url, .. } => url,
+        }
+    }
+
+    fn into_url(self) -> Url {
+        match self {
+            Self::Operator(url) | Self::Untrusted { url, .. } => url,
+        }
+    }
 }
 
 /// A request, sent at most once.
@@ -48,6 +82,9 @@ pub struct Bounds {
 /// Why there is no answer, or no more of it, by what that says about the other side. Texts name no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// It may not be called: nothing was sent.
+    #[error("refused: {0}")]
+    Refused(String),
     /// It was not reached: name, route, TLS, or it took no connection in time.
     #[error("cannot reach {0}")]
     Unreachable(String),

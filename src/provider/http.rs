@@ -23,6 +23,7 @@ pub(crate) fn of_egress(error: &Error) -> ModelFailure {
         Error::NoHeaders(_) => FailureKind::Retry,
         Error::Cut(_) | Error::Stalled(_) | Error::Overdue(_) => FailureKind::Incomplete,
         Error::TooLarge(_) => FailureKind::Broken,
+        Error::Refused(_) => FailureKind::Refused,
     };
     failure(kind, error.to_string())
 }

@@ -1,0 +1,107 @@
+//! The judge of everything that the operator did not name: first the URL, then every address that its name leads to.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+use super::address::not_public;
+use super::{Allow, Error};
+
+/// Where names lead.
+#[async_trait]
+pub trait Names: Send + Sync + 'static {
+    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+/// As this machine resolves them.
+#[derive(Clone, Copy, Debug)]
+pub struct System;
+
+#[async_trait]
+impl Names for System {
+    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
+    }
+}
+
+/// What one tenant may reach.
+pub(super) struct Guard {
+    pub(super) allow: Allow,
+    pub(super) plain_http: bool,
+}
+
+/// Who checks the addresses of a URL that may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Nobody: the allow-list names its host.
+    Named,
+    /// The connection's own resolver; an address that stands in the URL has been checked.
+    Checked,
+}
+
+impl Guard {
+    /// Everything that can be said of an URL without looking its name up.
+    pub(super) fn judge(&self, url: &Url) -> Result<Way, Error> {
+        let refuse = |why: &str| Err(Error::Refused(why.to_owned()));
+        match url.scheme() {
+            "https" => {}
+            "http" if self.plain_http => {}
+            "http" => return refuse("only https is called here"),
+            _ => return refuse("only http and https URLs are called"),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refuse("a URL must not carry a user or a password");
+        }
+        if self.allow.names(url) {
+            return Ok(Way::Named);
+        }
+        // Below are the ports of other protocols, which can be spoken to in HTTP's clothes.
+        if !matches!(url.port_or_known_default(), Some(80 | 443 | 1024..)) {
+            return refuse("this port is not called");
+        }
+        let literal = match url.host() {
+            Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+            Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+            Some(Host::Domain(_)) => None,
+            None => return refuse("the URL names no host"),
+        };
+        match literal.and_then(|address| self.refuses(address)) {
+            Some(kind) => Err(Error::Refused(format!("{kind} address is not called"))),
+            None => Ok(Way::Checked),
+        }
+    }
+
+    fn refuses(&self, address: IpAddr) -> Option<&'static str> {
+        if self.allow.covers(address) { None } else { not_public(address) }
+    }
+}
+
+/// Looks a name up and lets only checked addresses through: what the connection is made to is what was checked. One
+/// bad address condemns the name.
+pub(super) struct CheckedNames {
+    pub(super) names: Arc<dyn Names>,
+    pub(super) guard: Arc<Guard>,
+}
+
+/// Found in the chain of causes of a failed call.
+#[derive(Debug, thiserror::Error)]
+#[error("the name leads to {0} address, which is not called")]
+pub(super) struct BadAddress(&'static str);
+
+impl Resolve for CheckedNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (names, guard) = (self.names.clone(), self.guard.clone());
+        Box::pin(async move {
+            let found = names.addresses(name.as_str()).await?;
+            if let Some(kind) = found.iter().find_map(|address| guard.refuses(*address)) {
+                return Err(BadAddress(kind).into());
+            }
+            let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}

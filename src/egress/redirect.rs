@@ -1,0 +1,54 @@
+//! Where an answer sends the caller, as a request of its own.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, USER_AGENT};
+use http::{Method, StatusCode};
+use url::Url;
+
+use super::{Answer, Destination, Error, Post};
+
+/// What another origin may see of a request's headers: anything else may be a credential.
+const HARMLESS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
+
+/// The next request, if `answer` is a redirect. Of another origin's only harmless headers are kept, a body never reaches
+/// it, and https is never left for http.
+pub(super) fn next(method: &Method, post: &Post, answer: &Answer) -> Result<Option<(Method, Post)>, Error> {
+    let keeps_method = match answer.status() {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
+            matches!(*method, Method::GET | Method::HEAD)
+        }
+        _ => return Ok(None),
+    };
+    let Some(location) = answer.headers().get(LOCATION) else { return Ok(None) };
+    let from = post.to.url();
+    let target = location.to_str().ok().and_then(|text| from.join(text).ok());
+    let target = target.ok_or_else(|| Error::Refused("the answer redirects to no URL".to_owned()))?;
+    let is_same = target.origin() == from.origin();
+    if from.scheme() == "https" && target.scheme() != "https" {
+        return Err(Error::Refused("the answer redirects from https to something else".to_owned()));
+    }
+    let (method, body) = if keeps_method { (method.clone(), post.body.clone()) } else { (Method::GET, Bytes::new()) };
+    if !is_same && !body.is_empty() {
+        return Err(Error::Refused("the answer redirects the request's body to another origin".to_owned()));
+    }
+    let to = redirected(&post.to, target, is_same)?;
+    let headers = if is_same { post.headers.clone() } else { harmless(&post.headers) };
+    Ok(Some((method, Post { to, headers, body, bounds: post.bounds })))
+}
+
+/// The operator's word for one origin is none for another.
+fn redirected(from: &Destination, url: Url, is_same: bool) -> Result<Destination, Error> {
+    match from {
+        Destination::Operator(_) if is_same => Ok(Destination::Operator(url)),
+        Destination::Operator(_) => {
+            Err(Error::Refused("the answer redirects to an address that the operator did not name".to_owned()))
+        }
+        Destination::Untrusted { tenant, .. } => Ok(Destination::Untrusted { url, tenant: *tenant }),
+    }
+}
+
+fn harmless(headers: &HeaderMap) -> HeaderMap {
+    let kept = headers.iter().filter(|(name, _)| HARMLESS.contains(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
