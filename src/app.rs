@@ -1,6 +1,7 @@
 //! The composition root: every room opened in order, from the ground up.
 
 pub mod instance;
+mod outward;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,11 +51,14 @@ impl App {
         Self::furnish(config, rooms).await
     }
 
-    pub(crate) async fn furnish(config: Config, rooms: Rooms) -> Result<Self, Error> {
+    pub(crate) async fn furnish(config: Config, mut rooms: Rooms) -> Result<Self, Error> {
         let store = match rooms.store {
             Some(store) => store,
             None => store::open(&config.store).await?,
         };
+        let egress = outward::egress(&config, &*store, rooms.clock.now()).await?;
+        rooms.tools.extend(builtin::calling_out(&egress));
+        rooms.tools.extend(outward::http_tools(&config, &egress)?);
         let clock = rooms.clock.clone();
         let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
         let parts = Parts {

@@ -18,7 +18,7 @@ pub(super) async fn keys(
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
     let place = match Server::of(variables)? {
-        Some(server) => Place::Server(server),
+        Some(server) => Place::Server(Box::new(server)),
         None => Place::Store(crate::store::open(&load()?.store).await?),
     };
     let done = run(command, &place).await;
@@ -30,7 +30,7 @@ pub(super) async fn keys(
 
 /// Where the keys are.
 enum Place {
-    Server(Server),
+    Server(Box<Server>),
     Store(Arc<dyn Store>),
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use secrecy::SecretString;
+
 use super::Error;
 
 /// The variables as they were when asked for; empty ones count as unset.
@@ -35,6 +37,21 @@ impl Variables {
             Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())),
             Err(error) => Err(Error(format!("{name}_FILE: {path} cannot be read: {error}"))),
         }
+    }
+
+    /// The secret behind a reference: `env:NAME` or `file:PATH`. The message names the reference, never the secret.
+    pub fn referred(&self, reference: &str) -> Result<SecretString, Error> {
+        let found = match reference.split_once(':') {
+            Some(("env", name)) => self.get(name).map(str::to_owned),
+            Some(("file", path)) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| Error(format!("the secret `{reference}` cannot be read: {error}")))?;
+                Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
+            }
+            // Perhaps the secret itself: not repeated.
+            Some(_) | None => return Err(Error("a secret is written env:NAME or file:PATH".to_owned())),
+        };
+        found.map(SecretString::from).ok_or_else(|| Error(format!("the secret `{reference}` is empty")))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

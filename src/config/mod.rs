@@ -10,6 +10,7 @@ pub mod agent;
 pub mod auth;
 pub mod check;
 pub mod cidr;
+pub mod egress;
 pub mod env;
 pub mod layers;
 pub mod limits;
@@ -20,6 +21,7 @@ mod secret;
 pub mod server;
 pub mod store;
 pub mod template;
+pub mod tools;
 
 use std::collections::BTreeMap;
 
@@ -29,12 +31,14 @@ use crate::domain::usage::Price;
 
 pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
+pub use egress::Egress;
 pub use limits::Limits;
 pub use log::{Log, LogFormat};
 pub use models::{Demo, Facts, ModelRef, Models, OpenAi};
 pub use runtime::Runtime;
 pub use server::Server;
 pub use store::{Store, Synchronous};
+pub use tools::{HttpTool, Tools};
 
 use section::{file_only, named, table};
 
@@ -51,6 +55,8 @@ section! {
         store: Store = Store::default(), table::<Store>();
         models: Models = Models::default(), table::<Models>();
         agent: Agent = Agent::default(), table::<Agent>();
+        tools: Tools = Tools::default(), table::<Tools>();
+        egress: Egress = Egress::default(), table::<Egress>();
         auth: Auth = Auth::default(), table::<Auth>();
         runtime: Runtime = Runtime::default(), table::<Runtime>();
         log: Log = Log::default(), table::<Log>();

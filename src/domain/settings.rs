@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::prompt::{Persona, SystemPrompt};
+use super::tool::ClientTool;
 
 /// A thread's `config`. Everything is optional; precedence is call > thread > server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -50,6 +51,9 @@ pub struct CallOptions {
     pub execution_config: Option<ExecutionOverrides>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Tools that the caller carries out itself: a call becomes a suspension of kind `client_tool`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -120,6 +124,9 @@ pub struct ExecutionOverrides {
     pub suspension_timeout_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_expiry: Option<super::hitl::ExpiryPolicy>,
+    /// Whether the calls of one reply run together when all of them only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_reads: Option<bool>,
 }
 
 /// `executionConfig` resolved.
@@ -132,6 +139,8 @@ pub struct ExecutionConfig {
     #[serde(rename = "enableA2ADelegation")]
     pub enable_a2a_delegation: bool,
     pub max_parallel_items: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    pub parallel_reads: bool,
     pub on_item_failure: OnItemFailure,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
@@ -139,6 +148,11 @@ pub struct ExecutionConfig {
     /// How often a model is asked that answers nothing usable: each such answer may have cost something. Calls that
     /// were not answered are bounded by time alone.
     pub max_model_attempts: u32,
+}
+
+/// Reading together is what is done unless somebody says otherwise.
+fn is_default(parallel_reads: &bool) -> bool {
+    *parallel_reads
 }
 
 impl Default for ExecutionConfig {
@@ -152,6 +166,7 @@ impl Default for ExecutionConfig {
             on_item_failure: OnItemFailure::Continue,
             suspension_timeout_ms: None,
             suspension_expiry: super::hitl::ExpiryPolicy::Deny,
+            parallel_reads: true,
             max_model_attempts: 4,
         }
     }
@@ -195,6 +210,15 @@ pub struct RunSettings {
     pub state_saving: StateSavingStrategy,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+}
+
+impl RunSettings {
+    /// The caller's own tool of that name.
+    pub fn client_tool(&self, name: &str) -> Option<&ClientTool> {
+        self.client_tools.iter().find(|tool| tool.name == name)
+    }
 }
 
 impl RunSettings {

@@ -34,6 +34,34 @@ pub enum ToolClass {
     Irreversible,
 }
 
+/// A tool of the caller's own program, declared for one run: its calls are sent to the caller, whose answer is the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientTool {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of the arguments.
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+}
+
+impl ClientTool {
+    /// As the model sees it.
+    pub fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            input_schema: self.input_schema.clone(),
+            output_schema: None,
+            class: ToolClass::External,
+            idempotent: false,
+            timeout_ms: 0,
+            risk_level: None,
+        }
+    }
+}
+
 /// A call that the agent decided on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -102,6 +130,8 @@ pub enum Verdict {
     },
     /// A person's answer is the result.
     Input { message: String, schema: FeedbackSchema },
+    /// It is sent to the caller's own program; the answer is the result.
+    Client,
     /// It becomes an error result and does not start.
     Refuse(ToolError),
 }

@@ -19,6 +19,7 @@ mod answer;
 mod client;
 mod guard;
 mod redirect;
+mod signature;
 
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub use allow::Allow;
 pub use answer::Answer;
 pub use client::{Egress, Walls};
 pub use guard::{Names, System};
+pub use signature::{SigningSecret, sign};
 
 /// Where a call goes, and on whose word.
 #[derive(Clone, Debug, PartialEq, Eq)]

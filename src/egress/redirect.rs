@@ -15,6 +15,7 @@ const HARMLESS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_A
 pub(super) fn next(method: &Method, post: &Post, answer: &Answer) -> Result<Option<(Method, Post)>, Error> {
     let keeps_method = match answer.status() {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+        // As browsers do: what was posted has arrived, the answer is read elsewhere.
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
             matches!(*method, Method::GET | Method::HEAD)
         }

@@ -63,6 +63,7 @@ pub(super) fn resolve(
         ])?,
         state_saving: thread.state_saving_strategy.unwrap_or(server.state_saving),
         budget: call.budget.clone(),
+        client_tools: call.client_tools.clone(),
     })
 }
 
@@ -187,6 +188,7 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
         config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
         config.suspension_timeout_ms = layer.suspension_timeout_ms.or(config.suspension_timeout_ms);
         config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);
+        config.parallel_reads = layer.parallel_reads.unwrap_or(config.parallel_reads);
     }
     Ok(config)
 }

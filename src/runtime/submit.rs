@@ -36,6 +36,7 @@ impl Runtime {
             Admission::First(flight) => flight,
             Admission::Stored(row) => return Ok(row.into()),
         };
+        self.0.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
         let mut mint = self.0.mint();
         let (run, message) = (mint.run(), mint.message());
         let trace_id = ask.trace_id.clone().unwrap_or_else(|| mint.hex());

@@ -32,14 +32,23 @@ impl Schema {
 
     /// For the model: the first mistake's pointer, and all of them in the message.
     pub fn check_call(&self, arguments: &Value) -> Result<(), ToolError> {
-        let mistakes = self.mistakes(arguments);
+        self.check("invalid_arguments", "The arguments do not fit the schema.", arguments)
+    }
+
+    /// The same for what a tool brought back.
+    pub fn check_output(&self, output: &Value) -> Result<(), ToolError> {
+        self.check("invalid_output", "The output does not fit the schema that the tool declares.", output)
+    }
+
+    fn check(&self, code: &str, what: &str, value: &Value) -> Result<(), ToolError> {
+        let mistakes = self.mistakes(value);
         let Some(first) = mistakes.first() else {
             return Ok(());
         };
         let told: Vec<String> = mistakes.iter().map(|m| format!("{}: {}", place(&m.pointer), m.detail)).collect();
         Err(ToolError {
-            code: "invalid_arguments".to_owned(),
-            message: format!("The arguments do not fit the schema. {}", told.join("; ")),
+            code: code.to_owned(),
+            message: format!("{what} {}", told.join("; ")),
             pointer: Some(first.pointer.clone()),
         })
     }

@@ -6,6 +6,8 @@
 pub mod answer;
 pub mod args;
 pub mod builtin;
+pub mod http;
+mod outward;
 pub mod policy;
 pub mod registry;
 pub mod toolset;
@@ -18,7 +20,7 @@ use serde_json::Value;
 use crate::domain::hitl::{FeedbackSchema, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
-use crate::domain::tool::{ToolError, ToolSpec};
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 
 pub use registry::Registry;
 pub use toolset::Toolset;
@@ -57,6 +59,13 @@ pub struct ToolOutput {
 pub trait Tool: Send + Sync {
     fn spec(&self) -> Arc<ToolSpec>;
 
+    /// What this very call does, where that depends on its arguments.
+    fn nature(&self, arguments: &Value) -> Nature {
+        let _ = arguments;
+        let spec = self.spec();
+        Nature { class: spec.class, idempotent: spec.idempotent }
+    }
+
     /// What policy does with it unless a rule says otherwise: `Some` = a person must approve.
     fn approval(&self, arguments: &Value) -> Option<Approval> {
         let _ = arguments;
@@ -81,6 +90,13 @@ pub trait ToolSource: Send + Sync {
 
     /// The tools of a tenant as of now, without IO. An unchanged tool is the same `Arc` again.
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]>;
+}
+
+/// What a call may do, and whether it may be repeated after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nature {
+    pub class: ToolClass,
+    pub idempotent: bool,
 }
 
 /// Why a tool wants a person's yes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::config::Environment;
 use crate::domain::settings::PolicyAction;
-use crate::domain::tool::{ToolClass, ToolSpec};
+use crate::domain::tool::ToolClass;
 
 /// A decision and the rule that made it, for the error and the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub fn explicit(policy: &BTreeMap<String, PolicyAction>, tool: &str) -> Option<R
 
 /// What applies where no rule does: outside production every class but `irreversible` runs; in production only reading
 /// and the server's own tools do, everything else needs a rule.
-pub fn by_class(environment: Environment, spec: &ToolSpec, is_own: bool) -> Ruling {
-    let action = match (environment, spec.class) {
+pub fn by_class(environment: Environment, class: ToolClass, is_own: bool) -> Ruling {
+    let action = match (environment, class) {
         (_, ToolClass::Read) => PolicyAction::Auto,
         (Environment::Development, ToolClass::Write | ToolClass::External) => PolicyAction::Auto,
         (Environment::Development, ToolClass::Irreversible) => PolicyAction::Ask,
@@ -37,7 +37,7 @@ pub fn by_class(environment: Environment, spec: &ToolSpec, is_own: bool) -> Ruli
             PolicyAction::Deny
         }
     };
-    let class = match spec.class {
+    let class = match class {
         ToolClass::Read => "read",
         ToolClass::Write => "write",
         ToolClass::External => "external",

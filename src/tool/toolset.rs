@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::args::Schema;
 use super::policy::{self, Ruling};
-use super::{Approval, Tool, answer, builtin};
+use super::{Approval, Nature, Tool, answer, builtin};
 use crate::config::Environment;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
 use crate::domain::settings::{PolicyAction, RunSettings};
-use crate::domain::tool::{ToolError, ToolSpec, Verdict};
+use crate::domain::tool::{ClientTool, ToolClass, ToolError, ToolSpec, Verdict};
 use crate::engine::Toolbox;
 
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
@@ -26,6 +26,7 @@ pub(super) struct Entry {
     tool: Arc<dyn Tool>,
     spec: Arc<ToolSpec>,
     arguments: Schema,
+    output: Option<Schema>,
 }
 
 impl Entry {
@@ -38,7 +39,9 @@ impl Entry {
         }
         let arguments = Schema::compile(&spec.input_schema)
             .map_err(|why| refuse(&format!("has an input schema that cannot be used: {why}")))?;
-        Ok(Self { tool, spec, arguments })
+        let output = spec.output_schema.as_ref().map(Schema::compile).transpose();
+        let output = output.map_err(|why| refuse(&format!("has an output schema that cannot be used: {why}")))?;
+        Ok(Self { tool, spec, arguments, output })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -88,20 +91,57 @@ impl Toolset {
         self.tools.values().map(|entry| entry.spec.clone()).collect()
     }
 
-    fn rule(&self, settings: &RunSettings, entry: &Entry) -> (Ruling, bool) {
+    /// Whether what a tool brought back is what it declares.
+    pub fn check_output(&self, tool: &str, output: &Value) -> Result<(), ToolError> {
+        match self.tools.get(tool).and_then(|entry| entry.output.as_ref()) {
+            Some(schema) => schema.check_output(output),
+            None => Ok(()),
+        }
+    }
+
+    /// Tools of the caller's own, declared for one run: none may hide another, and each must be usable.
+    pub fn check_client_tools(&self, tools: &[ClientTool]) -> Result<(), Fault> {
+        for (at, tool) in tools.iter().enumerate() {
+            let refuse = |member: &str, why: String| {
+                let detail = format!("The client tool `{}` {why}.", tool.name);
+                Err(Fault::new(Code::Invalid, detail).at(format!("/options/clientTools/{at}/{member}"), why))
+            };
+            if !is_name(&tool.name) {
+                return refuse("name", "needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -".to_owned());
+            }
+            if self.tools.contains_key(&tool.name) {
+                return refuse("name", "has the name of a tool of this server".to_owned());
+            }
+            if tools[..at].iter().any(|other| other.name == tool.name) {
+                return refuse("name", "is declared twice".to_owned());
+            }
+            if let Err(why) = Schema::compile(&tool.input_schema) {
+                return refuse("inputSchema", format!("has a schema that cannot be used: {why}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn rule(&self, settings: &RunSettings, entry: &Entry, class: ToolClass) -> (Ruling, bool) {
         match policy::explicit(&settings.tool_policy, &entry.spec.name) {
             Some(ruling) => (ruling, true),
-            None => (policy::by_class(self.environment, &entry.spec, builtin::is_own(&entry.spec.name)), false),
+            None => (policy::by_class(self.environment, class, builtin::is_own(&entry.spec.name)), false),
         }
     }
 }
 
 impl Toolbox for Toolset {
     fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        self.tools.values().map(|entry| &entry.spec).filter(|spec| is_enabled(settings, &spec.name)).cloned().collect()
+        // A tool that came after the run was accepted does not take the place of the caller's.
+        let is_offered = |name: &str| is_enabled(settings, name) && settings.client_tool(name).is_none();
+        let enabled = self.tools.values().map(|entry| &entry.spec).filter(|spec| is_offered(&spec.name));
+        enabled.cloned().chain(settings.client_tools.iter().map(|tool| Arc::new(tool.spec()))).collect()
     }
 
     fn judge(&self, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+        if let Some(tool) = settings.client_tool(tool) {
+            return judge_client(settings, tool, arguments);
+        }
         let Some(entry) = self.tools.get(tool) else {
             return refuse("unknown_tool", format!("There is no tool `{tool}`."));
         };
@@ -111,7 +151,8 @@ impl Toolbox for Toolset {
         if let Err(error) = entry.arguments.check_call(arguments) {
             return Verdict::Refuse(error);
         }
-        let (ruling, is_explicit) = self.rule(settings, entry);
+        let nature = entry.tool.nature(arguments);
+        let (ruling, is_explicit) = self.rule(settings, entry, nature.class);
         if ruling.action == PolicyAction::Deny {
             return refuse("denied", format!("Policy denies `{tool}` ({}).", ruling.rule));
         }
@@ -123,12 +164,12 @@ impl Toolbox for Toolset {
         }
         let own_wish = entry.tool.approval(arguments);
         match (ruling.action, own_wish) {
-            (PolicyAction::Ask, wish) => ask(&entry.spec, ruling.rule, wish),
+            (PolicyAction::Ask, wish) => ask(&entry.spec, nature, ruling.rule, wish),
             (PolicyAction::Auto, Some(wish)) if !is_explicit => {
-                ask(&entry.spec, "the tool asks".to_owned(), Some(wish))
+                ask(&entry.spec, nature, "the tool asks".to_owned(), Some(wish))
             }
             (PolicyAction::Auto | PolicyAction::Deny, _) => {
-                Verdict::Run { class: entry.spec.class, idempotent: entry.spec.idempotent }
+                Verdict::Run { class: nature.class, idempotent: nature.idempotent }
             }
         }
     }
@@ -145,7 +186,7 @@ impl Toolbox for Toolset {
     }
 }
 
-fn ask(spec: &ToolSpec, rule: String, wish: Option<Approval>) -> Verdict {
+fn ask(spec: &ToolSpec, nature: Nature, rule: String, wish: Option<Approval>) -> Verdict {
     let (message, risk) = match wish {
         Some(wish) => (wish.message, wish.risk.or(spec.risk_level)),
         None => (format!("May `{}` run with these arguments?", spec.name), spec.risk_level),
@@ -157,7 +198,26 @@ fn ask(spec: &ToolSpec, rule: String, wish: Option<Approval>) -> Verdict {
         allow_modify_args: true,
         custom_schema: None,
     };
-    Verdict::Ask { class: spec.class, idempotent: spec.idempotent, message, schema, risk, rule }
+    Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk, rule }
+}
+
+/// What the caller's own program carries out needs no class: only a rule that names it holds it back.
+fn judge_client(settings: &RunSettings, tool: &ClientTool, arguments: &Value) -> Verdict {
+    let fits = Schema::compile(&tool.input_schema).map(|schema| schema.check_call(arguments));
+    match fits {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Verdict::Refuse(error),
+        Err(why) => return refuse("invalid_arguments", format!("The tool's schema cannot be used: {why}")),
+    }
+    match policy::explicit(&settings.tool_policy, &tool.name) {
+        Some(Ruling { action: PolicyAction::Deny, rule }) => {
+            refuse("denied", format!("Policy denies `{}` ({rule}).", tool.name))
+        }
+        Some(Ruling { action: PolicyAction::Ask, rule }) => {
+            ask(&tool.spec(), Nature { class: ToolClass::External, idempotent: false }, rule, None)
+        }
+        Some(Ruling { action: PolicyAction::Auto, .. }) | None => Verdict::Client,
+    }
 }
 
 fn refuse(code: &str, message: String) -> Verdict {

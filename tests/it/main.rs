@@ -2,6 +2,7 @@
 
 mod auth;
 mod cli;
+mod egress;
 mod engine;
 mod front;
 mod library;

@@ -1,5 +1,5 @@
-//! The calls of one reply: judged together, carried out in order, one at a time; a call that waits for a person does not
-//! hold up the others. When all have ended, the model sees one result per call, in order.
+//! The calls of one reply: judged together, carried out in order, one at a time, or together if all of them only read; a
+//! call that waits for a person does not hold up the others. When all have ended, the model sees one result per call, in order.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::transition::{Handled, Taken, Transition};
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::observation::ObservationType;
 use crate::domain::settings::StateSavingStrategy;
-use crate::domain::tool::{CallRecord, CallStatus, ToolError, ToolOutcome, ToolResult, ToolStatus, Verdict};
+use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolError, ToolOutcome, ToolResult, ToolStatus, Verdict};
 use crate::engine::parse::CallDraft;
 
 /// How much of a tool's error message is kept.
@@ -39,7 +39,11 @@ impl Transition<'_> {
             let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
             self.say(id, Said::Engine { text });
         }
-        self.work(id, |work| work.batch = batch.clone());
+        let is_together = self.settings().execution.parallel_reads && verdicts.iter().all(only_reads);
+        self.work(id, |work| {
+            work.batch = batch.clone();
+            work.is_together = is_together;
+        });
         for (call, verdict) in batch.iter().zip(verdicts) {
             self.dispose(call, verdict);
         }
@@ -52,7 +56,7 @@ impl Transition<'_> {
         let arguments = self.store(format!("{call_id}.arguments"), arguments);
         let idempotent = match verdict {
             Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
-            Verdict::Input { .. } | Verdict::Refuse(_) => false,
+            Verdict::Input { .. } | Verdict::Client | Verdict::Refuse(_) => false,
         };
         let record = CallRecord {
             call_id: call_id.clone(),
@@ -102,6 +106,7 @@ impl Transition<'_> {
                 self.park_for_approval(id, message, schema, risk, &rule)
             }
             Verdict::Input { message, schema } => self.park_for_input(id, message, schema),
+            Verdict::Client => self.park_for_client(id),
         }
     }
 
@@ -202,5 +207,13 @@ impl Transition<'_> {
         if let Some((shown, patch)) = patch {
             self.apply_patch(id, shown, patch);
         }
+    }
+}
+
+/// Whether the order of this call among others makes no difference to the world.
+fn only_reads(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Run { class, .. } | Verdict::Ask { class, .. } => *class == ToolClass::Read,
+        Verdict::Input { .. } | Verdict::Client | Verdict::Refuse(_) => true,
     }
 }

@@ -26,7 +26,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Starts whatever of this item may start: its model call, or the next call of its batch.
+    /// Starts whatever of this item may start: its model call, or what is next of its batch.
     pub fn start_item(&mut self, id: &ItemId) {
         let Some(work) = self.state.item(id).and_then(|item| item.track.work.as_ref()) else { return };
         if let Some(mut call) = work.model.clone() {
@@ -35,12 +35,14 @@ impl Transition<'_> {
             }
             return;
         }
-        if self.state.batch_has(work, CallStatus::Running) {
-            return;
-        }
-        let next = work.batch.iter().find(|call| self.state.call_status(call) == Some(CallStatus::Ready)).cloned();
-        if let Some(next) = next {
-            self.start_call(&next);
+        let ready = work.batch.iter().filter(|call| self.state.call_status(call) == Some(CallStatus::Ready)).cloned();
+        let places = match (work.is_together, self.state.batch_has(work, CallStatus::Running)) {
+            (true, _) => usize::MAX,
+            (false, true) => 0,
+            (false, false) => 1,
+        };
+        for call in ready.take(places).collect::<Vec<_>>() {
+            self.start_call(&call);
         }
     }
 
@@ -88,7 +90,8 @@ impl Transition<'_> {
             Some(call) => self.wakes_model(call),
             None => {
                 let waits = self.state.batch_has(work, CallStatus::Ready);
-                (waits && !self.state.batch_has(work, CallStatus::Running)).then_some(self.stamp.now)
+                let may_start = work.is_together || !self.state.batch_has(work, CallStatus::Running);
+                (waits && may_start).then_some(self.stamp.now)
             }
         });
         let slots = main.into_iter().chain(works).filter(|_| !held);

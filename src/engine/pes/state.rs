@@ -270,6 +270,9 @@ pub(super) struct Work {
     /// The calls of the last reply, in its order, until all of them are done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<CallId>,
+    /// They only read: none waits for the one before it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_together: bool,
     /// Holds one of the `maxParallelItems` places.
     pub placed: bool,
     /// Since when it waits for a place again.

@@ -28,6 +28,20 @@ impl Transition<'_> {
         self.park(call, SuspensionKind::Input, message, schema, None);
     }
 
+    /// The caller's own program carries it out; what it answers is the result.
+    pub fn park_for_client(&mut self, call: &CallId) {
+        let tool = self.state.calls.get(call).map_or("", |call| &call.record.tool_name);
+        let message = format!("Carry out {tool} with these arguments and answer with its result.");
+        let schema = FeedbackSchema {
+            input_type: InputType::Custom,
+            prompt: message.clone(),
+            options: Vec::new(),
+            allow_modify_args: false,
+            custom_schema: None,
+        };
+        self.park(call, SuspensionKind::ClientTool, message, schema, None);
+    }
+
     /// Whether the call had its effect is not known: a person decides.
     pub fn park_in_doubt(&mut self, call: &CallId) {
         let tool = self.state.calls.get(call).map_or("", |call| &call.record.tool_name);
@@ -143,7 +157,13 @@ impl Transition<'_> {
         self.write_suspension(ord, &reminded, Keep::Always);
     }
 
-    /// A parked call awaits its turn.
+    /// Whether the caller's own program carries this call out.
+    fn is_clients(&self, call: &CallId) -> bool {
+        let tool = self.state.calls.get(call).map(|call| &call.record.tool_name);
+        tool.is_some_and(|tool| self.settings().client_tool(tool).is_some())
+    }
+
+    /// A parked call awaits its turn; one of the caller's own goes to it now.
     pub fn unpark(&mut self, call: &CallId, modified: Option<Value>) {
         let now = self.stamp.now;
         let modified = modified.map(|arguments| self.store(format!("{call}.modified"), arguments));
@@ -154,5 +174,8 @@ impl Transition<'_> {
                 call.record.modified_arguments = modified;
             }
         });
+        if self.is_clients(call) {
+            self.park_for_client(call);
+        }
     }
 }

@@ -46,13 +46,13 @@ pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// At most `most` characters, and then how many are missing.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+/// At most `most` characters, and then how many are missing, and where they are.
+pub(super) fn shortened(text: &str, most: usize, whereabouts: &str) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some((cut, _)) => {
             let left_out = text[cut..].chars().count();
-            format!("{}\n[… {left_out} more characters left out]", &text[..cut])
+            format!("{}\n[… {left_out} more characters left out{whereabouts}]", &text[..cut])
         }
     }
 }

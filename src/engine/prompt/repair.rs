@@ -15,7 +15,7 @@ pub fn repair(mut messages: Vec<PromptMessage>, prompt: &RepairPrompt<'_>) -> Ve
         *content = format!("Phase: repair{rest}");
     }
     if !prompt.reply.trim().is_empty() {
-        let content = shortened(prompt.reply, SHOWN);
+        let content = shortened(prompt.reply, SHOWN, "");
         messages.push(PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None });
     }
     messages.push(PromptMessage::User { content: fill(REPAIR, &[("fault", prompt.fault)]) });

@@ -39,7 +39,7 @@ fn block(result: &StepResult, most: usize, tools: &str, marker: &Marker) -> Stri
         text.push_str(&format!("\nReason: {reason}"));
     }
     if let Some(value) = &result.result {
-        text.push_str(&format!("\nResult: {}", shortened(&as_text(value), most)));
+        text.push_str(&format!("\nResult: {}", shortened(&as_text(value), most, "")));
     }
     text.push_str(tools);
     marker.block(&format!("item {}", result.item_id), &text)
@@ -61,7 +61,7 @@ pub(super) fn tool_result(result: &ToolResult, most: usize) -> String {
     };
     let edited = result.metadata.as_ref().and_then(|metadata| metadata.get("editedArguments"));
     let note = edited.map(|edited| format!("A person changed the arguments to {edited} before it ran.\n"));
-    note.unwrap_or_default() + &shortened(&text, most)
+    note.unwrap_or_default() + &shortened(&text, most, &format!("; the whole is kept as {}", result.call_id))
 }
 
 fn as_text(value: &Value) -> String {

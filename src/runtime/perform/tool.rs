@@ -15,7 +15,7 @@ use crate::engine::event::Event;
 use crate::failpoint;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
-use crate::tool::{ToolContext, ToolOutput};
+use crate::tool::{ToolContext, ToolOutput, Toolset};
 
 pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) shared: Arc<Shared>,
@@ -39,7 +39,8 @@ impl ToolRun {
     }
 
     async fn outcome(&self) -> Option<ToolOutcome> {
-        let Some(tool) = self.shared.tools.toolset(self.tenant).get(&self.invocation.tool_name) else {
+        let tools = self.shared.tools.toolset(self.tenant);
+        let Some(tool) = tools.get(&self.invocation.tool_name) else {
             return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
         };
         let (arguments, context) = match self.prepare().await {
@@ -55,8 +56,8 @@ impl ToolRun {
         let ended = timeout(limit, AssertUnwindSafe(tool.call(arguments, context)).catch_unwind()).await;
         failpoint::reached("tool.sent");
         Some(match ended {
-            Ok(Ok(Ok(output))) => self.bounded(output),
-            Ok(Ok(Err(error))) => ToolOutcome { result: Err(error), ..tool_failed("failed", "") },
+            Ok(Ok(Ok(output))) => self.kept(&tools, output),
+            Ok(Ok(Err(error))) => refused(error),
             Ok(Err(panic)) => tool_failed("panicked", format!("The tool broke: {}", words(&*panic))),
             Err(_) => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
         })
@@ -81,16 +82,17 @@ impl ToolRun {
         Ok((arguments, context))
     }
 
-    fn bounded(&self, output: ToolOutput) -> ToolOutcome {
+    /// What came back, if it is within bounds and what the tool declares.
+    fn kept(&self, tools: &Toolset, output: ToolOutput) -> ToolOutcome {
         let limit = self.shared.config.limits.tool_output_bytes;
         let parts = [Some(&output.output), output.metadata.as_ref(), output.state_patch.as_ref()];
         let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
         if size > limit {
             let message = format!("The tool's output has {size} bytes; at most {limit} are kept.");
-            return ToolOutcome {
-                result: Err(ToolError { code: "output_too_large".to_owned(), message, pointer: None }),
-                ..tool_failed("failed", "")
-            };
+            return tool_failed("output_too_large", message);
+        }
+        if let Err(error) = tools.check_output(&self.invocation.tool_name, &output.output) {
+            return refused(error);
         }
         ToolOutcome {
             result: Ok(output.output),
@@ -99,6 +101,10 @@ impl ToolRun {
             duration_ms: 0,
         }
     }
+}
+
+fn refused(error: ToolError) -> ToolOutcome {
+    ToolOutcome { result: Err(error), metadata: None, state_patch: None, duration_ms: 0 }
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> &str {

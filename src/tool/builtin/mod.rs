@@ -7,11 +7,13 @@ mod current_time;
 mod demo_email;
 #[cfg(feature = "failpoints")]
 mod evil;
+mod http_fetch;
 mod set_agent_state;
 
 use std::sync::Arc;
 
 use super::Tool;
+use crate::egress::Egress;
 
 /// Every tool that all threads have.
 pub fn all() -> Vec<Arc<dyn Tool>> {
@@ -25,6 +27,11 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
     #[cfg(feature = "failpoints")]
     tools.extend(evil::all());
     tools
+}
+
+/// Those that call out.
+pub fn calling_out(egress: &Arc<Egress>) -> Vec<Arc<dyn Tool>> {
+    vec![Arc::new(http_fetch::HttpFetch::new(egress.clone()))]
 }
 
 /// Those that only a server with the demo model has: they pretend.

@@ -5,6 +5,7 @@ use pes::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::settings::{ExecutionConfig, RunSettings};
+use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use serde_json::{Value, json};
 
@@ -199,14 +200,14 @@ fn an_answer_by_someone_without_the_lease_leaves_the_call_ready() {
 
 #[test]
 fn pause_lets_what_runs_end_and_starts_nothing_new() {
-    let mut sim = Sim::new(one_item(&[("read", "1"), ("read", "2")]));
+    let mut sim = Sim::new(one_item(&[("write", "1"), ("write", "2")]));
     sim.ask("go").unwrap();
     sim.step();
     sim.step();
     sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Running, "a call still runs");
     sim.go();
-    assert_eq!(ran(&sim), ["read:1"]);
+    assert_eq!(ran(&sim), ["write:1"]);
     assert_eq!(sim.run("run_1").status, RunStatus::Suspended);
     assert!(!sim.is_active());
     assert!(sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap().is_noop);
@@ -316,4 +317,50 @@ fn a_call_in_doubt_is_done_with_a_value_skipped_or_aborted() {
         assert_eq!(ran(&sim), ["read:2"]);
         assert!(sim.is_idle());
     }
+}
+
+/// Goes on until tools run; how many.
+fn running_tools(sim: &mut Sim) -> usize {
+    while !matches!(sim.in_flight.first(), Some(Effect::CallTool { .. })) {
+        assert!(sim.step(), "no tool runs");
+    }
+    sim.in_flight.len()
+}
+
+#[test]
+fn calls_that_only_read_run_together_unless_told_otherwise_and_others_in_order() {
+    let execution = |parallel_reads| ExecutionConfig { parallel_reads, ..ExecutionConfig::default() };
+    let table: [(&'static [_], _, _); 3] = [
+        (&[("read", "1"), ("read", "2"), ("denied", "3"), ("read", "4")], true, 3),
+        (&[("read", "1"), ("read", "2")], false, 1),
+        (&[("read", "1"), ("write", "2"), ("read", "3")], true, 1),
+    ];
+    for (batch, parallel_reads, together) in table {
+        let mut sim = Sim::new(one_item(batch));
+        let settings = RunSettings { execution: execution(parallel_reads), ..RunSettings::default() };
+        sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+        assert_eq!(running_tools(&mut sim), together, "{batch:?}");
+        // The last one is done first: the model is told in the order of its calls nevertheless.
+        while let Some(last @ Effect::CallTool { .. }) = sim.in_flight.last().cloned() {
+            sim.perform(&last);
+        }
+        sim.go();
+        let seen = format!("{:?}", sim.prompts[2].messages);
+        let places: Vec<_> = batch.iter().enumerate().map(|(at, _)| seen.find(&format!("p{at}")).unwrap()).collect();
+        assert!(places.is_sorted(), "{seen}");
+    }
+}
+
+#[test]
+fn after_a_crash_every_read_that_ran_with_others_is_settled_for_itself() {
+    let mut sim = Sim::new(one_item(&[("read", "1"), ("read", "2"), ("read", "3")]));
+    sim.ask("go").unwrap();
+    running_tools(&mut sim);
+    let first = sim.in_flight[0].clone();
+    sim.perform(&first);
+    sim.crash();
+    assert_eq!(sim.in_flight.len(), 2, "declared idempotent: both run again, the one that ended does not");
+    sim.go();
+    assert_eq!(sim.started.values().copied().collect::<std::collections::BTreeSet<_>>(), [1, 2].into());
+    assert_eq!(sim.contents(ObservationType::ToolExecution).len(), 3);
 }

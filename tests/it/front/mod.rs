@@ -2,6 +2,7 @@
 
 mod agent_state;
 mod cancel;
+mod client_tools;
 mod drain;
 mod errors;
 mod events;

@@ -47,7 +47,12 @@ pub struct Wire {
 
 impl Wire {
     pub async fn serve(exchanges: Vec<Vec<Step>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at("127.0.0.1:0", exchanges).await
+    }
+
+    /// The same at an address that the test chooses.
+    pub async fn at(address: &str, exchanges: Vec<Vec<Step>>) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, requests) = mpsc::unbounded_channel();
         let connections = Arc::new(AtomicUsize::new(0));

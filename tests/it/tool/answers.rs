@@ -14,7 +14,9 @@ use super::{everything, settings};
 fn form(arguments: Value) -> FeedbackSchema {
     match everything(Environment::Development).judge(&settings(None, &[]), "ask_user", &arguments) {
         Verdict::Input { schema, .. } => schema,
-        other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Refuse(_)) => panic!("no question: {other:?}"),
+        other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Client | Verdict::Refuse(_)) => {
+            panic!("no question: {other:?}")
+        }
     }
 }
 
@@ -61,6 +63,8 @@ fn a_question_is_text_unless_it_says_otherwise() {
 fn a_question_that_nobody_could_answer_is_refused(#[case] arguments: Value, #[case] pointer: &str) {
     match everything(Environment::Development).judge(&settings(None, &[]), "ask_user", &arguments) {
         Verdict::Refuse(error) => assert_eq!(error.pointer.as_deref(), Some(pointer)),
-        other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. }) => panic!("not refused: {other:?}"),
+        other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client) => {
+            panic!("not refused: {other:?}")
+        }
     }
 }

@@ -27,7 +27,7 @@ fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSet
     }
 }
 
-fn context() -> ToolContext {
+pub fn context() -> ToolContext {
     ToolContext {
         tenant: TenantPk(1),
         thread_id: "t".into(),

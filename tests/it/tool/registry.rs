@@ -16,7 +16,9 @@ use super::{everything, settings};
 fn refusal(verdict: Verdict) -> ToolError {
     match verdict {
         Verdict::Refuse(error) => error,
-        Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } => panic!("not refused: {verdict:?}"),
+        Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client => {
+            panic!("not refused: {verdict:?}")
+        }
     }
 }
 

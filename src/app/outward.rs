@@ -1,0 +1,62 @@
+//! What calls out besides models: who may be called, and the tools that the settings name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Error;
+use crate::config::env::Variables;
+use crate::config::{self, Config};
+use crate::domain::Millis;
+use crate::domain::tool::ToolSpec;
+use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
+use crate::store::Store;
+use crate::tool::Tool;
+use crate::tool::http::HttpTool;
+
+/// The client of everything that a model, a tool or a tenant may name.
+pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> Result<Arc<Egress>, Error> {
+    let settings = &config.egress;
+    let allow = |key: &str, entries: &[String]| {
+        Allow::parse(entries).map_err(|why| config::Error(format!("egress.{key}: {why}")))
+    };
+    let mut walls =
+        Walls { allow: allow("allow", &settings.allow)?, plain_http: settings.plain_http, ..Walls::default() };
+    for (name, entries) in &settings.tenants {
+        walls.tenants.insert(store.tenant(name, now).await?, allow("tenants", entries)?);
+    }
+    Ok(Arc::new(Egress::behind(Duration::from_millis(settings.connect_timeout_ms), walls)))
+}
+
+/// `[[tools.http]]`: every tenant has them, and their addresses are the operator's word.
+pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Arc<dyn Tool>>, Error> {
+    let variables = Variables::of_process();
+    let tool = |named: &config::HttpTool| {
+        let wrong = |why: String| config::Error(format!("tools.http {}: {why}", named.name));
+        let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
+        let secret =
+            named.secret.as_deref().map(|reference| signing(&variables, reference).map_err(wrong)).transpose()?;
+        let (to, bytes) = (Destination::Operator(url), config.limits.tool_output_bytes);
+        let tool = HttpTool::new(spec(named), to, secret.into_iter().collect(), egress.clone(), bytes);
+        Ok(Arc::new(tool) as Arc<dyn Tool>)
+    };
+    config.tools.http.iter().map(tool).collect()
+}
+
+fn signing(variables: &Variables, reference: &str) -> Result<SigningSecret, String> {
+    use secrecy::ExposeSecret;
+    let text = variables.referred(reference).map_err(|error| error.0)?;
+    SigningSecret::parse(text.expose_secret())
+}
+
+fn spec(tool: &config::HttpTool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone(),
+        output_schema: tool.output_schema.clone(),
+        class: tool.class,
+        idempotent: tool.idempotent,
+        timeout_ms: i64::try_from(tool.timeout_ms).unwrap_or(i64::MAX),
+        risk_level: None,
+    }
+}

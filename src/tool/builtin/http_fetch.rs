@@ -1,0 +1,200 @@
+//! `http_fetch`: one request to the public internet; text comes back, anything else is described.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::egress::{Answer, Bounds, Destination, Egress, Error, Post};
+use crate::tool::outward::failed;
+use crate::tool::{Nature, Tool, ToolContext, ToolOutput};
+
+/// As much of a body is read and kept.
+const BODY: usize = 512 * 1024;
+const TOTAL: Duration = Duration::from_secs(30);
+const STALL: Duration = Duration::from_secs(10);
+/// What of an answer's headers says something to the model.
+const TOLD: [&str; 9] = [
+    "cache-control",
+    "content-language",
+    "content-length",
+    "date",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+    "retry-after",
+];
+
+pub(super) struct HttpFetch {
+    spec: Arc<ToolSpec>,
+    egress: Arc<Egress>,
+}
+
+impl HttpFetch {
+    pub(super) fn new(egress: Arc<Egress>) -> Self {
+        let spec = ToolSpec {
+            name: "http_fetch".to_owned(),
+            description:
+                "Sends one HTTP request to a public address and returns status, a few headers and the body as \
+                          text. Redirects are followed. Binary content is only described."
+                    .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "url": { "type": "string", "minLength": 1, "maxLength": 8_192 },
+                    "method": { "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] },
+                    "headers": {
+                        "type": "object",
+                        "maxProperties": 32,
+                        "additionalProperties": { "type": "string", "maxLength": 4_096 }
+                    },
+                    "body": { "type": "string", "maxLength": 262_144 }
+                },
+                "required": ["url"],
+                "additionalProperties": false
+            }),
+            output_schema: None,
+            class: ToolClass::External,
+            idempotent: false,
+            timeout_ms: 35_000,
+            risk_level: None,
+        };
+        Self { spec: Arc::new(spec), egress }
+    }
+}
+
+#[async_trait]
+impl Tool for HttpFetch {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    /// Looking changes nothing; any other method may.
+    fn nature(&self, arguments: &Value) -> Nature {
+        match method(arguments) {
+            Method::GET | Method::HEAD => Nature { class: ToolClass::Read, idempotent: true },
+            _ => Nature { class: ToolClass::External, idempotent: false },
+        }
+    }
+
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
+        let url: Url = url.parse().map_err(|error| invalid("/url", format!("This is no URL: {error}.")))?;
+        let post = Post {
+            to: Destination::Untrusted { url, tenant: context.tenant },
+            headers: headers(&arguments)?,
+            body: arguments.get("body").and_then(Value::as_str).unwrap_or_default().to_owned().into(),
+            // A larger body is cut, not refused.
+            bounds: Bounds { headers: TOTAL, stall: STALL, total: TOTAL, bytes: usize::MAX },
+        };
+        let (url, mut answer) = self.egress.follow(method(&arguments), post).await.map_err(|error| failed(&error))?;
+        let (body, is_cut) = read(&mut answer).await.map_err(|error| failed(&error))?;
+        let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
+        let metadata = Some(json!({ "sources": [source] }));
+        Ok(ToolOutput { output: told(&url, &answer, body, is_cut), metadata, state_patch: None })
+    }
+}
+
+fn method(arguments: &Value) -> Method {
+    let named = arguments.get("method").and_then(Value::as_str);
+    named.and_then(|name| name.parse().ok()).unwrap_or(Method::GET)
+}
+
+fn headers(arguments: &Value) -> Result<HeaderMap, ToolError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in arguments.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        let wrong = || invalid(&format!("/headers/{name}"), format!("`{name}` is no header that can be sent."));
+        let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok());
+        let name = HeaderName::from_bytes(name.as_bytes()).ok();
+        headers.insert(name.ok_or_else(wrong)?, value.ok_or_else(wrong)?);
+    }
+    Ok(headers)
+}
+
+/// The beginning of the body, and whether there was more.
+async fn read(answer: &mut Answer) -> Result<(Vec<u8>, bool), Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > BODY {
+            body.truncate(BODY);
+            return Ok((body, true));
+        }
+    }
+    Ok((body, false))
+}
+
+fn told(url: &Url, answer: &Answer, body: Vec<u8>, is_cut: bool) -> Value {
+    let text_of = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    let headers: Map<String, Value> =
+        TOLD.iter().filter_map(|name| Some(((*name).to_owned(), text_of(name)?.into()))).collect();
+    let content_type = text_of(CONTENT_TYPE.as_str()).unwrap_or_default();
+    let mut told = json!({
+        "url": url.as_str(),
+        "status": answer.status().as_u16(),
+        "headers": headers,
+        "contentType": content_type,
+    });
+    let length = body.len();
+    match text(content_type, body, is_cut) {
+        Some(text) => told["body"] = text.into(),
+        None => told["binary"] = json!({ "bytes": length, "isWhole": !is_cut }),
+    }
+    if is_cut {
+        told["truncated"] = true.into();
+    }
+    told
+}
+
+/// The body as text, if it is some: UTF-8, or Latin-1 where the answer says so.
+fn text(content_type: &str, mut body: Vec<u8>, is_cut: bool) -> Option<String> {
+    let content_type = content_type.to_ascii_lowercase();
+    if content_type.contains("iso-8859-1") || content_type.contains("windows-1252") {
+        return Some(body.iter().map(|byte| char::from(*byte)).collect());
+    }
+    if let (true, Err(error)) = (is_cut, std::str::from_utf8(&body))
+        && error.error_len().is_none()
+    {
+        // The cut went through a character.
+        body.truncate(error.valid_up_to());
+    }
+    if body.contains(&0) {
+        return None;
+    }
+    match String::from_utf8(body) {
+        Ok(text) => Some(text),
+        Err(error) if content_type.starts_with("text/") => Some(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        Err(_) => None,
+    }
+}
+
+fn invalid(pointer: &str, message: String) -> ToolError {
+    ToolError { code: "invalid_arguments".to_owned(), message, pointer: Some(pointer.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_and_anything_else_is_not() {
+        let of = |kind: &str, body: &[u8]| text(kind, body.to_vec(), false);
+        assert_eq!(of("application/json", b"{}").as_deref(), Some("{}"));
+        assert_eq!(of("", "grün".as_bytes()).as_deref(), Some("grün"));
+        assert_eq!(of("text/html; charset=ISO-8859-1", b"gr\xFCn").as_deref(), Some("grün"));
+        assert_eq!(of("text/plain", b"gr\xFCn").as_deref(), Some("gr\u{FFFD}n"));
+        assert_eq!(of("image/png", b"\x89PNG\r\n\x1a\n"), None);
+        assert_eq!(of("text/plain", b"a\0b"), None);
+        assert_eq!(
+            text("", "grü".as_bytes()[..3].to_vec(), true).as_deref(),
+            Some("gr"),
+            "cut on a character's border"
+        );
+    }
+}

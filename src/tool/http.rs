@@ -1,0 +1,94 @@
+//! HTTP tools: a service of the user's own. Each call is one signed POST; a JSON answer is the output.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::outward::{failed, refusal, whole};
+use super::{Tool, ToolContext, ToolOutput};
+use crate::domain::tool::{ToolError, ToolSpec};
+use crate::egress::{Bounds, Destination, Egress, Post, SigningSecret, sign};
+
+/// Where an HTTP tool is, and what it shares with us.
+pub struct HttpTool {
+    spec: Arc<ToolSpec>,
+    to: Destination,
+    secrets: Vec<SigningSecret>,
+    egress: Arc<Egress>,
+    /// The largest answer.
+    bytes: usize,
+}
+
+impl HttpTool {
+    pub fn new(
+        spec: ToolSpec,
+        to: Destination,
+        secrets: Vec<SigningSecret>,
+        egress: Arc<Egress>,
+        bytes: usize,
+    ) -> Self {
+        Self { spec: Arc::new(spec), to, secrets, egress, bytes }
+    }
+
+    fn bounds(&self) -> Bounds {
+        let total = Duration::from_millis(u64::try_from(self.spec.timeout_ms).unwrap_or(0));
+        Bounds { headers: total, stall: total, total, bytes: self.bytes }
+    }
+}
+
+#[async_trait]
+impl Tool for HttpTool {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    /// The same `Idempotency-Key` and `webhook-id` for every attempt of a call.
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let trace = traceparent(&context);
+        let body = json!({
+            "callId": context.call_id,
+            "tool": self.spec.name,
+            "arguments": arguments,
+            "threadId": context.thread_id,
+            "runId": context.run_id,
+            "traceparent": trace,
+        });
+        let body = body.to_string();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        for (name, value) in [("idempotency-key", &context.idempotency_key), ("traceparent", &trace)] {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+        sign(&mut headers, &self.secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
+        let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
+        let mut answer = self.egress.post(post).await.map_err(|error| failed(&error))?;
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        let body = whole(&mut answer).await.map_err(|error| failed(&error))?;
+        if body.is_empty() {
+            return Ok(ToolOutput::default());
+        }
+        let output = serde_json::from_slice(&body).map_err(|error| ToolError {
+            code: "invalid_output".to_owned(),
+            message: format!("The service answered with something else than JSON: {error}"),
+            pointer: None,
+        })?;
+        Ok(ToolOutput { output, ..ToolOutput::default() })
+    }
+}
+
+/// The run's trace, and a span that is this call's in every attempt.
+fn traceparent(context: &ToolContext) -> String {
+    let digest = Sha256::digest(context.idempotency_key.as_bytes());
+    let span: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("00-{}-{span}-01", context.trace_id)
+}

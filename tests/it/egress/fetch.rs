@@ -1,0 +1,74 @@
+//! `http_fetch`: what the model is told of an answer.
+
+use pes::domain::ids::TenantPk;
+use pes::domain::tool::ToolClass;
+use pes::egress::{Allow, Egress, Walls};
+use pes::tool::builtin;
+use serde_json::{Value, json};
+
+use super::{egress, fickle};
+use crate::support::wire::{Wire, answer};
+use crate::tool::context;
+
+#[tokio::test]
+async fn text_is_told_with_its_status_and_a_few_headers() {
+    let mut host = Wire::serve(vec![
+        answer("404 Not Found", "content-type: text/plain; charset=utf-8\r\nset-cookie: s\r\netag: \"e\"\r\n", "grün"),
+        answer("200 OK", "content-type: image/png\r\n", "\u{1}\0\u{2}"),
+    ])
+    .await;
+    let egress = egress(&[&host.address.to_string()], fickle(&["127.0.0.1"]));
+    let fetch = builtin::calling_out(&egress).remove(0);
+    let url = format!("http://{}/a?b=c", host.address);
+    let asked = json!({ "url": url, "method": "POST", "headers": { "x-a": "1", "host": "inside" }, "body": "{}" });
+    let told = fetch.call(asked, context()).await.unwrap();
+    let expected = json!({
+        "url": url, "status": 404, "contentType": "text/plain; charset=utf-8", "body": "grün",
+        "headers": { "content-length": "5", "etag": "\"e\"" },
+    });
+    assert_eq!(told.output, expected);
+    assert_eq!(told.metadata.unwrap()["sources"][0]["url"], url);
+    let request = host.request().await;
+    assert_eq!((request.line.as_str(), request.header("x-a")), ("POST /a?b=c HTTP/1.1", Some("1")));
+    assert_eq!(
+        request.header("host"),
+        Some(host.address.to_string().as_str()),
+        "whom it is sent to is not the model's"
+    );
+    let told = fetch.call(json!({ "url": url }), context()).await.unwrap();
+    assert_eq!(told.output["binary"], json!({ "bytes": 3, "isWhole": true }));
+    assert_eq!(told.output["body"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_long_body_is_cut() {
+    let long = "x".repeat(600 * 1024);
+    let host = Wire::serve(vec![answer("200 OK", "", &long)]).await;
+    let egress = egress(&[&host.address.to_string()], fickle(&["127.0.0.1"]));
+    let asked = json!({ "url": format!("http://{}/", host.address) });
+    let told = builtin::calling_out(&egress).remove(0).call(asked, context()).await.unwrap().output;
+    assert_eq!((told["body"].as_str().unwrap().len(), &told["truncated"]), (512 * 1024, &json!(true)));
+}
+
+#[tokio::test]
+async fn looking_is_reading_and_anything_else_is_not() {
+    let fetch = builtin::calling_out(&egress(&[], fickle(&["127.0.0.1"]))).remove(0);
+    let nature = |method: Value| fetch.nature(&json!({ "url": "https://example.com", "method": method }));
+    assert_eq!((nature(json!("HEAD")).class, nature(json!("HEAD")).idempotent), (ToolClass::Read, true));
+    assert_eq!((nature(json!("POST")).class, nature(json!("POST")).idempotent), (ToolClass::External, false));
+    assert_eq!(fetch.nature(&json!({ "url": "https://example.com" })).class, ToolClass::Read);
+}
+
+#[tokio::test]
+async fn one_tenants_allow_list_is_no_other_tenants() {
+    let host = Wire::serve(vec![answer("200 OK", "", "in")]).await;
+    let mut walls = Walls::default();
+    walls.tenants.insert(TenantPk(2), Allow::parse(&["127.0.0.0/8"]).unwrap());
+    let egress = std::sync::Arc::new(Egress::behind(std::time::Duration::from_secs(2), walls));
+    let fetch = builtin::calling_out(&egress).remove(0);
+    let asked = json!({ "url": format!("http://{}/", host.address) });
+    let mut theirs = context();
+    theirs.tenant = TenantPk(2);
+    assert_eq!(fetch.call(asked.clone(), theirs).await.unwrap().output["body"], "in");
+    assert_eq!(fetch.call(asked, context()).await.unwrap_err().code, "egress_refused");
+}

@@ -1,0 +1,108 @@
+//! HTTP tools: what a service is sent, and what becomes of its answers.
+
+use std::io::Write;
+
+use http::HeaderMap;
+use pes::config::{Config, HttpTool};
+use pes::domain::tool::ToolClass;
+use pes::egress::{SigningSecret, sign};
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::wire::{Step, Wire, answer};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn find_order(wire: &Wire, secret: Option<String>) -> HttpTool {
+    HttpTool {
+        name: "find_order".to_owned(),
+        description: "Finds an order.".to_owned(),
+        url: wire.url(),
+        input_schema: json!({ "type": "object", "properties": { "id": { "type": "string" } } }),
+        output_schema: Some(json!({ "type": "object", "required": ["state"] })),
+        class: ToolClass::Read,
+        idempotent: true,
+        timeout_ms: 10_000,
+        secret,
+    }
+}
+
+async fn app(wire: &Wire, change: impl FnOnce(&mut Config)) -> App {
+    let tool = find_order(wire, None);
+    App::with(|config| {
+        config.tools.http.push(tool);
+        change(config);
+    })
+    .await
+}
+
+/// The only call of the run.
+async fn call(app: &App) -> Value {
+    let page = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
+    let id = page["items"][0]["content"]["callId"].as_str().unwrap().to_owned();
+    app.get(&format!("/threads/t/tool-calls/{id}")).await.expect(200)
+}
+
+async fn result_of(exchange: Vec<Step>) -> Value {
+    let wire = Wire::serve(vec![exchange]).await;
+    let app = app(&wire, |config| config.limits.tool_output_bytes = 10_000).await;
+    app.finish("t", "order").await;
+    call(&app).await["result"].take()
+}
+
+#[tokio::test]
+async fn a_service_gets_one_signed_post_and_its_answer_is_the_output() {
+    let mut wire = Wire::serve(vec![answer("200 OK", "", r#"{"state":"sent"}"#)]).await;
+    let mut secret = tempfile::NamedTempFile::new().unwrap();
+    writeln!(secret, "{SECRET}").unwrap();
+    let tool = find_order(&wire, Some(format!("file:{}", secret.path().display())));
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    app.finish("t", "order").await;
+    let call = call(&app).await;
+    assert_eq!(call["result"]["output"], json!({ "state": "sent" }), "{call:#}");
+    let request = wire.request().await;
+    let body = &request.body;
+    assert_eq!((&body["callId"], &body["tool"]), (&call["callId"], &json!("find_order")));
+    assert_eq!((&body["arguments"], &body["threadId"]), (&json!({ "id": "7" }), &json!("t")));
+    assert_eq!(body["runId"], call["runId"]);
+    assert_eq!(request.header("idempotency-key").unwrap(), format!("t:{}", call["callId"].as_str().unwrap()));
+    assert_eq!(request.header("traceparent"), body["traceparent"].as_str());
+    let seconds = request.header("webhook-timestamp").unwrap().parse().unwrap();
+    let mut expected = HeaderMap::new();
+    let id = call["callId"].as_str().unwrap();
+    sign(&mut expected, &[SigningSecret::parse(SECRET).unwrap()], id, seconds, body.to_string().as_bytes());
+    for name in ["webhook-id", "webhook-signature"] {
+        assert_eq!(request.header(name), expected[name].to_str().ok(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_a_service_does_wrong_is_a_result_that_the_model_sees() {
+    let long = format!(r#"{{"state":"{}"}}"#, "x".repeat(20_000));
+    let table = [
+        (answer("500 Oops", "", "broken"), "failed", "500 Internal Server Error: broken"),
+        (answer("302 Found", "location: http://127.0.0.1:1/\r\n", ""), "failed", "302"),
+        (answer("200 OK", "", "<html>"), "invalid_output", "JSON"),
+        (answer("200 OK", "", r#"{"other":1}"#), "invalid_output", "state"),
+        (answer("200 OK", "", &long), "output_too_large", "10000 bytes"),
+        (vec![Step::Cut], "failed", "connection"),
+    ];
+    for (exchange, code, words) in table {
+        let result = result_of(exchange).await;
+        assert_eq!((&result["status"], &result["error"]["code"]), (&json!("error"), &json!(code)), "{result:#}");
+        assert!(result["error"]["message"].as_str().unwrap().contains(words), "{result:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_found_is_told_before_anything_is_served() {
+    let wire = Wire::serve(Vec::new()).await;
+    for (reference, words) in [("env:PES_NO_SUCH_SECRET_HERE", "empty"), ("hunter2", "env:NAME or file:PATH")] {
+        let mut config = Config::default();
+        let folder = tempfile::tempdir().unwrap();
+        config.store.data_dir = folder.path().to_owned();
+        config.tools.http.push(find_order(&wire, Some(reference.to_owned())));
+        let error = pes::App::build(config).await.err().expect("it cannot start").to_string();
+        assert!(error.contains(words) && !error.contains("hunter2"), "{error}");
+    }
+}
