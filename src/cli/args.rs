@@ -35,6 +35,8 @@ pub(super) enum Command {
         #[arg(long)]
         url: Option<String>,
     },
+    /// Ask every configured model for a word, and say which ones answer
+    Doctor,
     /// Print the effective configuration, without secrets
     Config {
         /// Print the commented config/default.toml instead

@@ -3,6 +3,7 @@
 
 mod args;
 mod config;
+mod doctor;
 mod health;
 mod keys;
 mod serve;
@@ -56,6 +57,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, &variables, load).await,
         Command::Health { url } => health::health(url, &variables, load).await,
+        Command::Doctor => doctor::doctor(&load()?).await,
         Command::Config { template } => config::show(template, load),
         Command::Version => {
             println!("pes {}", env!("CARGO_PKG_VERSION"));

@@ -12,8 +12,6 @@ use crate::config::env::Variables;
 use crate::config::models::ModelRef;
 use crate::{shutdown, telemetry};
 
-const OTHER_WIRES: &[&str] = &["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST"];
-
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
     let listener = bind(&config).await?;
@@ -57,19 +55,10 @@ async fn facts(app: &App, address: SocketAddr, variables: &Variables) -> Vec<Str
         format!("pes      {}", env!("CARGO_PKG_VERSION")),
         format!("url      {url}"),
         format!("store    {}", app.store.describe()),
-        format!("model    {}{}", model(config, is_bold), unused(config, variables)),
+        format!("model    {}", model(config, is_bold)),
         format!("auth     {auth}"),
         "ready".to_owned(),
     ]
-}
-
-/// Settings of other wires that this server does not speak: the demo must not stand in for them unnoticed.
-fn unused(config: &Config, variables: &Variables) -> String {
-    let set: Vec<&str> = OTHER_WIRES.iter().copied().filter(|name| variables.get(name).is_some()).collect();
-    if set.is_empty() || !config.models.is_demo() {
-        return String::new();
-    }
-    format!(" ({} has no effect: only Chat Completions are spoken, see OPENAI_BASE_URL)", set.join(", "))
 }
 
 fn model(config: &Config, is_bold: bool) -> String {
@@ -78,7 +67,7 @@ fn model(config: &Config, is_bold: bool) -> String {
     if !config.models.is_demo() {
         return chosen;
     }
-    let line = format!("DEMO {chosen}: answers are scripted; set OPENAI_API_KEY or OPENAI_BASE_URL for a real model");
+    let line = format!("DEMO {chosen}: answers are scripted; set PES_MODEL or a provider's key for a real model");
     if is_bold { format!("\u{1b}[1m{line}\u{1b}[0m") } else { line }
 }
 
@@ -89,19 +78,4 @@ fn say(lines: &[String]) {
         let _ = writeln!(out, "{line}");
     }
     let _ = out.flush();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_that_has_no_effect_is_told_of() {
-        let variables: Variables = [("ANTHROPIC_API_KEY".to_owned(), "k".to_owned())].into_iter().collect();
-        let mut config = Config::default();
-        assert!(unused(&config, &variables).contains("ANTHROPIC_API_KEY has no effect"));
-        assert_eq!(unused(&config, &Variables::default()), "");
-        config.models.openai.base_url = Some("http://localhost:1/v1".to_owned());
-        assert_eq!(unused(&config, &variables), "", "a real model answers");
-    }
 }

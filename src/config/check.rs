@@ -33,7 +33,8 @@ impl Config {
         }
         if self.env == Environment::Production && self.models.is_demo() {
             return Err(Error(
-                "PES_ENV=production refuses the demo model; set PES_MODEL, OPENAI_API_KEY or OPENAI_BASE_URL"
+                "PES_ENV=production refuses the demo model; set PES_MODEL, or the key of a provider (OPENAI_API_KEY, \
+                 ANTHROPIC_API_KEY, GEMINI_API_KEY)"
                     .to_owned(),
             ));
         }

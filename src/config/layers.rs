@@ -30,7 +30,8 @@ impl Layers {
         merge(&mut merged, environment(&self.variables)?);
         check_types("flags", &self.flags)?;
         merge(&mut merged, self.flags);
-        let config: Config = merged.try_into().map_err(|error| one_line("configuration", error))?;
+        let mut config: Config = merged.try_into().map_err(|error| one_line("configuration", error))?;
+        config.models.resolve(&self.variables)?;
         config.check()?;
         Ok(config)
     }

@@ -8,13 +8,16 @@ use std::str::FromStr;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use super::providers::Provider;
+use super::secret::Key;
 use super::section::{by_path, file_only, named, table};
 
 section! {
     /// Which model answers.
     Models {
-        /// What runs use that name none, the first that is able: "provider:model". Empty = openai if a key or a base URL
-        /// is set, else the demo.
+        /// What runs use that name none, the first that is able: "provider:model". Empty = the first that has what it
+        /// needs: openai (a key or a base URL), anthropic (the same), gemini (a key), ollama (a host), a provider of
+        /// one's own with a model; else the demo.
         choice: Vec<ModelRef> = Vec::new(), named("PES_MODEL");
         /// Until a connection stands, in milliseconds.
         connect_timeout_ms: u64 = 10_000, by_path();
@@ -34,7 +37,19 @@ section! {
         /// by provider:model.
         facts: BTreeMap<String, Facts> = BTreeMap::new(),
             file_only().example("{ \"openai:my-model\" = { context_window = 32768, max_output = 4096 } }");
+        /// More providers, by name: `base_url`, `api_key` ("env:NAME", "file:PATH" or the key; unset = the variable
+        /// <NAME>_API_KEY), `model` (what runs use that name none), `dialect`. Known by name are openrouter, groq,
+        /// deepseek, mistral, xai, together, vllm, lmstudio, llamacpp and ollama-v1; any other needs a `base_url`, and
+        /// speaks what `dialect` names: one of these, openai, anthropic, gemini or ollama (unset = plain Chat Completions).
+        providers: BTreeMap<String, Provider> = BTreeMap::new(),
+            file_only().example("{ groq = { model = \"llama-3.3-70b-versatile\" }, mine = { base_url = \"http://gpu:8000/v1\" } }");
+        /// Keys of a tenant's own, by tenant and provider; its runs use them, and nobody else's do.
+        tenant_keys: BTreeMap<String, BTreeMap<String, Key>> = BTreeMap::new(),
+            file_only().example("{ acme = { openai = \"env:ACME_OPENAI_KEY\" } }");
         openai: OpenAi = OpenAi::default(), table::<OpenAi>();
+        anthropic: Anthropic = Anthropic::default(), table::<Anthropic>();
+        gemini: Gemini = Gemini::default(), table::<Gemini>();
+        ollama: Ollama = Ollama::default(), table::<Ollama>();
         demo: Demo = Demo::default(), table::<Demo>();
     }
 }
@@ -48,6 +63,44 @@ section! {
         base_url: Option<String> = None, named("OPENAI_BASE_URL").example("\"http://localhost:11434/v1\"");
         /// The model when only this provider is chosen.
         model: String = "gpt-4.1-mini".to_owned(), by_path();
+    }
+}
+
+section! {
+    /// Anthropic, or anything that speaks its Messages.
+    Anthropic {
+        #[serde(with = "super::secret")]
+        api_key: Option<SecretString> = None, named("ANTHROPIC_API_KEY").secret().example("\"sk-ant-…\"");
+        /// Another endpoint; it needs no key.
+        base_url: Option<String> = None, named("ANTHROPIC_BASE_URL").example("\"http://localhost:4000\"");
+        /// The model when only this provider is chosen.
+        model: String = "claude-sonnet-4-5".to_owned(), by_path();
+    }
+}
+
+section! {
+    /// Gemini's own API.
+    Gemini {
+        #[serde(with = "super::secret")]
+        api_key: Option<SecretString> = None, named("GEMINI_API_KEY").secret().example("\"AIza…\"");
+        /// Another endpoint; it needs no key.
+        base_url: Option<String> = None, by_path().example("\"http://localhost:8081/v1beta\"");
+        /// The model when only this provider is chosen.
+        model: String = "gemini-2.5-flash".to_owned(), by_path();
+    }
+}
+
+section! {
+    /// Ollama's own API.
+    Ollama {
+        #[serde(with = "super::secret")]
+        api_key: Option<SecretString> = None, named("OLLAMA_API_KEY").secret().example("\"…\"");
+        /// Where it is, with or without scheme and port.
+        host: Option<String> = None, named("OLLAMA_HOST").example("\"localhost:11434\"");
+        /// The model when only this provider is chosen.
+        model: String = "llama3.2".to_owned(), by_path();
+        /// How many tokens of a prompt and its reply are kept; more take more memory.
+        num_ctx: u64 = 16_384, by_path();
     }
 }
 
@@ -80,10 +133,23 @@ impl Models {
         if !self.choice.is_empty() {
             return self.choice.clone();
         }
-        if self.openai.api_key.is_some() || self.openai.base_url.is_some() {
-            return vec![ModelRef { provider: "openai".to_owned(), model: self.openai.model.clone() }];
-        }
-        vec![ModelRef { provider: DEMO.0.to_owned(), model: DEMO.1.to_owned() }]
+        let own = self.own_wires().into_iter().filter(|(.., is_set)| *is_set);
+        let own = own.map(|(name, model, _)| (name.to_owned(), model.clone()));
+        let more = self.providers.iter().filter_map(|(name, provider)| Some((name.clone(), provider.model.clone()?)));
+        let (provider, model) = own.chain(more).next().unwrap_or((DEMO.0.to_owned(), DEMO.1.to_owned()));
+        vec![ModelRef { provider, model }]
+    }
+
+    /// Providers with a section of their own, in the order in which they are chosen: the model that each names, and
+    /// whether it has what it needs.
+    pub fn own_wires(&self) -> [(&'static str, &String, bool); 4] {
+        let Self { openai, anthropic, gemini, ollama, .. } = self;
+        [
+            ("openai", &openai.model, openai.api_key.is_some() || openai.base_url.is_some()),
+            ("anthropic", &anthropic.model, anthropic.api_key.is_some() || anthropic.base_url.is_some()),
+            ("gemini", &gemini.model, gemini.api_key.is_some() || gemini.base_url.is_some()),
+            ("ollama", &ollama.model, ollama.host.is_some()),
+        ]
     }
 
     /// Whether answers come from a script.

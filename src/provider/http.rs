@@ -9,8 +9,6 @@ use crate::egress::{Answer, Error};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 16 * 1024;
-/// How much of an error's text is told.
-const MESSAGE_CHARS: usize = 500;
 
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
     ModelFailure { kind, message: message.into(), http_status: None, retry_after_ms: None, partial_text: String::new() }
@@ -50,7 +48,7 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
     let message = if message.is_empty() { "without a word".to_owned() } else { message };
     ModelFailure {
         http_status: Some(status.as_u16()),
-        retry_after_ms: retry::after(headers),
+        retry_after_ms: retry::after(headers).or_else(|| retry::told(&body)),
         ..failure(kind, format!("the provider answered {status}: {message}"))
     }
 }
@@ -63,7 +61,9 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
         Some(status) => matches!(status, 408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599),
         None => {
             let text = code.to_lowercase();
-            ["rate_limit", "overload", "server_error", "timeout", "unavailable"].iter().any(|word| text.contains(word))
+            ["rate_limit", "overload", "server_error", "api_error", "internal", "timeout", "unavailable"]
+                .iter()
+                .any(|word| text.contains(word))
         }
     };
     let kind = match is_retry {
@@ -97,6 +97,8 @@ fn is_too_long(message: &str, code: &str) -> bool {
 
 /// The message and the code of an error, in the shapes that vendors give it.
 fn said(body: &Value) -> (String, String) {
+    // Gemini puts an error that answers a stream into a list.
+    let body = body.get(0).unwrap_or(body);
     let error = body.get("error").unwrap_or(body);
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -108,7 +110,7 @@ fn said(body: &Value) -> (String, String) {
         other => text(other),
     };
     let code = [&error["code"], &error["type"]].into_iter().map(text).find(|code| !code.is_empty());
-    (message.chars().take(MESSAGE_CHARS).collect(), code.unwrap_or_default())
+    (message, code.unwrap_or_default())
 }
 
 #[cfg(test)]

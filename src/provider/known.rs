@@ -1,7 +1,10 @@
 //! What is known of models by their names: how much they read and write in one call. A new family is a row here; an
 //! operator's own word (`models.facts`) stands above it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::ModelFacts;
+use crate::config;
 
 /// A family's beginning, its context window, and the longest reply it gives, in tokens. The longest beginning that fits
 /// counts. Zero = the vendor does not say.
@@ -74,6 +77,35 @@ const FAMILIES: &[Row] = &[
     ("qwen3", 40_960, 0),
 ];
 
+/// What the operator says of models, and above that what their names tell.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// By `provider:model`.
+    told: BTreeMap<String, config::Facts>,
+    /// Providers that keep this many tokens at most, whatever the model can.
+    kept: BTreeSet<String>,
+    num_ctx: u64,
+}
+
+impl Known {
+    pub(super) fn new(config: &config::Models) -> Self {
+        let by_dialect = config.providers.iter().filter(|(_, provider)| provider.dialect.as_deref() == Some("ollama"));
+        let kept = by_dialect.map(|(name, _)| name.clone()).chain(["ollama".to_owned()]).collect();
+        Self { told: config.facts.clone(), kept, num_ctx: config.ollama.num_ctx }
+    }
+
+    pub(crate) fn facts(&self, provider: &str, model: &str) -> ModelFacts {
+        let told = self.told.get(&format!("{provider}:{model}")).copied().unwrap_or_default();
+        let known = facts(model);
+        let kept = self.kept.contains(provider).then_some(self.num_ctx);
+        let window = told.context_window.or(known.context_window);
+        ModelFacts {
+            context_window: kept.map(|kept| window.map_or(kept, |window| window.min(kept))).or(window),
+            max_output: told.max_output.or(known.max_output),
+        }
+    }
+}
+
 /// By the model's name alone: routers and local servers offer the same families under a vendor's path.
 pub(super) fn facts(model: &str) -> ModelFacts {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
@@ -88,6 +120,19 @@ pub(super) fn facts(model: &str) -> ModelFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_operators_word_counts_and_ollama_keeps_no_more_than_it_was_told_to() {
+        let mut config = config::Models::default();
+        let told = config::Facts { context_window: Some(1_000), max_output: None };
+        config.facts.insert("openai:gpt-4o".into(), told);
+        let known = Known::new(&config);
+        let facts = known.facts("openai", "gpt-4o");
+        assert_eq!((facts.context_window, facts.max_output), (Some(1_000), Some(16_384)));
+        assert_eq!(known.facts("groq", "gpt-4o").context_window, Some(128_000));
+        assert_eq!(known.facts("ollama", "llama3.2").context_window, Some(config.ollama.num_ctx));
+        assert_eq!(known.facts("ollama", "llama3").context_window, Some(8_192));
+    }
 
     #[test]
     fn the_longest_beginning_counts_wherever_the_model_is_offered() {

@@ -1,14 +1,27 @@
 //! Models: one trait, one wire per kind of provider. Nothing here re-sends: only the engine retries, as a new attempt.
 
+mod anthropic;
 mod catalog;
+mod check;
+mod client;
 pub mod demo;
+mod endpoint;
+mod gemini;
 mod http;
 mod known;
+mod lines;
+mod ollama;
 mod openai;
+mod opening;
 mod params;
+mod reading;
+mod recorded;
+mod replay;
 mod retry;
 mod sse;
 mod think;
+mod turns;
+mod wire;
 
 use std::sync::Arc;
 
@@ -21,6 +34,8 @@ use crate::domain::model::{Delta, ModelFailure, ModelRequest};
 use crate::domain::settings::ModelChoice;
 
 pub use catalog::Models;
+pub use check::{CheckStatus, ModelCheck, check};
+pub use recorded::recorded;
 
 /// What streams from a model. Dropping it aborts the call. The last item is `Delta::Stop` or an error; a stream that
 /// ends with neither is `FailureKind::Incomplete` to its reader.
@@ -48,6 +63,9 @@ pub struct ModelInfo {
     /// Example prompts, for the demo model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,
+    /// Whether it answers, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<ModelCheck>,
 }
 
 /// How much a model reads and writes in one call, in tokens; `None` = nobody said.
@@ -66,6 +84,10 @@ pub struct ModelFacts {
 pub trait Catalog: Send + Sync {
     /// The provider's model client; the fault names the field and lists what is configured.
     fn model(&self, provider: &str) -> Result<Arc<dyn ChatModel>, Fault>;
+    /// The same with the tenant's own key, where it has one.
+    fn model_of(&self, _tenant: &str, provider: &str) -> Result<Arc<dyn ChatModel>, Fault> {
+        self.model(provider)
+    }
     fn list(&self) -> Vec<ModelInfo>;
     /// Provider and model for runs that name none.
     fn default_model(&self) -> (String, String);

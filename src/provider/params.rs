@@ -32,6 +32,12 @@ pub(crate) fn check(params: &Map<String, Value>) -> Result<(), Fault> {
     if fault.errors.is_empty() { Ok(()) } else { Err(fault) }
 }
 
+/// A sound parameter that this provider or model does not take.
+pub(crate) fn unsupported(name: &str, why: &str) -> Fault {
+    let detail = format!("`llmParams.{name}` cannot be used: {why}.");
+    Fault::new(Code::Invalid, detail).at(format!("/options/llmParams/{name}"), why)
+}
+
 fn within(value: &Value, low: f64, high: f64) -> bool {
     value.as_f64().is_some_and(|number| (low..=high).contains(&number))
 }

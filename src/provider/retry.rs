@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
+use serde_json::Value;
 
 use crate::domain::Millis;
 
@@ -18,6 +19,15 @@ pub(crate) fn after(headers: &HeaderMap) -> Option<Millis> {
     let date = || Some(moment(said?)? - moment(text(DATE.as_str())?)?);
     let wait = millis.or_else(seconds).or_else(date).filter(|wait| wait.is_finite())?;
     Some((wait.ceil() as Millis).clamp(0, LONGEST))
+}
+
+/// `retryDelay: "34s"` in the details of a Google error.
+pub(crate) fn told(body: &Value) -> Option<Millis> {
+    let details = body.get(0).unwrap_or(body)["error"]["details"].as_array()?;
+    let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    let wait = seconds * 1000.0;
+    wait.is_finite().then(|| (wait.ceil() as Millis).clamp(0, LONGEST))
 }
 
 fn moment(date: &str) -> Option<f64> {

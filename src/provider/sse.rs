@@ -36,13 +36,19 @@ impl Decoder {
                 bytes = &bytes[1..];
                 continue;
             }
-            let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+            let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
                 return self.hold(bytes);
             };
-            self.hold(&bytes[..end])?;
+            if self.line.is_empty() {
+                self.within_limit(end)?;
+                self.line_ended(&bytes[..end], events)?;
+            } else {
+                self.hold(&bytes[..end])?;
+                let line = std::mem::take(&mut self.line);
+                self.line_ended(&line, events)?;
+            }
             self.after_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
-            self.line_ended(events)?;
         }
         Ok(())
     }
@@ -50,26 +56,29 @@ impl Decoder {
     /// The event that was under way when the stream ended without the empty line that ends events, if any.
     pub(crate) fn finish(mut self) -> Result<Option<Data>, Error> {
         let mut events = Vec::new();
-        if !self.line.is_empty() {
-            self.line_ended(&mut events)?;
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.line_ended(&line, &mut events)?;
         }
         self.dispatch(&mut events)?;
         Ok(events.pop())
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.line.len() + self.data.len() + bytes.len() > self.limit {
-            return Err(Error::TooLarge(self.limit));
-        }
+        self.within_limit(bytes.len())?;
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn line_ended(&mut self, events: &mut Vec<Data>) -> Result<(), Error> {
-        let line = std::mem::take(&mut self.line);
+    fn within_limit(&self, more: usize) -> Result<(), Error> {
+        let held = self.line.len() + self.data.len() + more;
+        if held > self.limit { Err(Error::TooLarge(self.limit)) } else { Ok(()) }
+    }
+
+    fn line_ended(&mut self, line: &[u8], events: &mut Vec<Data>) -> Result<(), Error> {
         let line = match line.strip_prefix(b"\xEF\xBB\xBF") {
             Some(line) if self.is_first_line => line,
-            Some(_) | None => &line,
+            Some(_) | None => line,
         };
         self.is_first_line = false;
         if line.is_empty() {

@@ -3,14 +3,16 @@
 //! A `<think>` right after a quote, a backtick or a backslash is quoted, not meant, and stays in its text. One that is
 //! never closed leaves the rest thinking. Any other `<` is just a `<`.
 
+use crate::domain::model::Delta;
+
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
 /// A piece of text, and whether it is thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) thinking: bool,
-    pub(crate) text: String,
+struct Piece {
+    thinking: bool,
+    text: String,
 }
 
 #[derive(Debug, Default)]
@@ -24,15 +26,15 @@ pub(crate) struct Splitter {
 
 impl Splitter {
     /// Takes the next piece and gives what is certain by now, in order.
-    pub(crate) fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+    fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         let text = std::mem::take(&mut self.held) + text;
         let mut rest = text.as_str();
         while let Some(at) = rest.find('<') {
-            self.say(&rest[..at], pieces);
+            self.keep(&rest[..at], pieces);
             rest = &rest[at..];
             let tag = if self.thinking { CLOSE } else { OPEN };
             if !self.thinking && self.before.is_some_and(|before| "\"'`\\".contains(before)) {
-                self.say("<", pieces);
+                self.keep("<", pieces);
                 rest = &rest[1..];
             } else if let Some(after) = rest.strip_prefix(tag) {
                 self.thinking = !self.thinking;
@@ -42,20 +44,34 @@ impl Splitter {
                 rest.clone_into(&mut self.held);
                 return;
             } else {
-                self.say("<", pieces);
+                self.keep("<", pieces);
                 rest = &rest[1..];
             }
         }
-        self.say(rest, pieces);
+        self.keep(rest, pieces);
+    }
+
+    /// The same as deltas; a text without any `<` is passed on as it is.
+    pub(crate) fn say(&mut self, text: String, deltas: &mut Vec<Delta>) {
+        if self.held.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
+            self.before = text.chars().next_back().or(self.before);
+            deltas.extend((!text.is_empty()).then(|| delta(Piece { thinking: self.thinking, text })));
+            return;
+        }
+        let mut pieces = Vec::new();
+        self.push(&text, &mut pieces);
+        deltas.extend(pieces.into_iter().map(delta));
     }
 
     /// What was held back: the text ended before it became a tag.
-    pub(crate) fn finish(mut self, pieces: &mut Vec<Piece>) {
+    pub(crate) fn finish(&mut self, deltas: &mut Vec<Delta>) {
+        let mut pieces = Vec::new();
         let held = std::mem::take(&mut self.held);
-        self.say(&held, pieces);
+        self.keep(&held, &mut pieces);
+        deltas.extend(pieces.into_iter().map(delta));
     }
 
-    fn say(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+    fn keep(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         self.before = text.chars().next_back().or(self.before);
         match pieces.last_mut() {
             _ if text.is_empty() => {}
@@ -63,6 +79,10 @@ impl Splitter {
             Some(_) | None => pieces.push(Piece { thinking: self.thinking, text: text.to_owned() }),
         }
     }
+}
+
+fn delta(piece: Piece) -> Delta {
+    if piece.thinking { Delta::Thinking(piece.text) } else { Delta::Text(piece.text) }
 }
 
 #[cfg(test)]

@@ -73,8 +73,8 @@ impl Actor {
             return self.work.start(effect, hold, async { Some(event) });
         };
         let head = head(seat, &stream, &request);
-        let call =
-            ModelCall { shared: self.shared.clone(), pk: self.pk, stream, attempt, request, head, hold: hold.clone() };
+        let (shared, tenant) = (self.shared.clone(), seat.row.tenant);
+        let call = ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, hold: hold.clone() };
         let span = span(seat);
         self.work.start(effect, hold, call.perform().instrument(span));
         // Lets the call go out before the next one's prompt is read.

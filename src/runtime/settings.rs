@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
+use super::shared::Shared;
 use crate::config;
+use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
 use crate::domain::settings::{
@@ -12,10 +14,38 @@ use crate::domain::settings::{
 };
 use crate::provider::Catalog;
 
+impl Shared {
+    /// The settings of a run of this caller.
+    pub(super) fn settings(
+        &self,
+        caller: &Caller,
+        core: &str,
+        thread: &ThreadConfig,
+        call: &CallOptions,
+    ) -> Result<RunSettings, Fault> {
+        resolve(&self.config.agent, &*self.models, &caller.tenant_name, core, thread, call)
+    }
+
+    /// Whether a run of this caller could be accepted with this configuration of its thread; the fault points into it.
+    pub(super) fn sound(&self, caller: &Caller, core: &str, thread: &ThreadConfig) -> Result<(), Fault> {
+        let Err(mut fault) = self.settings(caller, core, thread, &CallOptions::default()) else { return Ok(()) };
+        for pointed in &mut fault.errors {
+            let inside =
+                pointed.pointer.strip_prefix("/options/").map(|inside| match inside.strip_prefix("llmParams/") {
+                    Some(name) => format!("/config/providerConfig/adapterOptions/{name}"),
+                    None => format!("/config/{inside}"),
+                });
+            pointed.pointer = inside.unwrap_or_else(|| pointed.pointer.clone());
+        }
+        Err(fault)
+    }
+}
+
 /// Resolves the settings of a run, and asks the model's provider whether it may be called like that.
-pub(super) fn resolve(
+fn resolve(
     server: &config::Agent,
     models: &dyn Catalog,
+    tenant: &str,
     core: &str,
     thread: &ThreadConfig,
     call: &CallOptions,
@@ -28,9 +58,10 @@ pub(super) fn resolve(
         llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
     }
     llm_params.extend(call.llm_params.clone().unwrap_or_default());
-    models.model(&provider)?.admit(&model, &llm_params)?;
+    models.model_of(tenant, &provider)?.admit(&model, &llm_params)?;
     for (at, other) in fallbacks.iter().enumerate() {
-        let admitted = models.model(&other.provider_name).and_then(|it| it.admit(&other.model_id, &llm_params));
+        let admitted =
+            models.model_of(tenant, &other.provider_name).and_then(|it| it.admit(&other.model_id, &llm_params));
         admitted.map_err(|fault| {
             let pointer = format!("/options/providerConfig/fallbacks/{at}");
             Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)

@@ -1,5 +1,6 @@
 //! What every part of the runtime holds on to: the rooms below, the configuration, and who is at work.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,11 +17,11 @@ use super::waiters::Waiters;
 use crate::config::Config;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{Mint, ThreadPk};
+use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::thread::Limits;
 use crate::engine::{DynCore, World};
 use crate::live::Hub;
-use crate::provider::Catalog;
+use crate::provider::{Catalog, ChatModel};
 use crate::store::document::Documents;
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
+    /// The names of tenants that have keys of their own.
+    pub(super) keyed: HashMap<TenantPk, String>,
     pub(super) cores: Vec<Arc<dyn DynCore>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) config: Arc<Config>,
@@ -58,6 +61,14 @@ impl Shared {
 
     pub(super) fn mint(&self) -> Mint {
         Mint::new(self.clock.now(), self.clock.seed())
+    }
+
+    /// The provider's client, with the tenant's own key where it has one.
+    pub(super) fn model(&self, tenant: TenantPk, provider: &str) -> Result<Arc<dyn ChatModel>, Fault> {
+        match self.keyed.get(&tenant) {
+            Some(name) => self.models.model_of(name, provider),
+            None => self.models.model(provider),
+        }
     }
 
     /// A key that no thread ever had: milliseconds, then a count that began at a random place.

@@ -1,5 +1,6 @@
 //! Starting and stopping: the registration, the sweeper, the drain.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -44,7 +45,12 @@ impl Runtime {
     /// Registers this process and begins to look after its threads: every unfinished run goes on.
     pub async fn start(parts: Parts) -> Result<Self> {
         let tenure = Tenure::begin(&*parts.store, parts.config.runtime.lease_ms).await?;
+        let mut keyed = HashMap::new();
+        for name in parts.config.models.tenant_keys.keys() {
+            keyed.insert(parts.store.tenant(name, parts.clock.now()).await?, name.clone());
+        }
         let shared = Arc::new(Shared {
+            keyed,
             limits: parts.config.of_threads(),
             book: Book::new(&parts.config),
             pks: AtomicU64::new(parts.clock.seed()),

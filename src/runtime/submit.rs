@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::command::{Command, Decided, KeptAnswer, Note, Refusal};
 use super::idempotent::Admission;
 use super::runs::read;
-use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime, settings};
+use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
@@ -42,8 +42,7 @@ impl Runtime {
         let trace_id = ask.trace_id.clone().unwrap_or_else(|| mint.hex());
         for _ in 0..LOOKUPS {
             let (pk, core, sheet, is_new) = self.thread_or_new(caller, id).await?;
-            let settings =
-                settings::resolve(&self.0.config.agent, &*self.0.models, &core, &sheet.config, &ask.options)?;
+            let settings = self.0.settings(caller, &core, &sheet.config, &ask.options)?;
             let asked = Ask {
                 query: ask.query.clone(),
                 user_id: ask.user_id.clone(),

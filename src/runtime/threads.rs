@@ -29,6 +29,7 @@ impl Runtime {
         let sheet = Sheet { title: ask.title, config: ask.config, metadata: ask.metadata };
         let core = sheet.config.agent_core.clone().unwrap_or_else(|| self.0.config.agent.core.clone());
         self.0.core(&core)?;
+        self.0.sound(caller, &core, &sheet.config)?;
         let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now() };
         let fresh = fresh(&new, &sheet);
         let kept = idempotent.clone().map(|key| stored_thread(caller, key, &fresh));
@@ -62,7 +63,10 @@ impl Runtime {
     pub async fn patch_thread(&self, caller: &Caller, id: &ThreadId, merge_patch: Value) -> Result<Thread> {
         self.0.accepting()?;
         let row = self.row(caller, id).await?;
-        patched(&row, &merge_patch)?;
+        let sheet = patched(&row, &merge_patch)?;
+        if merge_patch.get("config").is_some() {
+            self.0.sound(caller, &row.core, &sheet.config)?;
+        }
         self.0.ask(row.pk, |reply| Command::Patch { patch: merge_patch, reply }).await?;
         self.thread(caller, id).await
     }

@@ -16,7 +16,7 @@ use crate::domain::tool::ToolSpec;
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Loaded, Machine};
-use crate::provider::ModelInfo;
+use crate::provider::{self, ModelInfo};
 use crate::store::{self, Page, PageAsk, ThreadRow};
 
 impl Runtime {
@@ -85,6 +85,11 @@ impl Runtime {
 
     pub fn models(&self) -> Vec<ModelInfo> {
         self.0.models.list()
+    }
+
+    /// Every model with whether it answers now; each is asked for a word, with the caller's tenant's keys.
+    pub async fn checked_models(&self, caller: &Caller) -> Vec<ModelInfo> {
+        provider::check(&*self.0.models, &caller.tenant_name).await
     }
 
     /// What the caller's agents may call.

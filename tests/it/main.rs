@@ -11,3 +11,6 @@ mod recovery;
 mod store;
 mod support;
 mod tool;
+
+// The files that the tests inside the library read, too, say `crate::domain`.
+use pes::domain;

@@ -47,7 +47,8 @@ impl Demo {
         let prompts: String = self.script.prompts.iter().map(|prompt| format!("\n- {prompt}")).collect();
         format!(
             "This is the demo model: it does not think, it only knows these prompts:\n{prompts}\n\n\
-             Set OPENAI_API_KEY, or OPENAI_BASE_URL for any compatible endpoint, to talk to a real model."
+             Set a provider's key (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY), OLLAMA_HOST, or PES_MODEL, to talk to \
+             a real model."
         )
     }
 }

@@ -1,4 +1,5 @@
-//! Who speaks Chat Completions, and how their dialects differ. A new one is a row here.
+//! Who speaks Chat Completions, and how their dialects differ. A new one is a row here; its key comes from
+//! `<NAME>_API_KEY`, its base URL, where it is another, from `<NAME>_BASE_URL`.
 
 /// One vendor's dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,18 +7,109 @@ pub(crate) struct Dialect {
     /// The provider's name in configurations.
     pub(crate) name: &'static str,
     pub(crate) base_url: &'static str,
+    /// Whether that endpoint is of no use without a key.
+    pub(crate) needs_key: bool,
     /// What bounds a reply's length is called.
     pub(crate) max_tokens: &'static str,
-    /// Whether `response_format: json_schema` is understood. The prompt asks for the same in words.
-    pub(crate) has_schema: bool,
+    pub(crate) seed: &'static str,
+    pub(crate) effort: Effort,
+    pub(crate) schema: Schema,
+    /// Whether the usage must be asked for, and may be.
+    pub(crate) has_usage_option: bool,
+    pub(crate) reasoning: Reasoning,
+    /// Ids of tool calls must be nine letters or digits.
+    pub(crate) has_short_ids: bool,
+    /// `llmParams` that it answers with an error.
+    pub(crate) refuses: &'static [&'static str],
+}
+
+/// How structured output is asked for. The prompt asks for the same in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Schema {
+    /// `response_format: json_schema`.
+    Whole,
+    /// `response_format: json_object`: some JSON, in no form.
+    Object,
+    /// Not with every model, or not in a stream.
+    None,
+}
+
+/// Where the effort of reasoning stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// `reasoning_effort`.
+    Plain,
+    /// `reasoning: {effort}`.
+    Nested,
+}
+
+/// What of its reasoning a vendor wants back within a tool loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reasoning {
+    #[default]
+    Nothing,
+    /// `reasoning_content`, as it was.
+    Content,
+    /// `reasoning_details`, merged from their pieces.
+    Details,
 }
 
 pub(crate) const OPENAI: Dialect = Dialect {
     name: "openai",
     base_url: "https://api.openai.com/v1",
+    needs_key: true,
     max_tokens: "max_completion_tokens",
-    has_schema: true,
+    seed: "seed",
+    effort: Effort::Plain,
+    schema: Schema::Whole,
+    has_usage_option: true,
+    reasoning: Reasoning::Nothing,
+    has_short_ids: false,
+    refuses: &[],
 };
 
 /// Any other endpoint that is named by its URL: only what all of them understand.
-pub(crate) const ANY: Dialect = Dialect { max_tokens: "max_tokens", has_schema: false, ..OPENAI };
+pub(crate) const ANY: Dialect =
+    Dialect { name: "any", base_url: "", needs_key: false, max_tokens: "max_tokens", schema: Schema::None, ..OPENAI };
+
+/// A server on one's own machine that turns schemas into grammars.
+const LOCAL: Dialect = Dialect { schema: Schema::Whole, ..ANY };
+
+pub(crate) const DIALECTS: &[Dialect] = &[
+    OPENAI,
+    ANY,
+    Dialect {
+        name: "openrouter",
+        base_url: "https://openrouter.ai/api/v1",
+        max_tokens: "max_tokens",
+        effort: Effort::Nested,
+        reasoning: Reasoning::Details,
+        ..OPENAI
+    },
+    Dialect { name: "groq", base_url: "https://api.groq.com/openai/v1", schema: Schema::None, ..OPENAI },
+    Dialect {
+        name: "deepseek",
+        base_url: "https://api.deepseek.com",
+        max_tokens: "max_tokens",
+        schema: Schema::Object,
+        reasoning: Reasoning::Content,
+        refuses: &["seed"],
+        ..OPENAI
+    },
+    Dialect {
+        name: "mistral",
+        base_url: "https://api.mistral.ai/v1",
+        max_tokens: "max_tokens",
+        seed: "random_seed",
+        has_usage_option: false,
+        has_short_ids: true,
+        refuses: &["reasoningEffort"],
+        ..OPENAI
+    },
+    Dialect { name: "xai", base_url: "https://api.x.ai/v1", ..OPENAI },
+    Dialect { name: "together", base_url: "https://api.together.xyz/v1", max_tokens: "max_tokens", ..OPENAI },
+    Dialect { name: "vllm", base_url: "http://localhost:8000/v1", ..LOCAL },
+    Dialect { name: "lmstudio", base_url: "http://localhost:1234/v1", ..LOCAL },
+    Dialect { name: "llamacpp", base_url: "http://localhost:8080/v1", ..LOCAL },
+    Dialect { name: "ollama-v1", base_url: "http://localhost:11434/v1", ..LOCAL },
+];

@@ -3,13 +3,55 @@
 //! A reply is complete only if its end came *and* the vendor said why it stopped; anything else is an error, never a
 //! shorter reply.
 
-mod body;
-mod client;
 pub(crate) mod compatible;
-mod reading;
+mod kept;
 mod request;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub(crate) use client::OpenAi;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::client::{Client, Protocol};
+use super::endpoint::Endpoint;
+use super::wire::Framing;
+use super::{ChatModel, params};
+use crate::domain::fault::Fault;
+use crate::domain::model::ModelRequest;
+use compatible::Dialect;
+pub(crate) use wire::Wire;
+
+/// The name under which replayed blocks are kept.
+const WIRE: &str = "openai";
+
+struct ChatCompletions(Dialect);
+
+impl Protocol for ChatCompletions {
+    type Wire = Wire;
+    const FRAMING: Framing = Framing::Events;
+
+    fn url(&self, endpoint: &Endpoint, _: &ModelRequest) -> Url {
+        endpoint.url(["chat", "completions"])
+    }
+
+    fn body(&self, request: &ModelRequest) -> Value {
+        request::body(&self.0, request)
+    }
+
+    fn wire(&self, request: &ModelRequest) -> Wire {
+        Wire::new(self.0.reasoning, &request.model)
+    }
+
+    fn admit(&self, _: &str, params: &Map<String, Value>) -> Result<(), Fault> {
+        match self.0.refuses.iter().find(|name| params.contains_key(**name)) {
+            Some(name) => Err(params::unsupported(name, &format!("{} does not take it", self.0.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Talks to an endpoint that speaks this dialect.
+pub(crate) fn open(dialect: Dialect, endpoint: Endpoint) -> std::sync::Arc<dyn ChatModel> {
+    std::sync::Arc::new(Client::new(ChatCompletions(dialect), endpoint))
+}

@@ -3,18 +3,23 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::WIRE;
+use super::compatible::Reasoning;
+use super::kept::Kept;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
 use crate::provider::http::{failure, in_stream};
-use crate::provider::think::{Piece, Splitter};
+use crate::provider::replay;
+use crate::provider::think::Splitter;
+use crate::provider::wire;
 
 /// Tool calls in one reply at most; far above what any run accepts.
 const MAX_CALLS: usize = 256;
 
 /// Where a reply stands.
 #[derive(Debug, Default)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     splitter: Splitter,
     /// Our index of a call by the vendor's, which may be any number.
     slots: HashMap<u64, u32>,
@@ -23,6 +28,8 @@ pub(super) struct Wire {
     stop: Option<StopReason>,
     refused: bool,
     is_over: bool,
+    model: String,
+    reasoning: Kept,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +63,8 @@ struct Part {
     reasoning_content: Option<String>,
     #[serde(default)]
     reasoning: Option<String>,
+    #[serde(default)]
+    reasoning_details: Option<Vec<Map<String, Value>>>,
     #[serde(default)]
     refusal: Option<String>,
     #[serde(default)]
@@ -104,8 +113,13 @@ struct Details {
 }
 
 impl Wire {
-    /// Takes the data of one event; what it says is appended to `deltas`.
-    pub(super) fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+    pub(crate) fn new(reasoning: Reasoning, model: &str) -> Self {
+        Self { model: model.to_owned(), reasoning: Kept::new(reasoning), ..Self::default() }
+    }
+}
+
+impl wire::Wire for Wire {
+    fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         if data.trim() == "[DONE]" {
             self.is_over = true;
             return Ok(());
@@ -130,15 +144,16 @@ impl Wire {
     }
 
     /// `[DONE]` came.
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// The stream ended. What was held back comes out, and the stop, if there was one.
-    pub(super) fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
-        let mut pieces = Vec::new();
-        std::mem::take(&mut self.splitter).finish(&mut pieces);
-        say(pieces, deltas);
+    fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+        self.splitter.finish(deltas);
+        if !self.ids.is_empty() {
+            let kept = std::mem::take(&mut self.reasoning).blocks();
+            deltas.extend(kept.map(|blocks| Delta::Replay(replay::sealed(WIRE, &self.model, blocks))));
+        }
         deltas.extend(self.usage.take().map(Delta::Usage));
         match self.stop.take() {
             Some(_) if self.refused => deltas.push(Delta::Stop(StopReason::Refusal)),
@@ -147,15 +162,18 @@ impl Wire {
         }
         Ok(())
     }
+}
 
+impl Wire {
     fn choice(&mut self, choice: Choice, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         if let Some(part) = choice.delta {
+            self.reasoning.take(part.reasoning_content.as_deref(), part.reasoning_details);
             let thinking = [part.reasoning_content, part.reasoning].into_iter().flatten().find(|text| !text.is_empty());
             deltas.extend(thinking.map(Delta::Thinking));
-            self.content(&part.content, deltas);
+            self.content(part.content, deltas);
             if let Some(refusal) = part.refusal.filter(|text| !text.is_empty()) {
                 self.refused = true;
-                self.text(&refusal, deltas);
+                self.splitter.say(refusal, deltas);
             }
             for call in part.tool_calls.unwrap_or_default() {
                 self.call(call, deltas)?;
@@ -168,11 +186,11 @@ impl Wire {
     }
 
     /// A text, or parts of which some are thinking.
-    fn content(&mut self, content: &Value, deltas: &mut Vec<Delta>) {
+    fn content(&mut self, content: Value, deltas: &mut Vec<Delta>) {
         match content {
-            Value::String(text) => self.text(text, deltas),
+            Value::String(text) => self.splitter.say(text, deltas),
             Value::Array(parts) => {
-                for part in parts {
+                for part in &parts {
                     match (&part["thinking"], &part["text"]) {
                         (Value::String(text), _) => deltas.push(Delta::Thinking(text.clone())),
                         (Value::Array(inner), _) => deltas.extend(
@@ -181,19 +199,13 @@ impl Wire {
                                 .filter_map(|part| part["text"].as_str())
                                 .map(|t| Delta::Thinking(t.to_owned())),
                         ),
-                        (_, Value::String(text)) => self.text(text, deltas),
+                        (_, Value::String(text)) => self.splitter.say(text.clone(), deltas),
                         _ => {}
                     }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
         }
-    }
-
-    fn text(&mut self, text: &str, deltas: &mut Vec<Delta>) {
-        let mut pieces = Vec::new();
-        self.splitter.push(text, &mut pieces);
-        say(pieces, deltas);
     }
 
     fn call(&mut self, part: CallPart, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
@@ -248,11 +260,6 @@ impl WireUsage {
             cached_input_tokens: prompt.cached_tokens.or(self.prompt_cache_hit_tokens).unwrap_or(0),
         }
     }
-}
-
-fn say(pieces: Vec<Piece>, deltas: &mut Vec<Delta>) {
-    let delta = |piece: Piece| if piece.thinking { Delta::Thinking(piece.text) } else { Delta::Text(piece.text) };
-    deltas.extend(pieces.into_iter().map(delta));
 }
 
 fn stop(reason: String) -> StopReason {

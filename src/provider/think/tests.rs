@@ -4,11 +4,20 @@ use super::*;
 
 /// Text and thinking, each whole.
 fn split<'a>(parts: impl IntoIterator<Item = &'a str>) -> (String, String) {
-    let (mut splitter, mut pieces) = (Splitter::default(), Vec::new());
-    parts.into_iter().for_each(|part| splitter.push(part, &mut pieces));
-    splitter.finish(&mut pieces);
-    let all = |thinking| pieces.iter().filter(|p| p.thinking == thinking).map(|p| p.text.as_str()).collect();
-    (all(false), all(true))
+    let (mut splitter, mut deltas) = (Splitter::default(), Vec::new());
+    parts.into_iter().for_each(|part| splitter.say(part.to_owned(), &mut deltas));
+    splitter.finish(&mut deltas);
+    let (mut text, mut thinking) = (String::new(), String::new());
+    for delta in deltas {
+        match delta {
+            Delta::Text(piece) => text.push_str(&piece),
+            Delta::Thinking(piece) => thinking.push_str(&piece),
+            other @ (Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_)) => {
+                panic!("{other:?}")
+            }
+        }
+    }
+    (text, thinking)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::model_failed;
 use super::reply::Growing;
-use crate::domain::ids::{StreamId, ThreadPk};
+use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
 use crate::engine::event::Event;
 use crate::engine::parse::tags::TagFilter;
@@ -20,6 +20,7 @@ use crate::runtime::shared::Shared;
 pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: ThreadPk,
+    pub(in crate::runtime) tenant: TenantPk,
     pub(in crate::runtime) stream: StreamId,
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) request: ModelRequest,
@@ -31,10 +32,10 @@ impl ModelCall {
     /// `None`: the right to call was lost before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("model.before");
-        let Self { shared, pk, stream, attempt, request, head, hold } = self;
+        let Self { shared, pk, tenant, stream, attempt, request, head, hold } = self;
         let began = Instant::now();
         let (provider, model) = (request.provider.clone(), request.model.clone());
-        let client = match shared.models.model(&provider) {
+        let client = match shared.model(tenant, &provider) {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };

@@ -126,6 +126,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let shared = shared(&counted).await;
     let call = |hold: Incarnation| ModelCall {
+        tenant: TenantPk(1),
         shared: shared.clone(),
         pk: ThreadPk(1),
         stream: "stream".into(),

@@ -54,7 +54,9 @@ fn prune(mut table: toml::Table) -> toml::Table {
         assert!(agent.remove(key).is_some());
     }
     let models = table.get_mut("models").and_then(toml::Value::as_table_mut).unwrap();
-    assert!(models.remove("facts").is_some());
+    for key in ["facts", "providers", "tenant_keys"] {
+        assert!(models.remove(key).is_some());
+    }
     assert!(table.remove("prices").is_some());
     table
 }
@@ -70,7 +72,7 @@ fn examples_of_the_default_file_can_be_uncommented() {
         }
         text.push('\n');
     }
-    load_file(&text, &[]).unwrap();
+    load_file(&text, &[("ACME_OPENAI_KEY", "sk-1")]).unwrap();
 }
 
 #[test]
@@ -109,6 +111,40 @@ fn known_names_keep_their_meaning() {
     assert_eq!(config.auth.keys[0].scopes, [Scope::Read, Scope::Run]);
     assert_eq!(config.auth.keys[1].tenant, "zeta");
     assert_eq!(config.server.public_url, None);
+}
+
+#[test]
+fn a_provider_that_is_named_has_the_variables_of_its_name() {
+    let pairs = [("PES_MODEL", "groq:llama,my-gw:x"), ("GROQ_API_KEY", "gsk-1"), ("MY_GW_BASE_URL", "http://gw")];
+    let models = load(&pairs).unwrap().models;
+    assert_eq!(models.providers["groq"].api_key.as_ref().unwrap().0.expose_secret(), "gsk-1");
+    assert_eq!(models.providers["my-gw"].base_url.as_deref(), Some("http://gw"));
+    assert!(load(&[("GROQ_API_KEY", "gsk-1")]).unwrap().models.providers.is_empty(), "nobody named it");
+}
+
+#[test]
+fn keys_are_followed_to_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "sk-of-file\n").unwrap();
+    let text = format!(
+        "[models.providers.groq]\napi_key = \"env:MY_KEY\"\n[models.openai]\napi_key = \"file:{}\"\n\
+         [models.tenant_keys.acme]\nxai = \"env:MY_KEY\"\n",
+        file.display()
+    );
+    let models = load_file(&text, &[("MY_KEY", "sk-of-env")]).unwrap().models;
+    assert_eq!(models.providers["groq"].api_key.as_ref().unwrap().0.expose_secret(), "sk-of-env");
+    assert_eq!(models.openai.api_key.unwrap().expose_secret(), "sk-of-file");
+    assert_eq!(models.tenant_keys["acme"]["xai"].0.expose_secret(), "sk-of-env");
+    for (text, expected) in [
+        ("[models.providers.groq]\napi_key = \"env:NO\"", "models.providers.groq.api_key: the variable NO is not set"),
+        ("[models.anthropic]\napi_key = \"file:/no\"", "models.anthropic.api_key: /no cannot be read"),
+        ("[models.providers.openai]\nmodel = \"m\"", "models.providers.openai: it has a section of its own"),
+        ("[models.providers.groq]\nkey = \"sk\"", "my.toml: "),
+    ] {
+        let error = load_file(text, &[]).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[test]

@@ -1,24 +1,34 @@
 //! Wires, byte by byte: over a real socket, against a server that paces, stalls, cuts and corrupts.
 
+mod check;
+mod exchange;
 mod failures;
+mod faults;
+mod loops;
+mod peer;
 mod replies;
+mod secrets;
+mod speech;
 
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use pes::config;
-use pes::domain::model::{CallContext, Delta, ModelFailure, ModelRequest, Phase, Usage};
+use pes::domain::model::{CallContext, Delta, ModelFailure, ModelRequest, Phase};
 use pes::domain::prompt::PromptMessage;
 use pes::provider::{Catalog, ChatModel, Models};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use crate::support::wire::{Step, Wire};
+
+/// The key that no text may show.
+const KEY: &str = "sk-secret";
 
 /// The provider `openai` at that address, with time-outs that a test can wait for.
 fn openai(wire: &Wire, change: impl FnOnce(&mut config::Models)) -> Arc<dyn ChatModel> {
     let mut models = config::Models::default();
     models.openai.base_url = Some(wire.url());
-    models.openai.api_key = Some("sk-secret".to_owned().into());
+    models.openai.api_key = Some(KEY.to_owned().into());
     change(&mut models);
     Models::new(&models).unwrap().model("openai").unwrap()
 }
@@ -42,7 +52,11 @@ fn request() -> ModelRequest {
 
 /// What was said, and how it ended.
 async fn ask(model: &Arc<dyn ChatModel>) -> (Vec<Delta>, Result<(), ModelFailure>) {
-    let mut stream = match model.call(request()).await {
+    ask_for(model, request()).await
+}
+
+async fn ask_for(model: &Arc<dyn ChatModel>, request: ModelRequest) -> (Vec<Delta>, Result<(), ModelFailure>) {
+    let mut stream = match model.call(request).await {
         Ok(stream) => stream,
         Err(failure) => return (Vec::new(), Err(failure)),
     };
@@ -62,27 +76,4 @@ fn text_chunk(text: &str) -> Step {
 
 fn stop_chunk() -> Step {
     crate::support::wire::event(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
-}
-
-/// The reply that deltas come to, in the shape of `tests/cassettes/openai/*.json`.
-fn reply(deltas: Vec<Delta>) -> Value {
-    let (mut text, mut thinking, mut usage, mut stop) = (String::new(), String::new(), Usage::default(), None);
-    let mut calls: Vec<[String; 3]> = Vec::new();
-    for delta in deltas {
-        match delta {
-            Delta::Text(piece) => text.push_str(&piece),
-            Delta::Thinking(piece) => thinking.push_str(&piece),
-            Delta::ToolCall { index, id, name, arguments } => {
-                calls.resize_with(calls.len().max(index as usize + 1), Default::default);
-                let call = &mut calls[index as usize];
-                call[0].extend(id);
-                call[1].extend(name);
-                call[2].push_str(&arguments);
-            }
-            Delta::Usage(counted) => usage = counted,
-            Delta::Stop(reason) => stop = Some(reason),
-            Delta::Replay(_) => {}
-        }
-    }
-    json!({ "text": text, "thinking": thinking, "calls": calls, "usage": usage, "stop": stop })
 }

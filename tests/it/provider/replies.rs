@@ -3,51 +3,104 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use pes::domain::model::Delta;
+use pes::domain::model::{Delta, ModelRequest};
+use pes::provider::Catalog;
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::{ask, openai, reply, request, stop_chunk, text_chunk};
+use super::exchange::reply;
+use super::speech::Speech;
+use super::{ask, ask_for, openai, request, stop_chunk, text_chunk};
 use crate::support::wire::{Step, Wire, end, event_stream};
 
+/// Cassettes whose reply depends on what was asked for; the tests beside the wire read them.
+const SPECIAL: [&str; 3] = ["form", "deepseek_tools", "openrouter_details"];
+
+#[rstest]
 #[tokio::test]
-async fn every_cassette_arrives_byte_by_byte() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cassettes/openai");
+async fn every_cassette_arrives_byte_by_byte(#[values("openai", "anthropic", "gemini", "ollama")] provider: &str) {
+    let speech = Speech::of(provider);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cassettes").join(provider);
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sse"));
+    paths.retain(|path| {
+        let is_special = SPECIAL.iter().any(|name| path.file_stem().is_some_and(|stem| stem == *name));
+        path.extension().is_some_and(|extension| extension == speech.extension) && !is_special
+    });
     let steps = |path| {
         let chunks = fs::read(path).unwrap().into_iter().map(|byte| Step::Chunk(vec![byte]));
-        [event_stream()].into_iter().chain(chunks).chain([end()]).collect()
+        [speech.head()].into_iter().chain(chunks).chain([end()]).collect()
     };
     let wire = Wire::serve(paths.iter().map(steps).collect()).await;
-    let model = openai(&wire, |_| {});
+    let model = speech.at(&wire);
     for path in &paths {
-        let (said, ended) = ask(&model).await;
-        assert_eq!(ended, Ok(()), "{}", path.display());
         let expected: Value = serde_json::from_slice(&fs::read(path.with_extension("json")).unwrap()).unwrap();
+        let named = expected["replay"]["model"].as_str().unwrap_or("some-model").to_owned();
+        let (said, ended) = ask_for(&model, ModelRequest { model: named, ..request() }).await;
+        assert_eq!(ended, Ok(()), "{}", path.display());
         assert_eq!(reply(said), expected, "{}", path.display());
     }
     assert_eq!(wire.connections(), 1, "a finished call leaves its connection to the next");
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_request_is_sent_once_with_its_key_and_asks_for_a_stream() {
-    let mut wire = Wire::serve(vec![vec![event_stream(), text_chunk("hi"), stop_chunk(), end()]]).await;
-    ask(&openai(&wire, |_| {})).await.1.unwrap();
+async fn the_request_is_sent_once_with_its_key_and_asks_for_a_stream(
+    #[values("openai", "anthropic", "gemini", "ollama")] provider: &str,
+) {
+    let speech = Speech::of(provider);
+    let steps = [vec![speech.head()], speech.whole("hi"), vec![end()]].concat();
+    let mut wire = Wire::serve(vec![steps]).await;
+    ask(&speech.at(&wire)).await.1.unwrap();
     let sent = wire.request().await;
-    assert_eq!(sent.line, "POST /v1/chat/completions HTTP/1.1");
-    assert_eq!(sent.header("authorization"), Some("Bearer sk-secret"));
-    let expected = json!({
-        "model": "some-model",
-        "messages": [
-            {"role": "system", "content": "Phase: synthesis\nYou answer."},
-            {"role": "user", "content": "How much?"},
-        ],
-        "stream": true,
-        "stream_options": {"include_usage": true},
-    });
-    assert_eq!(sent.body, expected);
+    assert_eq!(sent.line, format!("POST {} HTTP/1.1", speech.path));
+    let (name, value) = speech.key;
+    assert_eq!(sent.header(name), Some(value));
+    assert_eq!(sent.header("content-type"), Some("application/json"));
+    assert_eq!(sent.body, expected(provider));
     assert_eq!(wire.waiting(), 0);
+}
+
+fn expected(provider: &str) -> Value {
+    let system = "Phase: synthesis\nYou answer.";
+    let both = json!([{"role": "system", "content": system}, {"role": "user", "content": "How much?"}]);
+    match provider {
+        "openai" => json!({
+            "model": "some-model", "messages": both, "stream": true, "stream_options": {"include_usage": true},
+        }),
+        "anthropic" => json!({
+            "model": "some-model",
+            "max_tokens": 8192,
+            "stream": true,
+            "system": system,
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "How much?"}]}],
+        }),
+        "gemini" => json!({
+            "contents": [{"role": "user", "parts": [{"text": "How much?"}]}],
+            "systemInstruction": {"parts": [{"text": system}]},
+            "generationConfig": {"thinkingConfig": {"includeThoughts": true}},
+        }),
+        _ => json!({"model": "some-model", "messages": both, "stream": true, "options": {"num_ctx": 16_384}}),
+    }
+}
+
+#[tokio::test]
+async fn a_vendor_is_called_where_its_row_says() {
+    let mut wire = Wire::serve(vec![vec![event_stream(), stop_chunk(), end()]]).await;
+    let mut models = pes::config::Models::default();
+    let provider = pes::config::Provider {
+        base_url: Some(wire.url()),
+        api_key: None,
+        model: Some("magistral".into()),
+        dialect: Some("mistral".into()),
+    };
+    models.providers.insert("mine".into(), provider);
+    let models = pes::provider::Models::new(&models).unwrap();
+    assert_eq!(models.default_model(), ("mine".into(), "magistral".into()));
+    let asked = ModelRequest { params: json!({"seed": 1, "maxTokens": 5}).as_object().cloned().unwrap(), ..request() };
+    ask_for(&models.model("mine").unwrap(), asked).await.1.unwrap();
+    let body = wire.request().await.body;
+    assert_eq!((&body["random_seed"], &body["max_tokens"], body.get("stream_options")), (&json!(1), &json!(5), None));
 }
 
 #[tokio::test]

@@ -4,28 +4,24 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use http::header::CONTENT_TYPE;
 
-use super::body::Body;
+use super::DeltaStream;
+use super::http::of_egress;
+use super::wire::{Body, Wire};
 use crate::domain::model::{Delta, ModelFailure};
 use crate::egress::Answer;
-use crate::provider::DeltaStream;
-use crate::provider::http::of_egress;
 
 /// After the reply the connection is given this long to end, so that it can serve the next call.
 const FAREWELL: Duration = Duration::from_millis(50);
 
-struct Reading {
+struct Reading<W> {
     /// Gone once the reply is over.
-    source: Option<(Answer, Body)>,
+    source: Option<(Answer, Body<W>)>,
     said: VecDeque<Result<Delta, ModelFailure>>,
 }
 
-/// The deltas of an answer that began with success. `limit` bounds one event.
-pub(super) fn stream(answer: Answer, limit: usize) -> DeltaStream {
-    let kind = answer.headers().get(CONTENT_TYPE);
-    let is_whole = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = if is_whole { Body::whole() } else { Body::of_events(limit) };
+/// The deltas of an answer that began with success.
+pub(crate) fn stream<W: Wire + 'static>(answer: Answer, body: Body<W>) -> DeltaStream {
     let reading = Reading { source: Some((answer, body)), said: VecDeque::new() };
     stream::unfold(reading, |mut reading| async move {
         while reading.said.is_empty()
@@ -38,9 +34,9 @@ pub(super) fn stream(answer: Answer, limit: usize) -> DeltaStream {
     .boxed()
 }
 
-impl Reading {
+impl<W: Wire> Reading<W> {
     /// Reads one piece, and puts the source back unless the reply ended with it.
-    async fn advance(&mut self, mut answer: Answer, mut body: Body) {
+    async fn advance(&mut self, mut answer: Answer, mut body: Body<W>) {
         let mut deltas = Vec::new();
         let outcome = match answer.chunk().await {
             Ok(Some(bytes)) => body.take(&bytes, &mut deltas).map(|is_over| (!is_over).then_some(body)),

@@ -1,0 +1,53 @@
+# Other people's servers that speak our wires, each installed into target/peers and started on a loopback port.
+# Sourced by scripts/test; what it starts it stops. A peer that cannot be had is named, and its tests count as failed.
+
+PEERS=target/peers
+peer_pids=()
+
+stop_peers() {
+    for pid in "${peer_pids[@]}"; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+}
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# missing WHAT WHY
+missing() {
+    echo "scripts/test: $1 cannot be tested against: $2" >&2
+    return 1
+}
+
+# answers URL PID LOG: waits until it does, as long as the process lives.
+answers() {
+    for _ in $(seq 240); do
+        if curl -fsS -o /dev/null "$1" 2>/dev/null; then return 0; fi
+        if ! kill -0 "$2" 2>/dev/null; then break; fi
+        sleep 0.5
+    done
+    tail -n 20 "$3" >&2
+    return 1
+}
+
+# Mock answers on the OpenAI and on the Anthropic wire; see tests/peers/litellm.yaml.
+start_litellm() {
+    local home=$PEERS/litellm log=$PEERS/litellm.log version=1.106.2
+    command -v python3 >/dev/null || { missing LiteLLM 'there is no python3'; return 1; }
+    command -v curl >/dev/null || { missing LiteLLM 'there is no curl'; return 1; }
+    mkdir -p "$PEERS"
+    if ! "$home/bin/pip" show -q "litellm" >/dev/null 2>&1; then
+        echo "installing LiteLLM $version into $home" >&2
+        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "litellm[proxy]==$version"; } >&2 ||
+            { missing LiteLLM "litellm[proxy]==$version could not be installed from the package index"; return 1; }
+    fi
+    local port behind
+    port=$(free_port)
+    behind=$(free_port)
+    env LITELLM_BEHIND_URL="http://127.0.0.1:$behind/v1" LITELLM_TELEMETRY=False LITELLM_LOCAL_MODEL_COST_MAP=True \
+        "$home/bin/litellm" --config tests/peers/litellm.yaml --host 127.0.0.1 --port "$port" >"$log" 2>&1 &
+    peer_pids+=("$!")
+    answers "http://127.0.0.1:$port/health/liveliness" "$!" "$log" ||
+        { missing LiteLLM "it did not start; see $log"; return 1; }
+    export LITELLM_URL="http://127.0.0.1:$port" LITELLM_BEHIND="127.0.0.1:$behind"
+}

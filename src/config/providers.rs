@@ -1,0 +1,93 @@
+//! Providers by name, and keys by reference: `env:NAME`, `file:PATH`, or the key itself.
+
+use std::collections::BTreeSet;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::env::Variables;
+use super::models::Models;
+use super::secret::Key;
+use super::{Error, models};
+
+/// A provider that has no section of its own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Provider {
+    pub base_url: Option<String>,
+    pub api_key: Option<Key>,
+    /// What runs use that name this provider and no model.
+    pub model: Option<String>,
+    /// Whose dialect it speaks.
+    pub dialect: Option<String>,
+}
+
+impl Models {
+    /// Puts keys in the place of references, and gives every provider that is named the variables of its name:
+    /// `groq` has `GROQ_API_KEY` and `GROQ_BASE_URL`.
+    pub(super) fn resolve(&mut self, variables: &Variables) -> Result<(), Error> {
+        let own = self.own_wires().map(|(name, ..)| name);
+        let chosen = self.choice.iter().map(|chosen| &chosen.provider);
+        let named: BTreeSet<String> =
+            chosen.chain(self.tenant_keys.values().flat_map(|keys| keys.keys())).cloned().collect();
+        for name in named.iter().filter(|name| !own.contains(&name.as_str()) && *name != models::DEMO.0) {
+            self.providers.entry(name.clone()).or_default();
+        }
+        for (name, provider) in &mut self.providers {
+            if own.contains(&name.as_str()) || name == models::DEMO.0 {
+                let hint = format!("models.providers.{name}: it has a section of its own, [models.{name}]");
+                return Err(Error(hint));
+            }
+            let prefix: String =
+                name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+            if provider.api_key.is_none() {
+                let key = variables.get_secret(&format!("{prefix}_API_KEY"))?;
+                provider.api_key = key.map(|key| Key(key.into()));
+            }
+            if provider.base_url.is_none() {
+                provider.base_url = variables.get(&format!("{prefix}_BASE_URL")).map(str::to_owned);
+            }
+            if let Some(Key(key)) = &mut provider.api_key {
+                follow(key, &format!("models.providers.{name}.api_key"), variables)?;
+            }
+        }
+        let sections = [
+            (&mut self.openai.api_key, "models.openai.api_key"),
+            (&mut self.anthropic.api_key, "models.anthropic.api_key"),
+            (&mut self.gemini.api_key, "models.gemini.api_key"),
+            (&mut self.ollama.api_key, "models.ollama.api_key"),
+        ];
+        for (key, place) in sections {
+            if let Some(key) = key {
+                follow(key, place, variables)?;
+            }
+        }
+        for (tenant, keys) in &mut self.tenant_keys {
+            for (provider, Key(key)) in keys {
+                follow(key, &format!("models.tenant_keys.{tenant}.{provider}"), variables)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a reference refers to. The error names the place and what is missing there, never a key.
+fn follow(key: &mut SecretString, place: &str, variables: &Variables) -> Result<(), Error> {
+    let text = key.expose_secret();
+    let found = if let Some(name) = text.strip_prefix("env:") {
+        match variables.get_secret(name)? {
+            Some(found) => found,
+            None => return Err(Error(format!("{place}: the variable {name} is not set"))),
+        }
+    } else if let Some(path) = text.strip_prefix("file:") {
+        match std::fs::read_to_string(path) {
+            Ok(found) if found.trim().is_empty() => return Err(Error(format!("{place}: {path} is empty"))),
+            Ok(found) => found.trim().to_owned(),
+            Err(error) => return Err(Error(format!("{place}: {path} cannot be read: {error}"))),
+        }
+    } else {
+        return Ok(());
+    };
+    *key = found.into();
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The Anthropic Messages wire, streamed. Signed thinking is kept with a reply that calls tools and sent back with it.
+
+mod models;
+mod request;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::client::{Client, Protocol};
+use super::endpoint::Endpoint;
+use super::known::Known;
+use super::wire::Framing;
+use super::{ChatModel, params};
+use crate::domain::fault::Fault;
+use crate::domain::model::ModelRequest;
+use models::Generation;
+pub(crate) use wire::Wire;
+
+/// The name under which replayed blocks are kept.
+const WIRE: &str = "anthropic";
+/// The shape of requests and answers that this wire was written for.
+const VERSION: &str = "2023-06-01";
+
+struct Messages {
+    provider: String,
+    known: Arc<Known>,
+}
+
+impl Messages {
+    fn most_output(&self, model: &str) -> Option<u64> {
+        self.known.facts(&self.provider, model).max_output
+    }
+}
+
+impl Protocol for Messages {
+    type Wire = Wire;
+    const FRAMING: Framing = Framing::Events;
+
+    /// The base URL is known with and without the version in its path.
+    fn url(&self, endpoint: &Endpoint, _: &ModelRequest) -> Url {
+        match endpoint.last_segment() {
+            Some("v1") => endpoint.url(["messages"]),
+            Some(_) | None => endpoint.url(["v1", "messages"]),
+        }
+    }
+
+    fn body(&self, request: &ModelRequest) -> Value {
+        request::body(request, self.most_output(&request.model))
+    }
+
+    fn wire(&self, request: &ModelRequest) -> Wire {
+        let form = request::has_form_tool(request, self.most_output(&request.model)).then_some(request::FORM_TOOL);
+        Wire::new(&request.model, form)
+    }
+
+    fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
+        let thinks = params.get("reasoningEffort").is_some_and(|effort| effort != "none");
+        let samples = ["temperature", "topP"].into_iter().find(|name| params.contains_key(*name));
+        if params.contains_key("seed") {
+            return Err(params::unsupported("seed", "Anthropic does not take it"));
+        }
+        if thinks && models::generation(model) == Generation::Silent {
+            return Err(params::unsupported("reasoningEffort", "this model does not think before it answers"));
+        }
+        match samples {
+            Some(name) if models::generation(model) == Generation::AdaptiveOnly => {
+                Err(params::unsupported(name, "this model takes no sampling parameters"))
+            }
+            Some(name) if thinks => Err(params::unsupported(name, "Anthropic does not take it with reasoningEffort")),
+            Some("temperature") if params["temperature"].as_f64().is_some_and(|value| value > 1.0) => {
+                Err(params::unsupported("temperature", "Anthropic takes a number from 0 to 1"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Talks to Anthropic, or to whatever speaks its Messages.
+pub(crate) fn open(endpoint: Endpoint, known: Arc<Known>) -> Arc<dyn ChatModel> {
+    let messages = Messages { provider: endpoint.provider.clone(), known };
+    Arc::new(Client::new(messages, endpoint.with_header("anthropic-version", VERSION)))
+}

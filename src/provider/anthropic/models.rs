@@ -1,0 +1,38 @@
+//! How a model of theirs is made to think, told from the version in its name.
+
+/// What a model's version says of its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Generation {
+    /// Does not think before it answers.
+    Silent,
+    /// Thinks within a budget of tokens.
+    Budgeted,
+    /// Decides itself how long it thinks, by the effort asked for.
+    Adaptive,
+    /// The same, and takes neither a budget nor sampling parameters.
+    AdaptiveOnly,
+}
+
+/// A name without a version is the newest; what is no Claude at all is taken for one with a budget.
+pub(super) fn generation(model: &str) -> Generation {
+    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+    let Some(rest) = name.strip_prefix("claude-") else { return Generation::Budgeted };
+    match version(rest) {
+        None => Generation::AdaptiveOnly,
+        Some(version) if version >= (4, 7) => Generation::AdaptiveOnly,
+        Some(version) if version >= (4, 6) => Generation::Adaptive,
+        Some(version) if version >= (3, 7) => Generation::Budgeted,
+        Some(_) => Generation::Silent,
+    }
+}
+
+/// `3-7-sonnet-…`, `opus-4-1-…`, `opus-4.1`; a date is no minor version.
+fn version(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.split(['-', '.']).map(|part| part.parse::<u32>().ok()).skip_while(Option::is_none);
+    let major = parts.next()??;
+    let minor = parts.next().flatten().filter(|minor| *minor < 100);
+    Some((major, minor.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! What is sent: the body of `POST …/v1/messages`.
+
+use serde_json::{Map, Value, json};
+
+use super::WIRE;
+use super::models::{Generation, generation};
+use crate::domain::model::ModelRequest;
+use crate::domain::prompt::PromptCall;
+use crate::domain::tool::ToolSpec;
+use crate::provider::replay;
+use crate::provider::turns::{Conversation, Part, Speaker, Turn};
+
+/// The tool that a reply in a given form is asked for with.
+pub(super) const FORM_TOOL: &str = "reply_in_this_form";
+/// What a reply may be long where nobody knows what the model can.
+const MOST_OUTPUT: u64 = 8_192;
+/// The smallest budget that is accepted.
+const LEAST_THINKING: u64 = 1_024;
+
+pub(super) fn body(request: &ModelRequest, most_output: Option<u64>) -> Value {
+    let conversation = Conversation::of(&request.messages);
+    let most_output = most_output.unwrap_or(MOST_OUTPUT);
+    let thinking = thinking(request, &conversation, most_output);
+    let asked = request.params.get("maxTokens").and_then(Value::as_u64);
+    let budget = thinking.as_ref().and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or(0);
+    let mut body = json!({
+        "model": request.model,
+        "max_tokens": asked.map_or(most_output, |asked| (asked + budget).min(most_output.max(asked))),
+        "stream": true,
+    });
+    if !conversation.system.is_empty() {
+        body["system"] = conversation.system.clone().into();
+    }
+    body["messages"] = conversation.turns.iter().map(|turn| message(turn, request, thinking.is_some())).collect();
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(|spec| tool(spec)).collect();
+    }
+    match (&request.response_schema, thinking) {
+        (_, Some(thinking)) => {
+            if thinking["type"] == "adaptive" {
+                body["output_config"] = json!({ "effort": effort(request) });
+            }
+            body["thinking"] = thinking;
+        }
+        (Some(schema), None) if request.tools.is_empty() => {
+            let description = "The whole reply, in this form.";
+            body["tools"] = json!([{ "name": FORM_TOOL, "description": description, "input_schema": schema }]);
+            body["tool_choice"] = json!({ "type": "tool", "name": FORM_TOOL });
+        }
+        (Some(_) | None, None) => {}
+    }
+    params(&request.params, &mut body);
+    body
+}
+
+/// Whether the form of the reply is asked for with a tool: a forced call does not go with thinking, nor with other tools.
+pub(super) fn has_form_tool(request: &ModelRequest, most_output: Option<u64>) -> bool {
+    let conversation = Conversation::of(&request.messages);
+    request.response_schema.is_some()
+        && request.tools.is_empty()
+        && thinking(request, &conversation, most_output.unwrap_or(MOST_OUTPUT)).is_none()
+}
+
+/// `None` where it is not asked for, or where a tool loop goes on whose thinking another model did: theirs would be
+/// missed.
+fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output: u64) -> Option<Value> {
+    let asked = request.params.get("reasoningEffort")?.as_str()?;
+    if asked == "none" || !goes_on(request, conversation) {
+        return None;
+    }
+    let budget = match asked {
+        "minimal" => LEAST_THINKING,
+        "low" => 4_096,
+        "medium" => 10_240,
+        "high" => 20_480,
+        _ => 32_768,
+    };
+    let budget = budget.min(most_output / 2);
+    match generation(&request.model) {
+        Generation::Silent => None,
+        Generation::Budgeted if budget < LEAST_THINKING => None,
+        Generation::Budgeted => Some(json!({ "type": "enabled", "budget_tokens": budget })),
+        Generation::Adaptive => Some(json!({ "type": "adaptive" })),
+        Generation::AdaptiveOnly => Some(json!({ "type": "adaptive", "display": "summarized" })),
+    }
+}
+
+fn effort(request: &ModelRequest) -> &str {
+    let asked = request.params.get("reasoningEffort").and_then(Value::as_str).unwrap_or_default();
+    match asked {
+        "minimal" => "low",
+        "xhigh" if generation(&request.model) == Generation::Adaptive => "high",
+        asked => asked,
+    }
+}
+
+/// Whether the last reply, if its calls are what is being answered, brought thinking of this model.
+fn goes_on(request: &ModelRequest, conversation: &Conversation<'_>) -> bool {
+    let Some([reply, answer]) = conversation.turns.last_chunk::<2>() else { return true };
+    let is_loop = matches!(answer.parts.first(), Some(Part::Result { .. }));
+    let has_own = reply.parts.iter().any(|part| match part {
+        Part::Replay(replay) => replay::opened(WIRE, &request.model, Some(replay)).is_some(),
+        Part::Text(_) | Part::Call { .. } | Part::Result { .. } => false,
+    });
+    !is_loop || has_own
+}
+
+fn message(turn: &Turn<'_>, request: &ModelRequest, thinks: bool) -> Value {
+    let role = match turn.speaker {
+        Speaker::User => "user",
+        Speaker::Model => "assistant",
+    };
+    let blocks: Vec<Value> = turn.parts.iter().flat_map(|part| block(part, request, thinks)).collect();
+    json!({ "role": role, "content": blocks })
+}
+
+fn block(part: &Part<'_>, request: &ModelRequest, thinks: bool) -> Vec<Value> {
+    match part {
+        Part::Text(text) => vec![json!({ "type": "text", "text": text })],
+        Part::Replay(replay) => match replay::opened(WIRE, &request.model, Some(replay)) {
+            Some(Value::Array(blocks)) if thinks => blocks.clone(),
+            Some(_) | None => Vec::new(),
+        },
+        Part::Call { call, place: _ } => {
+            vec![json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": input(call) })]
+        }
+        Part::Result { id: of, name: _, content } => {
+            vec![json!({ "type": "tool_result", "tool_use_id": id(of), "content": content })]
+        }
+    }
+}
+
+/// Another provider's id may have characters that none of theirs has.
+fn id(id: &str) -> String {
+    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// An object, always: what a model spelled badly is shown to it as what it was.
+fn input(call: &PromptCall) -> Value {
+    match &call.arguments {
+        Value::Object(_) => call.arguments.clone(),
+        Value::String(raw) => match serde_json::from_str(raw) {
+            Ok(Value::Object(input)) => Value::Object(input),
+            Ok(_) | Err(_) => json!({ "arguments": raw }),
+        },
+        Value::Null => json!({}),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_)) => json!({ "arguments": other }),
+    }
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    json!({ "name": spec.name, "description": spec.description, "input_schema": spec.input_schema })
+}
+
+fn params(params: &Map<String, Value>, body: &mut Value) {
+    for (name, value) in params {
+        match name.as_str() {
+            "temperature" => body["temperature"] = value.clone(),
+            "topP" => body["top_p"] = value.clone(),
+            "stop" => body["stop_sequences"] = if value.is_array() { value.clone() } else { json!([value]) },
+            // Said already, or refused when the run was accepted.
+            _ => {}
+        }
+    }
+}

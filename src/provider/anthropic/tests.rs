@@ -1,0 +1,121 @@
+use serde_json::{Value, json};
+
+use super::request;
+use super::wire::Wire;
+use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
+use crate::domain::prompt::PromptMessage;
+use crate::provider::wire::Framing;
+use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere, reply};
+
+const MODEL: &str = "claude-sonnet-4-5";
+
+fn wire(case: &str) -> Wire {
+    Wire::new(MODEL, (case == "form").then_some(request::FORM_TOOL))
+}
+
+fn heard<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Delta>, Result<(), ModelFailure>) {
+    read(Framing::Events, wire(""), pieces)
+}
+
+fn step(model: &str, params: Value) -> ModelRequest {
+    ModelRequest { params: params.as_object().cloned().unwrap(), ..asked(model) }
+}
+
+fn replayed(mut request: ModelRequest, from: &str) -> ModelRequest {
+    for message in &mut request.messages {
+        if let PromptMessage::Assistant { replay, .. } = message {
+            let blocks = json!([{"type": "thinking", "thinking": "hm", "signature": "s"}]);
+            *replay = Some(json!({"wire": "anthropic", "model": from, "blocks": blocks}));
+        }
+    }
+    request
+}
+
+#[test]
+fn the_request_is_what_messages_takes() {
+    let plain = json!({"temperature": 0.5, "maxTokens": 100, "topP": 0.9, "stop": "END"});
+    let thinking = json!({"maxTokens": 100, "reasoningEffort": "low"});
+    let table = [
+        ("a_step", step(MODEL, plain)),
+        ("a_step_that_thinks", replayed(step(MODEL, thinking.clone()), MODEL)),
+        ("a_step_that_thinks_adaptively", replayed(step("claude-opus-4-7", thinking), "claude-opus-4-7")),
+        ("a_plan", planned(MODEL)),
+    ];
+    for (name, request) in table {
+        insta::assert_json_snapshot!(name, request::body(&request, Some(64_000)));
+    }
+}
+
+#[test]
+fn thinking_of_another_model_is_not_sent_and_ends_thinking_in_its_loop() {
+    let thinking = json!({"reasoningEffort": "high"});
+    for request in [replayed(step(MODEL, thinking.clone()), "claude-opus-4-1"), step(MODEL, thinking.clone())] {
+        let body = request::body(&request, Some(64_000));
+        assert_eq!((body.get("thinking"), body["messages"][1]["content"][0]["type"].as_str()), (None, Some("text")));
+    }
+    let mut begun = step(MODEL, thinking);
+    begun.messages.truncate(2);
+    assert_eq!(request::body(&begun, Some(64_000))["thinking"]["budget_tokens"], 20_480);
+    assert_eq!(request::body(&begun, None)["thinking"]["budget_tokens"], 4_096, "half of what it may write");
+}
+
+#[test]
+fn every_cassette_gives_its_reply_wherever_it_is_split() {
+    replay_everywhere("anthropic", Framing::Events, 9, wire);
+}
+
+#[test]
+fn a_reply_that_was_cut_is_never_taken_for_a_shorter_one() {
+    cut_everywhere("anthropic", Framing::Events, wire);
+}
+
+#[test]
+fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
+    let error = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "m"}});
+    let stray =
+        json!({"type": "content_block_delta", "index": 4, "delta": {"type": "input_json_delta", "partial_json": "{"}});
+    let table = [
+        (error("overloaded_error"), FailureKind::Retry),
+        (error("api_error"), FailureKind::Retry),
+        (error("rate_limit_error"), FailureKind::Retry),
+        (error("invalid_request_error"), FailureKind::Refused),
+        (json!({"error": {"message": "m"}}), FailureKind::Refused),
+        (json!({"type": "content_block_delta"}), FailureKind::Broken),
+        (json!({"type": "message_stop"}), FailureKind::Incomplete),
+        (json!([1]), FailureKind::Broken),
+        (stray, FailureKind::Broken),
+    ];
+    for (event, kind) in table {
+        assert_eq!(heard([format!("data: {event}\n\n").as_bytes()]).1.unwrap_err().kind, kind, "{event}");
+    }
+}
+
+#[test]
+fn the_number_of_blocks_is_bounded() {
+    let begin =
+        json!({"type": "content_block_start", "index": u64::MAX, "content_block": {"type": "text", "text": "a"}});
+    let many = format!("data: {begin}\n\n").repeat(2000);
+    assert_eq!(heard([many.as_bytes()]).1.unwrap_err().kind, FailureKind::Broken);
+}
+
+#[test]
+fn a_server_that_does_not_stream_is_understood() {
+    let content = json!([{"type": "text", "text": "hi"}, {"type": "tool_use", "id": "c", "name": "f", "input": {}}]);
+    let usage = json!({"input_tokens": 3, "output_tokens": 4});
+    let whole = json!({"type": "message", "content": content, "usage": usage, "stop_reason": "tool_use"}).to_string();
+    let (deltas, ended) = read(Framing::Whole, wire(""), whole.as_bytes().chunks(7));
+    assert_eq!((ended, deltas.last()), (Ok(()), Some(&Delta::Stop(StopReason::ToolUse))));
+    let said = reply(deltas);
+    assert_eq!((&said["text"], &said["calls"]), (&json!("hi"), &json!([["c", "f", ""]])));
+    assert_eq!(said["usage"]["inputTokens"], 3);
+}
+
+#[test]
+fn a_megabyte_of_arguments_in_tiny_pieces_costs_linear_time() {
+    let begin = json!({"type": "content_block_start", "index": 0,
+        "content_block": {"type": "tool_use", "id": "c", "name": "f", "input": {}}});
+    let piece = json!({"type": "content_block_delta", "index": 0,
+        "delta": {"type": "input_json_delta", "partial_json": "0123456789"}});
+    let [begin, piece] = [begin, piece].map(|event| format!("data: {event}\n\n"));
+    assert_eq!(passed_on(Framing::Events, wire(""), &begin, &piece, 100_000), (100_000, 1_000_000));
+}

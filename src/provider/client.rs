@@ -1,0 +1,63 @@
+//! The client of one endpoint, whatever it speaks.
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use http::header::CONTENT_TYPE;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::endpoint::Endpoint;
+use super::wire::{Body, Framing, Wire};
+use super::{ChatModel, DeltaStream, params, reading};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::model::{ModelFailure, ModelRequest};
+
+/// How one kind of provider is spoken to. Pure.
+pub(crate) trait Protocol: Send + Sync + 'static {
+    type Wire: Wire + 'static;
+    /// How it streams.
+    const FRAMING: Framing;
+
+    fn url(&self, endpoint: &Endpoint, request: &ModelRequest) -> Url;
+    fn body(&self, request: &ModelRequest) -> Value;
+    /// Reads the answer to this request.
+    fn wire(&self, request: &ModelRequest) -> Self::Wire;
+    /// Refuses what this vendor does not take of parameters that are sound by themselves.
+    fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault>;
+}
+
+pub(crate) struct Client<P> {
+    protocol: P,
+    endpoint: Endpoint,
+}
+
+impl<P: Protocol> Client<P> {
+    pub(crate) fn new(protocol: P, endpoint: Endpoint) -> Self {
+        Self { protocol, endpoint }
+    }
+}
+
+#[async_trait]
+impl<P: Protocol> ChatModel for Client<P> {
+    async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
+        let url = self.protocol.url(&self.endpoint, &request);
+        let answer = self.endpoint.post(url, &self.protocol.body(&request)).await?;
+        let kind = answer.headers().get(CONTENT_TYPE);
+        let is_whole = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        // A document of one line is a stream of lines, too.
+        let framing = if is_whole && P::FRAMING == Framing::Events { Framing::Whole } else { P::FRAMING };
+        let body = Body::new(framing, self.protocol.wire(&request), self.endpoint.bounds.bytes);
+        let endpoint = self.endpoint.clone();
+        let deltas = reading::stream(answer, body);
+        Ok(deltas.map(move |delta| delta.map_err(|failure| endpoint.told(failure))).boxed())
+    }
+
+    fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
+        if model.trim().is_empty() {
+            let fault = Fault::new(Code::Invalid, "Name a model.");
+            return Err(fault.at("/options/providerConfig/modelId", "must not be empty"));
+        }
+        params::check(params)?;
+        self.protocol.admit(model, params)
+    }
+}

@@ -1,0 +1,62 @@
+//! What of a reply's reasoning must be sent back with its tool calls.
+
+use serde_json::{Map, Value};
+
+use super::compatible::Reasoning;
+
+/// Blocks of reasoning in one reply at most.
+const MOST: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    what: Reasoning,
+    text: String,
+    details: Vec<Map<String, Value>>,
+}
+
+impl Kept {
+    pub(super) fn new(what: Reasoning) -> Self {
+        Self { what, ..Self::default() }
+    }
+
+    pub(super) fn take(&mut self, text: Option<&str>, details: Option<Vec<Map<String, Value>>>) {
+        match self.what {
+            Reasoning::Nothing => {}
+            Reasoning::Content => self.text.push_str(text.unwrap_or_default()),
+            Reasoning::Details => details.into_iter().flatten().for_each(|piece| self.detail(piece)),
+        }
+    }
+
+    /// `None`: there was nothing.
+    pub(super) fn blocks(self) -> Option<Value> {
+        match self.what {
+            Reasoning::Content if !self.text.is_empty() => Some(Value::String(self.text)),
+            Reasoning::Details if !self.details.is_empty() => {
+                Some(self.details.into_iter().map(Value::Object).collect())
+            }
+            Reasoning::Nothing | Reasoning::Content | Reasoning::Details => None,
+        }
+    }
+
+    /// Pieces of one block have its index and type: texts are put together, the rest is as it was told last.
+    fn detail(&mut self, piece: Map<String, Value>) {
+        let is_same =
+            |known: &Map<String, Value>| ["index", "type"].iter().all(|key| known.get(*key) == piece.get(*key));
+        let known = self.details.iter_mut().rev().find(|known| known.contains_key("index") && is_same(known));
+        let Some(known) = known else {
+            if self.details.len() < MOST {
+                self.details.push(piece);
+            }
+            return;
+        };
+        for (key, value) in piece {
+            match (known.get_mut(&key), value) {
+                (_, Value::Null) => {}
+                (Some(Value::String(text)), Value::String(more)) if key == "text" || key == "summary" => {
+                    text.push_str(&more);
+                }
+                (_, value) => drop(known.insert(key, value)),
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A prompt as turns that alternate, for vendors that want them so: the system's word apart, user first, results right
+//! behind the calls that they answer.
+
+use serde_json::Value;
+
+use crate::domain::prompt::{PromptCall, PromptMessage};
+
+/// What stands where a conversation that begins with the model's word had its first turn.
+const EARLIER: &str = "(The conversation began earlier.)";
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Conversation<'m> {
+    /// Every system message, in order, with a blank line between.
+    pub(crate) system: String,
+    /// Never empty; begins with the user, then alternates.
+    pub(crate) turns: Vec<Turn<'m>>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Turn<'m> {
+    pub(crate) speaker: Speaker,
+    /// Never empty. A user's results stand before what else the user says.
+    pub(crate) parts: Vec<Part<'m>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    User,
+    Model,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Part<'m> {
+    Text(&'m str),
+    /// What came with the reply whose parts follow.
+    Replay(&'m Value),
+    /// `place`: which call of its reply it was.
+    Call {
+        call: &'m PromptCall,
+        place: usize,
+    },
+    Result {
+        id: &'m str,
+        name: &'m str,
+        content: &'m str,
+    },
+}
+
+impl<'m> Conversation<'m> {
+    pub(crate) fn of(messages: &'m [PromptMessage]) -> Self {
+        let mut system: Vec<&str> = Vec::new();
+        let mut turns: Vec<Turn<'m>> = Vec::new();
+        for message in messages {
+            match message {
+                PromptMessage::System { content } => system.push(content),
+                PromptMessage::User { content } => say(&mut turns, Speaker::User, text(content).collect()),
+                PromptMessage::Assistant { content, tool_calls, replay } => {
+                    let calls = tool_calls.iter().enumerate().map(|(place, call)| Part::Call { call, place });
+                    let parts: Vec<Part<'m>> = text(content).chain(calls).collect();
+                    if !parts.is_empty() {
+                        say(&mut turns, Speaker::Model, replay.iter().map(Part::Replay).chain(parts).collect());
+                    }
+                }
+                PromptMessage::Tool { tool_call_id, name, content } => {
+                    say(&mut turns, Speaker::User, vec![Part::Result { id: tool_call_id, name, content }]);
+                }
+            }
+        }
+        if turns.first().is_none_or(|turn| turn.speaker == Speaker::Model) {
+            turns.insert(0, Turn { speaker: Speaker::User, parts: vec![Part::Text(EARLIER)] });
+        }
+        for turn in turns.iter_mut().filter(|turn| turn.speaker == Speaker::User) {
+            turn.parts.sort_by_key(|part| !matches!(part, Part::Result { .. }));
+        }
+        Self { system: system.join("\n\n"), turns }
+    }
+}
+
+/// Vendors refuse a text that says nothing.
+fn text(content: &str) -> impl Iterator<Item = Part<'_>> {
+    (!content.trim().is_empty()).then_some(Part::Text(content)).into_iter()
+}
+
+fn say<'m>(turns: &mut Vec<Turn<'m>>, speaker: Speaker, parts: Vec<Part<'m>>) {
+    match turns.last_mut() {
+        _ if parts.is_empty() => {}
+        Some(last) if last.speaker == speaker => last.parts.extend(parts),
+        Some(_) | None => turns.push(Turn { speaker, parts }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn turns_alternate_and_results_come_first() {
+        let call = PromptCall { id: "c".into(), name: "f".into(), arguments: json!({}) };
+        let user = |text: &str| PromptMessage::User { content: text.into() };
+        let said = |text: &str| PromptMessage::Assistant { content: text.into(), tool_calls: vec![], replay: None };
+        let result = PromptMessage::Tool { tool_call_id: "c".into(), name: "f".into(), content: "1".into() };
+        let messages = [
+            PromptMessage::System { content: "a".into() },
+            said("hello"),
+            PromptMessage::Assistant { content: " ".into(), tool_calls: vec![call], replay: Some(json!(1)) },
+            user("and"),
+            result,
+            user(""),
+            said(""),
+            PromptMessage::System { content: "b".into() },
+        ];
+        let conversation = Conversation::of(&messages);
+        assert_eq!(conversation.system, "a\n\nb");
+        let [first, model, last] = conversation.turns.as_slice() else { panic!("{:?}", conversation.turns) };
+        assert_eq!(first.parts, [Part::Text(EARLIER)]);
+        assert_eq!((model.speaker, model.parts.len()), (Speaker::Model, 3));
+        assert!(matches!(last.parts[..], [Part::Result { id: "c", .. }, Part::Text("and")]), "{:?}", last.parts);
+        assert_eq!(Conversation::of(&[]).turns.len(), 1);
+    }
+}

@@ -1,0 +1,118 @@
+//! Which models answer, and what is refused before anything starts.
+
+use pes::config::{self, ConfiguredKey, Provider};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{stop_chunk, text_chunk};
+use crate::support::app::App;
+use crate::support::wire::{Wire, answer, end, event_stream};
+
+fn provider(base_url: String) -> Provider {
+    let api_key = serde_json::from_value(json!("sk-canary-0123")).unwrap();
+    Provider { base_url: Some(base_url), api_key: Some(api_key), model: Some("m".into()), dialect: None }
+}
+
+#[tokio::test]
+async fn each_model_says_whether_it_answers_and_why_not_without_its_key() {
+    let echo = r#"{"error":{"message":"wrong key sk-canary-0123"}}"#;
+    let good = Wire::serve(vec![vec![event_stream(), text_chunk("ok"), stop_chunk(), end()]]).await;
+    let locked = Wire::serve(vec![answer("401 Unauthorized", "", echo)]).await;
+    let strange = Wire::serve(vec![answer("404 Not Found", "", r#"{"error":{"message":"no model m"}}"#)]).await;
+    let busy = Wire::serve(vec![answer("429 Too Many Requests", "", echo)]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let app = App::with(|config| {
+        let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
+        config.auth.keys =
+            vec![key("one:read+run:runner-0123456789abcdef01"), key("one:read:reader-0123456789abcdef01")];
+        for (name, url) in [
+            ("good", good.url()),
+            ("locked", locked.url()),
+            ("strange", strange.url()),
+            ("busy", busy.url()),
+            ("closed", closed),
+        ] {
+            config.models.providers.insert(name.into(), provider(url));
+        }
+    })
+    .await;
+    app.ask("GET", "/models?check=true").key("reader-0123456789abcdef01").send().await.problem("forbidden");
+    let said = app.ask("GET", "/models?check=true").key("runner-0123456789abcdef01").send().await;
+    assert!(!said.text().contains("canary"), "{}", said.text());
+    let items = said.expect(200)["items"].clone();
+    let status = |provider: &str| {
+        let items = items.as_array().unwrap();
+        items.iter().find(|item| item["provider"] == provider).unwrap()["check"]["status"].clone()
+    };
+    let expected = [
+        ("good", "ok"),
+        ("locked", "key_refused"),
+        ("strange", "model_unknown"),
+        ("busy", "busy"),
+        ("closed", "unreachable"),
+    ];
+    for (provider, expected) in expected {
+        assert_eq!(status(provider), expected, "{provider}: {items:#}");
+    }
+    let unasked = app.ask("GET", "/models").key("reader-0123456789abcdef01").send().await.expect(200);
+    assert_eq!(unasked["items"][0].get("check"), None);
+}
+
+#[tokio::test]
+async fn what_no_provider_takes_is_refused_when_the_thread_or_the_run_is_created() {
+    let app = App::with(|config| {
+        config.models.choice = vec!["demo:demo-scripted".parse().unwrap()];
+        config.models.anthropic =
+            config::Anthropic { base_url: Some("http://127.0.0.1:9".into()), ..config::Anthropic::default() };
+    })
+    .await;
+    let table: [(Value, &str); 4] = [
+        (json!({"providerName": "nobody"}), "providerConfig/providerName"),
+        (json!({"providerName": "anthropic", "modelId": " "}), "providerConfig/modelId"),
+        (json!({"providerName": "anthropic", "adapterOptions": {"seed": 1}}), "providerConfig/adapterOptions/seed"),
+        (
+            json!({"providerName": "anthropic", "modelId": "claude-opus-4-7", "adapterOptions": {"temperature": 1}}),
+            "providerConfig/adapterOptions/temperature",
+        ),
+    ];
+    for (provider, pointer) in table {
+        let config = json!({"config": {"providerConfig": provider}});
+        let problem = app.post("/threads", config.clone()).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/config/{pointer}"), "{problem:#}");
+        let run = json!({"query": "hi", "options": {"providerConfig": provider}});
+        app.post("/threads/t/process", run).await.problem("invalid");
+    }
+    app.get("/threads/t").await.problem("not_found");
+    app.post("/threads", json!({"threadId": "kept"})).await.expect(201);
+    let patch = json!({"config": {"providerConfig": {"providerName": "nobody"}}});
+    app.ask("PATCH", "/threads/kept")
+        .typed("application/merge-patch+json", &patch.to_string())
+        .send()
+        .await
+        .problem("invalid");
+}
+
+#[tokio::test]
+async fn a_tenants_runs_use_its_own_key() {
+    let plan = json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string();
+    let replied = || vec![event_stream(), text_chunk(&plan), stop_chunk(), end()];
+    let mut wire = Wire::serve(vec![replied(), replied(), replied()]).await;
+    let app = App::with(|config| {
+        let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
+        config.auth.keys = vec![key("one:admin:key-a-0123456789abcdef"), key("two:admin:key-b-0123456789abcdef")];
+        config.models.openai.base_url = Some(wire.url());
+        config.models.openai.api_key = Some("sk-of-the-server".to_owned().into());
+        config.models.tenant_keys = serde_json::from_value(json!({"two": {"openai": "sk-of-two"}})).unwrap();
+    })
+    .await;
+    for (key, expected) in
+        [("key-a-0123456789abcdef", "Bearer sk-of-the-server"), ("key-b-0123456789abcdef", "Bearer sk-of-two")]
+    {
+        let ask = app.ask("POST", "/threads/t/process").key(key).header("prefer", "wait=30");
+        let said = ask.json(&json!({"query": "hi"})).send().await.expect(200);
+        assert_eq!(said["response"]["content"], "ok", "{said:#}");
+        assert_eq!(wire.request().await.header("authorization"), Some(expected));
+    }
+}

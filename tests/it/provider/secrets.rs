@@ -1,0 +1,116 @@
+//! A provider's key stays where it was put: whatever fails, no byte of it is stored, logged, shown or told.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::{stop_chunk, text_chunk};
+use crate::support::http::{Ask, soon};
+use crate::support::wire::{Step, Wire, answer, end, event, event_stream};
+
+const CANARY: &str = "sk-canary-4f1c9a";
+
+fn command(folder: &Path, base_url: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+    command.env_clear().current_dir(folder).env("PORT", "0").env("PES_DATA_DIR", folder.join("data"));
+    command.env("RUST_LOG", "trace").env("OPENAI_BASE_URL", base_url).env("OPENAI_API_KEY", "file:key");
+    command.kill_on_drop(true);
+    command
+}
+
+/// The server, and where it answers.
+async fn serve(folder: &Path, base_url: &str) -> (Child, String) {
+    let log = std::fs::File::create(folder.join("log")).unwrap();
+    let mut child = command(folder, base_url).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut facts = String::new();
+    loop {
+        let line = soon(lines.next_line()).await.unwrap().expect("it becomes ready");
+        facts += &format!("{line}\n");
+        if line == "ready" {
+            return (child, facts);
+        }
+    }
+}
+
+/// How often the canary stands in the files below.
+fn stored(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(stored(&path));
+        } else if path.file_name().is_some_and(|name| name != "key") {
+            let bytes = std::fs::read(&path).unwrap();
+            if bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()) {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_key_is_nowhere_whatever_fails() {
+    let echo = json!({"error": {"message": format!("the key {CANARY} is wrong"), "code": CANARY}}).to_string();
+    let long = format!("{}{CANARY}{}", "x".repeat(490), "y".repeat(20_000));
+    let faults: Vec<Vec<Step>> = vec![
+        answer("401 Unauthorized", &format!("www-authenticate: {CANARY}\r\n"), &echo),
+        answer("400 Bad Request", "", &long),
+        answer("200 OK", "content-type: text/html\r\n", &echo),
+        vec![event_stream(), text_chunk("some"), event(&echo)],
+        answer("200 OK", "content-type: application/json\r\n", &echo),
+        answer("302 Found", &format!("location: http://127.0.0.1:1/{CANARY}\r\n"), &echo),
+    ];
+    let runs = faults.len();
+    let plan = json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []});
+    let good = vec![event_stream(), text_chunk(&plan.to_string()), stop_chunk(), end()];
+    let check = answer("401 Unauthorized", "", &echo);
+    let wire = Wire::serve(faults.into_iter().chain([good, check.clone(), check]).collect()).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), format!("{CANARY}\n")).unwrap();
+    let (mut child, facts) = serve(folder.path(), &wire.url()).await;
+    let address = facts.split("http://").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
+    let mut told = facts.clone();
+    for run in 0..=runs {
+        let path = format!("/threads/t{run}/process");
+        let ask = Ask::new(address, "POST", &path).header("prefer", "wait=30");
+        let said = ask.json(&json!({"query": "hi"})).send().await;
+        let status = said.expect(200)["metadata"]["status"].clone();
+        assert_eq!(status, if run == runs { "success" } else { "error" }, "run {run}: {}", said.text());
+        told += &said.text();
+        for what in ["events", "state", "runs", "messages"] {
+            told += &Ask::new(address, "GET", &format!("/threads/t{run}/{what}")).send().await.text();
+        }
+    }
+    told += &Ask::new(address, "GET", "/models?check=true").send().await.text();
+    assert!(told.contains("[redacted]"), "the providers' words are told");
+    assert!(!told.contains(CANARY), "{told}");
+
+    let doctor = command(folder.path(), &wire.url()).arg("doctor").output().await.unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&doctor.stdout), String::from_utf8_lossy(&doctor.stderr));
+    assert_eq!((doctor.status.code(), said.contains(CANARY)), (Some(1), false), "{said}");
+    assert!(said.contains("key refused") && said.contains("[redacted]"), "{said}");
+    let shown = command(folder.path(), &wire.url()).arg("config").output().await.unwrap();
+    assert!(!String::from_utf8_lossy(&shown.stdout).contains(CANARY));
+
+    child.start_kill().unwrap();
+    soon(child.wait()).await.unwrap();
+    assert_eq!(stored(folder.path()), Vec::<String>::new());
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.contains("TRACE"), "everything was logged");
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_used_is_named_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), format!("{CANARY}\nline two")).unwrap();
+    let bad = command(folder.path(), "http://127.0.0.1:9/v1").output().await.unwrap();
+    let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+    assert_eq!((bad.status.code(), said.contains(CANARY)), (Some(2), false), "{said}");
+    assert!(said.contains("API key of openai"), "{said}");
+}
