@@ -44,6 +44,13 @@ need_cargo() {
     return 1
 }
 
+has_python() { command -v python3 >/dev/null; }
+has_node() { command -v npm >/dev/null; }
+
+need_node() { need 'Node with npm' has_node npm; }
+
+need_python() { need 'Python 3' has_python python3; }
+
 need_compiler() { need 'A C compiler' has_compiler gcc libc6-dev; }
 
 # The tests start clusters of their own: the one that the package would make is not wanted.

@@ -51,3 +51,16 @@ start_litellm() {
         { missing LiteLLM "it did not start; see $log"; return 1; }
     export LITELLM_URL="http://127.0.0.1:$port" LITELLM_BEHIND="127.0.0.1:$behind"
 }
+
+# The reference servers of MCP, from npm and PyPI, below target/peers; the tests start them.
+install_mcp_servers() {
+    local npm=$PEERS/npm py=$PEERS/py
+    need_node || return 1
+    if [ ! -x "$npm/node_modules/.bin/mcp-server-filesystem" ]; then
+        npm install --prefix "$npm" --no-audit --no-fund --silent \
+            @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem || return 1
+    fi
+    if [ ! -x "$py/bin/mcp-server-time" ]; then
+        python3 -m venv "$py" && "$py/bin/pip" install --quiet mcp-server-time
+    fi
+}

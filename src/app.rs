@@ -12,6 +12,7 @@ use crate::domain::fault::Fault;
 use crate::engine::{DynCore, cores};
 use crate::http::Front;
 use crate::live::Hub;
+use crate::mcp;
 use crate::provider::{Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime};
@@ -60,13 +61,23 @@ impl App {
         rooms.tools.extend(builtin::calling_out(&egress));
         rooms.tools.extend(outward::http_tools(&config, &egress)?);
         let clock = rooms.clock.clone();
+        let documents = Documents::open(store.clone()).await?;
+        let time = rooms.clock.clone();
+        let mcp = mcp::Catalog::start(mcp::Parts {
+            config: config.mcp.clone(),
+            documents: documents.clone(),
+            egress: egress.clone(),
+            now: Arc::new(move || time.now()),
+        });
+        rooms.sources.push(mcp.clone());
         let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
         let parts = Parts {
             hub: Hub::new(config.limits.socket_queue_bytes),
             tools: Arc::new(Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources)),
             config: Arc::new(config.clone()),
             store: store.clone(),
-            documents: Documents::open(store.clone()).await?,
+            documents,
+            mcp,
             models: rooms.models,
             cores: rooms.cores,
             clock: rooms.clock,

@@ -7,6 +7,7 @@ pub mod egress;
 pub mod engine;
 pub mod http;
 pub mod live;
+pub mod mcp;
 pub mod provider;
 pub mod runtime;
 pub mod store;

@@ -104,6 +104,21 @@ pub struct ToolError {
     pub pointer: Option<String>,
 }
 
+impl ToolError {
+    /// What a call is that may have been sent and whose end nobody will hear of.
+    const LOST: &'static str = "unknown";
+
+    /// Whether it had its effect is not known: it is repeated under the same key if its tool declared that this is safe,
+    /// else a person decides.
+    pub fn lost(message: String) -> Self {
+        Self { code: Self::LOST.to_owned(), message, pointer: None }
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.code == Self::LOST
+    }
+}
+
 /// What an execution brought back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {

@@ -12,8 +12,8 @@ use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, cancel, documentation, fork, health, index, keys, messages, offers, pause, plan, process, resume,
-    runs, state, suspensions, tasks, threads, tool_calls, usage,
+    agent_state, cancel, documentation, fork, health, index, keys, mcp_servers, messages, offers, pause, plan, process,
+    resume, runs, state, suspensions, tasks, threads, tool_calls, usage,
 };
 use super::{cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -65,6 +65,9 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(offers::models))
         .routes(routes!(offers::tools))
         .routes(routes!(offers::agents))
+        .routes(routes!(mcp_servers::list, mcp_servers::create))
+        .routes(routes!(mcp_servers::get, mcp_servers::patch, mcp_servers::delete))
+        .routes(routes!(mcp_servers::approve))
         .routes(routes!(usage::list))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))

@@ -21,6 +21,7 @@ use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::thread::Limits;
 use crate::engine::{DynCore, World};
 use crate::live::Hub;
+use crate::mcp;
 use crate::provider::{Catalog, ChatModel};
 use crate::store::document::Documents;
 use crate::store::{self, Store};
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     /// What tenants configured.
     pub(super) documents: Arc<Documents>,
+    pub(super) mcp: Arc<mcp::Catalog>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,

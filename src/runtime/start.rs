@@ -17,6 +17,7 @@ use super::{Result, Runtime};
 use crate::config::Config;
 use crate::engine::DynCore;
 use crate::live::Hub;
+use crate::mcp;
 use crate::provider::Catalog;
 use crate::store::Store;
 use crate::store::document::Documents;
@@ -28,6 +29,7 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Of the same store.
     pub documents: Arc<Documents>,
+    pub mcp: Arc<mcp::Catalog>,
     pub hub: Arc<Hub>,
     pub tools: Arc<Registry>,
     pub models: Arc<dyn Catalog>,
@@ -56,6 +58,7 @@ impl Runtime {
             pks: AtomicU64::new(parts.clock.seed()),
             store: parts.store,
             documents: parts.documents,
+            mcp: parts.mcp,
             hub: parts.hub,
             tools: parts.tools,
             models: parts.models,
@@ -114,6 +117,7 @@ impl Runtime {
             tracing::warn!(threads = self.active_threads(), "steps that did not end in time are dropped");
         }
         shared.halted.cancel();
+        shared.mcp.close();
         match timeout(LAST_STEPS, shared.tenure.end(&*shared.store)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the leases were not given back; they expire"),

@@ -16,6 +16,7 @@ use crate::domain::tool::ToolSpec;
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Loaded, Machine};
+use crate::mcp;
 use crate::provider::{self, ModelInfo};
 use crate::store::{self, Page, PageAsk, ThreadRow};
 
@@ -95,6 +96,11 @@ impl Runtime {
     /// What the caller's agents may call.
     pub fn tools(&self, caller: &Caller) -> Vec<Arc<ToolSpec>> {
         self.0.tools.toolset(caller.tenant).specs()
+    }
+
+    /// The MCP servers, and what a tenant's administrator does with them.
+    pub fn mcp(&self) -> &Arc<mcp::Catalog> {
+        &self.0.mcp
     }
 
     /// The engine's view, with payload references, and the row it was made from.

@@ -6,6 +6,7 @@ mod egress;
 mod engine;
 mod front;
 mod library;
+mod mcp;
 mod provider;
 mod recovery;
 mod store;

@@ -120,6 +120,14 @@ impl Transition<'_> {
             return Ok(Taken::No);
         }
         let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
+        if let Err(error) = &result
+            && error.is_lost()
+            && self.active().cancel.is_none()
+        {
+            self.call_lost(id, &error.message);
+            self.went_on(id);
+            return Ok(Taken::Yes);
+        }
         let result = result.and_then(|output| self.save_patch(id, state_patch).map(|()| output));
         let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
         self.end_call(id, status, result, metadata, duration_ms);

@@ -6,6 +6,9 @@ use super::transition::{Handled, Taken, Transition};
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::tool::CallStatus;
 
+/// After so many attempts that were lost a person is asked, even if it is safe to go on.
+const MOST_ATTEMPTS: u32 = 10;
+
 impl Transition<'_> {
     pub fn recover(&mut self) -> Handled {
         self.is_progress = false;
@@ -43,11 +46,17 @@ impl Transition<'_> {
         if record.status != CallStatus::Running || record.epoch == epoch {
             return;
         }
-        if record.idempotent {
+        self.call_lost(id, "The process stopped during the call.");
+    }
+
+    /// A call that may have been sent, and whose end nobody will hear of.
+    pub fn call_lost(&mut self, id: &CallId, why: &str) {
+        let Some(record) = self.state.calls.get(id).map(|call| &call.record) else { return };
+        if record.idempotent && record.attempt < MOST_ATTEMPTS {
             self.unpark(id, None);
             self.call(id, |call| call.record.attempt += 1);
         } else {
-            self.park_in_doubt(id);
+            self.park_in_doubt(id, why);
         }
     }
 

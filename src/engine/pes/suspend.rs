@@ -43,9 +43,9 @@ impl Transition<'_> {
     }
 
     /// Whether the call had its effect is not known: a person decides.
-    pub fn park_in_doubt(&mut self, call: &CallId) {
+    pub fn park_in_doubt(&mut self, call: &CallId, why: &str) {
         let tool = self.state.calls.get(call).map_or("", |call| &call.record.tool_name);
-        let message = format!("The process stopped while {tool} ran. It may have had its effect.");
+        let message = format!("{why} {tool} may have had its effect.");
         let options = ["retry", "done", "skip", "abort"];
         let schema = FeedbackSchema {
             input_type: InputType::Select,

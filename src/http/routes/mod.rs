@@ -7,6 +7,7 @@ pub(crate) mod fork;
 pub(crate) mod health;
 pub(crate) mod index;
 pub(crate) mod keys;
+pub(crate) mod mcp_servers;
 pub(crate) mod messages;
 pub(crate) mod offers;
 pub(crate) mod pause;

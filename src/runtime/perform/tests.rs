@@ -9,13 +9,15 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{ModelCall, ToolRun};
-use crate::config::{Config, Environment};
+use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::{CallContext, FailureKind, ModelFailure, ModelRequest, Phase};
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::egress::Egress;
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
+use crate::mcp;
 use crate::provider::{ChatModel, DeltaStream, Models};
 use crate::runtime::clock::System;
 use crate::runtime::lease::Incarnation;
@@ -69,9 +71,17 @@ impl ChatModel for Counted {
 
 async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
     let store = Arc::new(Memory::new());
+    let documents = Documents::open(store.clone()).await.unwrap();
+    let mcp = mcp::Catalog::start(mcp::Parts {
+        config: config::Mcp::default(),
+        documents: documents.clone(),
+        egress: Arc::new(Egress::new(std::time::Duration::from_secs(1))),
+        now: Arc::new(|| 0),
+    });
     let parts = Parts {
         config: Arc::new(Config::default()),
-        documents: Documents::open(store.clone()).await.unwrap(),
+        documents,
+        mcp,
         store,
         hub: Hub::new(1 << 16),
         tools: Arc::new(Registry::new(vec![counted.clone() as Arc<dyn Tool>], Environment::Development).unwrap()),

@@ -27,6 +27,8 @@ macro_rules! kinds {
 
 kinds! {
     McpServer = "mcp_server",
+    /// Which definitions of a server's tools are trusted.
+    McpTools = "mcp_tools",
     HttpTool = "http_tool",
     Policy = "policy",
     Webhook = "webhook",

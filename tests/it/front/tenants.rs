@@ -28,6 +28,8 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
         ("PUT", "/threads/{thread}/agent-state") => json(json!({ "data": {} })),
         ("PATCH", "/threads/{thread}") => Some(("application/merge-patch+json", json!({ "title": "mine" }))),
         ("PATCH", "/threads/{thread}/plan") => Some(("application/json-patch+json", json!([]))),
+        ("PATCH", "/mcp-servers/{name}") => json(json!({ "enabled": false })),
+        ("POST", "/mcp-servers") => json(json!({ "name": "shop", "url": "https://shop.example/mcp" })),
         ("POST", _) => json(json!({})),
         _ => None,
     }
@@ -36,8 +38,9 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 #[tokio::test]
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
-    let nobody =
-        BTreeMap::from(["thread", "run", "call", "task", "key", "suspension"].map(|name| (name, "x1".to_owned())));
+    let nobody = BTreeMap::from(
+        ["thread", "run", "call", "task", "key", "suspension", "name", "tool"].map(|name| (name, "x1".to_owned())),
+    );
     for (method, path) in operations() {
         let mut ask = app.ask(&method, &filled(&path, &nobody));
         if let Some((media_type, body)) = body(&method, &path, &nobody) {
@@ -66,6 +69,8 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         ("suspension", id(&suspension["suspensionId"])),
         ("task", "task_1".to_owned()),
         ("key", "key_1".to_owned()),
+        ("name", "shop".to_owned()),
+        ("tool", "price".to_owned()),
     ]);
     let before = app.get("/threads/t1").await.expect(200);
 

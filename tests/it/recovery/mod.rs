@@ -5,7 +5,7 @@ mod drain;
 #[cfg(feature = "failpoints")]
 mod kill;
 #[cfg(feature = "failpoints")]
-mod process;
+pub mod process;
 #[cfg(feature = "failpoints")]
 mod story;
 

@@ -36,6 +36,10 @@ impl Place {
         place
     }
 
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pes::auth::Keys;
 use pes::config::{Config, ConfiguredKey};
@@ -49,6 +50,7 @@ pub struct App {
     key: Option<String>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
+    mcp: Arc<pes::mcp::Catalog>,
     _folder: TempDir,
 }
 
@@ -63,7 +65,7 @@ impl App {
         let (listener, address) = bind().await;
         let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
         let front = app.front(address).expect("a sound configuration");
-        Self::serve(listener, front, folder)
+        Self::serve(listener, front, app.runtime.mcp().clone(), folder)
     }
 
     /// A server on a store that the test holds too.
@@ -76,26 +78,36 @@ impl App {
         let tools: Vec<_> = builtin::all().into_iter().chain(builtin::demo()).collect();
         let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
         let documents = pes::store::document::Documents::open(store.clone()).await.unwrap();
+        let time = clock.clone();
+        let mcp = pes::mcp::Catalog::start(pes::mcp::Parts {
+            config: config.mcp.clone(),
+            documents: documents.clone(),
+            egress: Arc::new(pes::egress::Egress::new(Duration::from_secs(1))),
+            now: Arc::new(move || time.now()),
+        });
+        let tools = Registry::new(tools, config.env).expect("the tools are sound").with_sources(vec![mcp.clone()]);
         let parts = Parts {
             documents,
+            mcp,
             config: Arc::new(config.clone()),
             store,
             hub: Hub::new(config.limits.socket_queue_bytes),
-            tools: Arc::new(Registry::new(tools, config.env).expect("the tools are sound")),
+            tools: Arc::new(tools),
             models: Arc::new(Models::new(&config.models).expect("the demo is there")),
             cores,
             clock,
         };
         let runtime = Runtime::start(parts).await.expect("a runtime");
+        let mcp = runtime.mcp().clone();
         let front = Front::new(config, runtime, Arc::new(keys), address).expect("a sound configuration");
-        Self::serve(listener, front, folder)
+        Self::serve(listener, front, mcp, folder)
     }
 
-    fn serve(listener: TcpListener, front: Front, folder: TempDir) -> Self {
+    fn serve(listener: TcpListener, front: Front, mcp: Arc<pes::mcp::Catalog>, folder: TempDir) -> Self {
         let address = listener.local_addr().expect("a bound address");
         let stop = CancellationToken::new();
         let serving = Some(tokio::spawn(pes::shutdown::run(listener, front, stop.clone())));
-        Self { address, key: None, stop, serving, _folder: folder }
+        Self { address, key: None, stop, serving, mcp, _folder: folder }
     }
 
     /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.
@@ -131,6 +143,18 @@ impl App {
 
     pub async fn post(&self, path: &str, body: Value) -> Said {
         self.ask("POST", path).json(&body).send().await
+    }
+
+    /// Waits until this tool is offered.
+    pub async fn offers(&self, tool: &str) {
+        let mut offers = self.mcp.offers();
+        let is_offered = async || {
+            let tools = self.get("/tools").await.expect(200);
+            tools["items"].as_array().expect("a list").iter().any(|shown| shown["name"] == tool)
+        };
+        while !is_offered().await {
+            soon(offers.changed()).await.expect("the server runs");
+        }
     }
 
     /// Asks, and waits for the end.

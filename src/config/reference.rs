@@ -1,0 +1,77 @@
+//! Values that may be secret: written as they are, or as a reference to where they stand.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::env::Variables;
+use super::secret::REDACTED;
+
+/// `env:NAME`, `file:PATH`, or the value itself, which is never shown.
+#[derive(Clone)]
+pub enum Reference {
+    Env(String),
+    File(PathBuf),
+    Plain(SecretString),
+}
+
+impl Reference {
+    /// The value as it is now. The message names the reference, never the value.
+    pub fn resolve(&self, variables: &Variables) -> Result<SecretString, String> {
+        match self {
+            Self::Plain(value) => Ok(value.clone()),
+            Self::Env(_) | Self::File(_) => variables.referred(&self.to_string()).map_err(|error| error.0),
+        }
+    }
+}
+
+impl From<String> for Reference {
+    fn from(text: String) -> Self {
+        match (text.strip_prefix("env:"), text.strip_prefix("file:")) {
+            (Some(name), _) => Self::Env(name.to_owned()),
+            (None, Some(path)) => Self::File(path.into()),
+            (None, None) => Self::Plain(text.into()),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Plain(_) => f.write_str(REDACTED),
+        }
+    }
+}
+
+impl fmt::Debug for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl PartialEq for Reference {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Plain(one), Self::Plain(two)) => one.expose_secret() == two.expose_secret(),
+            (Self::Env(one), Self::Env(two)) => one == two,
+            (Self::File(one), Self::File(two)) => one == two,
+            (Self::Plain(_) | Self::Env(_) | Self::File(_), _) => false,
+        }
+    }
+}
+
+impl Serialize for Reference {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Reference {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Self::from)
+    }
+}

@@ -1,0 +1,89 @@
+//! `/mcp-servers`: where tools come from, and which of them are trusted.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Map, Value};
+
+use crate::http::caller::MayAdmin;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::json::Sent;
+use crate::http::page::Listed;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+use crate::mcp::{Endpoint, ServerView};
+
+/// Every server that the tenant's agents may use, with its health and its tools.
+#[utoipa::path(get, path = "/mcp-servers", tag = "tools", responses((status = 200, body = Listed<ServerView>)))]
+pub(crate) async fn list(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    _: NoParams,
+) -> Answer<Json<Listed<ServerView>>> {
+    Ok(Json(Listed::whole(front.runtime.mcp().list(&caller))))
+}
+
+/// Add an endpoint. Its tools appear when it has been reached; `health` tells.
+#[utoipa::path(post, path = "/mcp-servers", tag = "tools", request_body = Endpoint,
+    responses((status = 201, body = ServerView)))]
+pub(crate) async fn create(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    _: NoParams,
+    sent: Sent<Endpoint>,
+) -> Answer<(StatusCode, Json<ServerView>)> {
+    Ok((StatusCode::CREATED, Json(front.runtime.mcp().add(&caller, sent.value).await?)))
+}
+
+/// One server, with its health and its tools.
+#[utoipa::path(get, path = "/mcp-servers/{name}", tag = "tools", responses((status = 200, body = ServerView)))]
+pub(crate) async fn get(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<Json<ServerView>> {
+    let name: String = ids.get("name")?;
+    Ok(Json(front.runtime.mcp().show(&caller, &name)?))
+}
+
+/// Change it by a merge patch; of the operator's servers only `enabled`, for this tenant.
+#[utoipa::path(patch, path = "/mcp-servers/{name}", tag = "tools", request_body = Object,
+    responses((status = 200, body = ServerView)))]
+pub(crate) async fn patch(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+    sent: Sent<Map<String, Value>>,
+) -> Answer<Json<ServerView>> {
+    let name: String = ids.get("name")?;
+    Ok(Json(front.runtime.mcp().change(&caller, &name, sent.value).await?))
+}
+
+/// Remove one of the tenant's own servers, with what was approved of it.
+#[utoipa::path(delete, path = "/mcp-servers/{name}", tag = "tools", responses((status = 204)))]
+pub(crate) async fn delete(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<StatusCode> {
+    let name: String = ids.get("name")?;
+    front.runtime.mcp().remove(&caller, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Trust what the server says of this tool now.
+#[utoipa::path(post, path = "/mcp-servers/{name}/tools/{tool}/approve", tag = "tools",
+    responses((status = 200, body = ServerView)))]
+pub(crate) async fn approve(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<Json<ServerView>> {
+    let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
+    Ok(Json(front.runtime.mcp().approve(&caller, &name, &tool).await?))
+}

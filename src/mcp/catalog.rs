@@ -1,0 +1,276 @@
+//! All servers: the operator's and the tenants'; which tools each tenant is offered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::definition::{Definition, tool_name};
+use super::pins::Pins;
+use super::proxy_tool::ProxyTool;
+use super::server::{Profile, Server};
+use super::tenants::Endpoint;
+use super::view::ToolStanding;
+use crate::config::{Mcp, McpServer};
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
+use crate::egress::Egress;
+use crate::store;
+use crate::store::document::{DocumentKind, Documents};
+use crate::tool::{Tool, ToolSource};
+
+/// How soon what could not be stored is tried again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What a catalog is put together from.
+pub struct Parts {
+    pub config: Mcp,
+    pub documents: Arc<Documents>,
+    pub egress: Arc<Egress>,
+    pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
+}
+
+/// Every MCP server that this process talks to.
+pub struct Catalog {
+    pub(super) config: Mcp,
+    pub(super) documents: Arc<Documents>,
+    pub(super) egress: Arc<Egress>,
+    pub(super) now: Arc<dyn Fn() -> Millis + Send + Sync>,
+    pub(super) pins: Pins,
+    held: Mutex<Held>,
+    /// Grows whenever a tenant may be offered something else.
+    generation: watch::Sender<u64>,
+    news: watch::Sender<u64>,
+    stop: CancellationToken,
+}
+
+/// Whose (`None`: the operator's), and its name.
+type Key = (Option<TenantPk>, String);
+
+#[derive(Default)]
+struct Held {
+    servers: BTreeMap<Key, Arc<Server>>,
+    /// The document's version that a tenant's server was started from.
+    versions: BTreeMap<Key, i64>,
+    tools: BTreeMap<(Key, String), Arc<ProxyTool>>,
+    /// Changes that were told.
+    announced: BTreeSet<(Key, String)>,
+}
+
+/// A tool that a server lists, and whether a tenant is offered it.
+pub(super) struct Stand {
+    pub(super) definition: Definition,
+    pub(super) standing: ToolStanding,
+}
+
+impl Catalog {
+    /// Starts every server in the background; returns at once.
+    pub fn start(parts: Parts) -> Arc<Self> {
+        let Parts { config, documents, egress, now } = parts;
+        let pins = Pins::new(documents.clone());
+        let catalog = Arc::new(Self {
+            config,
+            documents,
+            egress,
+            now,
+            pins,
+            held: Mutex::default(),
+            generation: watch::Sender::new(0),
+            news: watch::Sender::new(0),
+            stop: CancellationToken::new(),
+        });
+        catalog.bring_in_line();
+        let (keeper, stop) = (catalog.clone(), catalog.stop.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(keeper.follow()).await });
+        catalog
+    }
+
+    /// Told whenever a tenant may be offered something else.
+    pub fn offers(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Ends every server.
+    pub fn close(&self) {
+        self.stop.cancel();
+        for server in self.held().servers.values() {
+            server.end();
+        }
+    }
+
+    /// Hears of what servers and documents tell, and acts on it.
+    async fn follow(&self) {
+        let (mut news, mut documents) = (self.news.subscribe(), self.documents.changes());
+        loop {
+            self.bring_in_line();
+            let stored = self.pin().await;
+            self.generation.send_modify(|generation| *generation += 1);
+            self.announce();
+            let again = async {
+                match &stored {
+                    Ok(()) => std::future::pending().await,
+                    Err(_) => tokio::time::sleep(RETRY).await,
+                }
+            };
+            if let Err(error) = &stored {
+                tracing::warn!(%error, "new tools of MCP servers could not be stored; they are not offered yet");
+            }
+            tokio::select! {
+                Ok(()) = news.changed() => {}
+                Ok(()) = documents.changed() => {}
+                () = again => {}
+                else => return,
+            }
+        }
+    }
+
+    /// Starts what is described and does not run, ends what runs and is not described (so) any more.
+    pub(super) fn bring_in_line(&self) {
+        let mut wanted: BTreeMap<Key, (McpServer, i64)> = BTreeMap::new();
+        for (name, server) in self.config.servers.iter().filter(|(_, server)| server.enabled) {
+            wanted.insert((None, name.clone()), (server.clone(), 0));
+        }
+        for document in self.documents.all(DocumentKind::McpServer) {
+            if let Some(endpoint) = Endpoint::of(&document).filter(|endpoint| endpoint.enabled) {
+                let key = (Some(document.tenant), document.id.clone());
+                wanted.insert(key, (endpoint.settings(), document.version));
+            }
+        }
+        let mut held = self.held();
+        let Held { servers, versions, tools, .. } = &mut *held;
+        servers.retain(|key, server| {
+            let stays = wanted.get(key).is_some_and(|(_, version)| versions.get(key) == Some(version));
+            if !stays {
+                server.end();
+                versions.remove(key);
+                tools.retain(|(of, _), _| of != key);
+            }
+            stays
+        });
+        for (key, (settings, version)) in wanted {
+            let profile = |name: &str| self.profile(key.0, name, settings.clone());
+            let entry = servers.entry(key.clone());
+            entry.or_insert_with(|| Server::start(profile(&key.1), self.egress.clone(), self.news.clone()));
+            versions.insert(key, version);
+        }
+    }
+
+    fn profile(&self, owner: Option<TenantPk>, name: &str, settings: McpServer) -> Profile {
+        Profile {
+            name: name.into(),
+            owner,
+            settings,
+            start: Duration::from_millis(self.config.start_timeout_ms),
+            message_bytes: self.config.message_bytes,
+            most_tools: self.config.tools_per_server,
+        }
+    }
+
+    async fn pin(&self) -> store::Result<()> {
+        let servers: Vec<Arc<Server>> = self.held().servers.values().cloned().collect();
+        for server in servers {
+            let profile = &server.profile;
+            if let Some(listed) = server.state().listed {
+                self.pins.first_seen(profile.owner, &profile.name, &listed, (self.now)()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says once of every tool whose definition has changed that it is off.
+    fn announce(&self) {
+        let servers: Vec<(Key, Arc<Server>)> =
+            self.held().servers.iter().map(|(key, server)| (key.clone(), server.clone())).collect();
+        for (key, server) in servers {
+            let stands = self.stands(key.0.unwrap_or(TenantPk(0)), &server);
+            let changed: Vec<&Stand> = stands.iter().filter(|stand| stand.standing == ToolStanding::Changed).collect();
+            metrics::gauge!("pes_mcp_changed_tools", "server" => key.1.clone()).set(changed.len() as f64);
+            for stand in changed {
+                let tool = tool_name(&key.1, &stand.definition.name);
+                if self.held().announced.insert((key.clone(), stand.definition.hash())) {
+                    tracing::warn!(tool, "an MCP server describes this tool otherwise now; it is off until approved");
+                }
+            }
+        }
+    }
+
+    /// The servers that a tenant sees, its own and the operator's, in order of their names. Its own does not hide the
+    /// operator's.
+    pub(super) fn seen_by(&self, tenant: TenantPk) -> Vec<Arc<Server>> {
+        let held = self.held();
+        let is_seen = |key: &Key| match key.0 {
+            None => true,
+            Some(owner) => owner == tenant && !self.config.servers.contains_key(&key.1),
+        };
+        let mut seen: Vec<_> =
+            held.servers.iter().filter(|(key, _)| is_seen(key)).map(|(_, server)| server.clone()).collect();
+        seen.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
+        seen
+    }
+
+    /// What a server lists (before it has, what it listed when it was last approved), and how each tool stands.
+    pub(super) fn stands(&self, tenant: TenantPk, server: &Arc<Server>) -> Vec<Stand> {
+        let profile = &server.profile;
+        let pinned = self.pins.of(tenant, profile.owner, &profile.name);
+        let listed: Vec<Definition> = match server.state().listed {
+            Some(listed) => listed.to_vec(),
+            None => pinned.tools.values().cloned().collect(),
+        };
+        let mut names = BTreeSet::new();
+        let stand = |definition: Definition| {
+            let is_first = names.insert(tool_name(&profile.name, &definition.name));
+            let standing = match pinned.tools.get(&definition.name) {
+                _ if !is_first => ToolStanding::Shadowed,
+                _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
+                Some(known) if *known == definition => ToolStanding::Offered,
+                Some(_) | None => ToolStanding::Changed,
+            };
+            Stand { definition, standing }
+        };
+        listed.into_iter().map(stand).collect()
+    }
+
+    /// Whether a tenant switched one of the operator's servers off for itself.
+    pub(super) fn is_off(&self, tenant: TenantPk, server: &Server) -> bool {
+        let own = self.documents.one(tenant, DocumentKind::McpServer, &server.profile.name);
+        server.profile.owner.is_none()
+            && own.and_then(|own| own.body.as_ref()?.get("enabled")?.as_bool()) == Some(false)
+    }
+
+    /// The same tool again as long as server and definition are the same.
+    fn tool(&self, server: &Arc<Server>, definition: Definition) -> Arc<ProxyTool> {
+        let key: Key = (server.profile.owner, server.profile.name.to_string());
+        let mut held = self.held();
+        let place = (key, definition.name.clone());
+        match held.tools.get(&place) {
+            Some(tool) if tool.is_of(server) && tool.definition == definition => tool.clone(),
+            Some(_) | None => {
+                let tool = Arc::new(ProxyTool::new(server.clone(), definition));
+                held.tools.insert(place, tool.clone());
+                tool
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl ToolSource for Catalog {
+    fn generation(&self, _: TenantPk) -> u64 {
+        self.generation.borrow().wrapping_add(self.documents.revision().unsigned_abs())
+    }
+
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for server in self.seen_by(tenant).into_iter().filter(|server| !self.is_off(tenant, server)) {
+            let stands = self.stands(tenant, &server);
+            let offered = stands.into_iter().filter(|stand| stand.standing == ToolStanding::Offered);
+            tools.extend(offered.map(|stand| self.tool(&server, stand.definition) as Arc<dyn Tool>));
+        }
+        tools.into()
+    }
+}

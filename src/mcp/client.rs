@@ -1,0 +1,245 @@
+//! One connection to one server. The protocol library is spoken to here, and its types go no further than this room.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, MetaObject, PaginatedRequestParams, ProgressToken, ProtocolVersion,
+    RequestMetaObject, SubscriptionFilter,
+};
+use rmcp::service::{Peer, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::capped::Capped;
+use super::definition::{Definition, Hints};
+use super::handler::Handler;
+use super::http::Wire;
+use super::process::Process;
+use super::reply;
+use super::server::Profile;
+use crate::config::env::Variables;
+use crate::domain::tool::ToolError;
+use crate::egress::{Destination, Egress};
+use crate::tool::{ToolContext, ToolOutput};
+
+/// Where a call's idempotency key stands in `_meta`.
+const KEY: &str = "pes/idempotencyKey";
+
+type Running = rmcp::service::RunningService<RoleClient, Handler>;
+
+/// A connection that stands until [`ended`](Self::ended). Dropping it ends it, and its program with all that it started.
+pub(super) struct Connection {
+    peer: Peer<RoleClient>,
+    ended: CancellationToken,
+    /// Why, once it has ended.
+    why: Arc<OnceLock<String>>,
+    _end: DropGuard,
+}
+
+impl Connection {
+    /// Starts or reaches the server and agrees on a protocol version. The message says why that failed.
+    pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
+        let handler = Handler { server: profile.name.clone(), changed };
+        match &profile.settings.url {
+            None => {
+                let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
+                let output = Capped::new(pipes.output, profile.message_bytes);
+                let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, pipes.input)
+                    .with_max_line_length(profile.message_bytes);
+                match handler.serve_with_lifecycle(transport, lifecycle()).await {
+                    Ok(running) => Ok(Self::of(running, Some(process))),
+                    Err(error) => Err(told(&error.to_string(), &process.kill().await)),
+                }
+            }
+            Some(url) => {
+                let transport = wire(profile, egress, url)?;
+                let running = handler.serve_with_lifecycle(transport, lifecycle()).await;
+                running.map(|running| Self::of(running, None)).map_err(|error| chain(&error))
+            }
+        }
+    }
+
+    fn of(running: Running, process: Option<Process>) -> Self {
+        let peer = running.peer().clone();
+        let (ended, end) = (CancellationToken::new(), CancellationToken::new());
+        let why: Arc<OnceLock<String>> = Arc::default();
+        let cancel = running.cancellation_token();
+        let (asked, gone, reason) = (end.clone(), ended.clone(), Arc::clone(&why));
+        let waiting = running.waiting();
+        tokio::spawn(async move {
+            let mut waiting = std::pin::pin!(waiting);
+            tokio::select! {
+                _ = &mut waiting => {}
+                () = asked.cancelled() => {
+                    cancel.cancel();
+                }
+            }
+            let words = match process {
+                Some(process) => process.kill().await,
+                None => String::new(),
+            };
+            let _: Result<(), String> = reason.set(told("the connection ended", &words));
+            gone.cancel();
+        });
+        Self { peer, ended, why, _end: end.drop_guard() }
+    }
+
+    /// Returns when the connection has ended: why.
+    pub(super) async fn ended(&self) -> String {
+        self.ended.cancelled().await;
+        self.why.get().cloned().unwrap_or_default()
+    }
+
+    /// Whether something can still be sent. One that has just broken is replaced soon.
+    pub(super) fn is_live(&self) -> bool {
+        !self.peer.is_transport_closed()
+    }
+
+    pub(super) fn protocol(&self) -> Option<String> {
+        self.peer.peer_info().map(|info| info.protocol_version.to_string())
+    }
+
+    /// At most `most` tools, in the server's order; and whether there are more.
+    pub(super) async fn definitions(&self, most: usize) -> Result<(Vec<Definition>, bool), String> {
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.peer.list_tools(Some(params)).await.map_err(|error| chain(&error))?;
+            let is_empty = page.tools.is_empty();
+            found.extend(page.tools.into_iter().map(definition));
+            cursor = page.next_cursor;
+            if found.len() > most {
+                found.truncate(most);
+                return Ok((found, true));
+            }
+            if cursor.is_none() || is_empty {
+                return Ok((found, false));
+            }
+        }
+    }
+
+    /// Servers of the newest protocol tell of changes only to whom has asked to hear of them.
+    pub(super) async fn listen(&self, changed: &Notify) {
+        if self.peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize()) {
+            return std::future::pending().await;
+        }
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        match self.peer.listen(filter).await {
+            Ok(mut subscription) => {
+                while let Ok(Some(_)) = subscription.next().await {
+                    changed.notify_one();
+                }
+            }
+            Err(error) => tracing::debug!(%error, "this MCP server does not tell of changes"),
+        }
+        std::future::pending().await
+    }
+
+    /// One call. Dropping the future tells the server that it is cancelled.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        context: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        params.meta = Some(meta(context));
+        match self.peer.call_tool_once(params).await {
+            Ok(CallToolResponse::Complete(result)) => reply::output(result),
+            Ok(_) => Err(failed("the server wants more than an answer: input in the middle of a call, or a task")),
+            Err(ServiceError::McpError(error)) => Err(failed(&error.message)),
+            Err(ServiceError::UnexpectedResponse) => Err(failed("the server's answer is none to a call")),
+            Err(error) => Err(ToolError::lost(format!("The connection to the server broke during the call: {error}"))),
+        }
+    }
+}
+
+fn lifecycle() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::LATEST], legacy_version: None }
+}
+
+fn wire(profile: &Profile, egress: &Arc<Egress>, url: &str) -> Result<StreamableHttpClientTransport<Wire>, String> {
+    let to = url::Url::parse(url).map_err(|error| format!("`{url}`: {error}"))?;
+    let to = match profile.owner {
+        None => Destination::Operator(to),
+        Some(tenant) => Destination::Untrusted { url: to, tenant },
+    };
+    let variables = Variables::of_process();
+    let mut headers = std::collections::HashMap::new();
+    for (name, reference) in &profile.settings.headers {
+        let name = HeaderName::try_from(name.as_str()).map_err(|_| format!("`{name}` is no name of a header"))?;
+        let secret = reference.resolve(&variables)?;
+        let value = HeaderValue::try_from(secret.expose_secret());
+        let mut value = value.map_err(|_| format!("the value of `{name}` cannot be sent as a header"))?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    let wire = Wire {
+        egress: egress.clone(),
+        to,
+        patience: Duration::from_millis(profile.settings.timeout_ms.into()),
+        message_bytes: profile.message_bytes,
+    };
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers)
+        .max_sse_event_size(profile.message_bytes)
+        // A request is sent once; whoever asks again is the engine.
+        .reinit_on_expired_session(false);
+    Ok(StreamableHttpClientTransport::with_client(wire, config))
+}
+
+fn meta(context: &ToolContext) -> RequestMetaObject {
+    let mut meta = MetaObject::new();
+    let span: String = context.trace_id.chars().rev().take(16).collect();
+    meta.set_traceparent(format!("00-{}-{span}-01", context.trace_id));
+    meta.0.insert(KEY.to_owned(), context.idempotency_key.clone().into());
+    let mut meta = RequestMetaObject(meta);
+    meta.set_progress_token(ProgressToken(rmcp::model::NumberOrString::String(context.call_id.as_str().into())));
+    meta
+}
+
+fn definition(tool: rmcp::model::Tool) -> Definition {
+    let hints = tool.annotations.unwrap_or_default();
+    Definition {
+        description: tool.description.or(tool.title.map(Into::into)).unwrap_or_default().into_owned(),
+        name: tool.name.into_owned(),
+        input_schema: Value::Object((*tool.input_schema).clone()),
+        output_schema: tool.output_schema.map(|schema| Value::Object((*schema).clone())),
+        hints: Hints {
+            read_only: hints.read_only_hint,
+            destructive: hints.destructive_hint,
+            idempotent: hints.idempotent_hint,
+            open_world: hints.open_world_hint,
+        },
+    }
+}
+
+fn failed(message: &str) -> ToolError {
+    ToolError { code: "failed".to_owned(), message: message.to_owned(), pointer: None }
+}
+
+fn told(why: &str, last_words: &str) -> String {
+    if last_words.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_words}") }
+}
+
+/// An error with its causes: the outer one alone says little.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,116 @@
+//! What a server says of one of its tools, and what we make of it: a name, a class, whether it may be repeated.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::config::McpServer;
+use crate::domain::tool::{ToolClass, ToolSpec};
+use crate::tool::policy;
+
+/// How long a tool's name may be for every provider.
+const NAME_CHARS: usize = 64;
+/// How much of a description goes into prompts.
+const DESCRIPTION_CHARS: usize = 2_000;
+
+/// A tool as its server describes it. This is what is pinned: if any of it changes, the tool is off until approved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Definition {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) input_schema: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Value>,
+    #[serde(default)]
+    pub(super) hints: Hints,
+}
+
+/// What a server claims of a tool's effects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Hints {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) read_only: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) destructive: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) idempotent: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) open_world: Option<bool>,
+}
+
+impl Definition {
+    /// The same for the same definition, whatever the order of its members.
+    pub(super) fn hash(&self) -> String {
+        let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");
+        let digest = Sha256::digest(sorted(value).to_string());
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(super) fn is_allowed(&self, server: &McpServer) -> bool {
+        let any = |globs: &[String]| globs.iter().any(|glob| policy::matches(glob, &self.name));
+        (server.allow.is_empty() || any(&server.allow)) && !any(&server.deny)
+    }
+
+    /// What agents are offered. The claims of a server that the operator did not choose make a tool stricter, never
+    /// laxer.
+    pub(super) fn spec(&self, name: &str, server: &McpServer, is_operators: bool) -> ToolSpec {
+        let class = match overruled(&server.class, &self.name) {
+            Some(class) => *class,
+            None => self.hints.class(is_operators),
+        };
+        let claimed = is_operators && (self.hints.idempotent == Some(true) || self.hints.read_only == Some(true));
+        ToolSpec {
+            name: tool_name(name, &self.name),
+            description: self.description.chars().take(DESCRIPTION_CHARS).collect(),
+            input_schema: self.input_schema.clone(),
+            output_schema: self.output_schema.clone(),
+            class,
+            idempotent: overruled(&server.idempotent, &self.name).copied().unwrap_or(claimed),
+            timeout_ms: server.timeout_ms.into(),
+            risk_level: None,
+        }
+    }
+}
+
+impl Hints {
+    fn class(&self, is_trusted: bool) -> ToolClass {
+        match (self.read_only, self.destructive, self.open_world) {
+            (Some(true), _, _) if is_trusted => ToolClass::Read,
+            (Some(true), _, _) => ToolClass::External,
+            (_, Some(true), _) => ToolClass::Irreversible,
+            (_, _, Some(true)) => ToolClass::External,
+            (_, _, _) => ToolClass::Write,
+        }
+    }
+}
+
+/// The value of the most specific glob that covers the name.
+fn overruled<'v, V>(values: &'v std::collections::BTreeMap<String, V>, name: &str) -> Option<&'v V> {
+    let covering = values.iter().filter(|(glob, _)| policy::matches(glob, name));
+    covering.max_by_key(|(glob, _)| (!glob.contains('*'), glob.len())).map(|(_, value)| value)
+}
+
+/// `<server>__<tool>`, with what no provider takes in a name replaced; what is too long ends in a digest of the whole.
+pub(super) fn tool_name(server: &str, tool: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    let name: String = format!("{server}__{tool}").chars().map(plain).collect();
+    if name.len() <= NAME_CHARS {
+        return name;
+    }
+    let digest: String = Sha256::digest(tool).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}_{digest}", &name[..NAME_CHARS - digest.len() - 1])
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let ordered: std::collections::BTreeMap<String, Value> =
+                members.into_iter().map(|(name, member)| (name, sorted(member))).collect();
+            ordered.into_iter().collect()
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}

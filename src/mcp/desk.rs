@@ -1,0 +1,99 @@
+//! What a tenant sees of servers, and how its administrator approves a tool.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::catalog::{Catalog, Stand};
+use super::server::{Health, Server};
+use super::tenants::Endpoint;
+use super::view::{Origin, ServerView, ToolView};
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::Fault;
+use crate::store::document::DocumentKind;
+
+type Result<T> = std::result::Result<T, Fault>;
+
+impl Catalog {
+    /// Every server that the caller's agents may use, by name.
+    pub fn list(&self, caller: &Caller) -> Vec<ServerView> {
+        let mut views: Vec<ServerView> =
+            self.seen_by(caller.tenant).iter().map(|server| self.view(caller, server)).collect();
+        for document in self.documents.of(caller.tenant, DocumentKind::McpServer) {
+            let is_listed = views.iter().any(|view| view.name == document.id);
+            if let Some(endpoint) = Endpoint::of(&document).filter(|_| !is_listed) {
+                views.push(resting(&document.id, Origin::Tenant, Some(endpoint.stored())));
+            }
+        }
+        for (name, _) in self.config.servers.iter().filter(|(_, server)| !server.enabled) {
+            views.push(resting(name, Origin::Config, None));
+        }
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    pub fn show(&self, caller: &Caller, name: &str) -> Result<ServerView> {
+        self.list(caller).into_iter().find(|view| view.name == name).ok_or_else(|| Fault::not_found("MCP server"))
+    }
+
+    /// Trusts what the server says of a tool now, for the caller's tenant.
+    pub async fn approve(&self, caller: &Caller, name: &str, tool: &str) -> Result<ServerView> {
+        let server = self.seen_by(caller.tenant).into_iter().find(|server| *server.profile.name == *name);
+        let server = server.ok_or_else(|| Fault::not_found("MCP server"))?;
+        let stands = self.stands(caller.tenant, &server);
+        let found = stands.into_iter().find(|stand| stand.definition.name == tool);
+        let found = found.ok_or_else(|| Fault::not_found("tool"))?;
+        self.pins.approve(caller.tenant, name, &found.definition, &caller.name, (self.now)()).await?;
+        self.show(caller, name)
+    }
+
+    fn view(&self, caller: &Caller, server: &Arc<Server>) -> ServerView {
+        let (profile, state) = (&server.profile, server.state());
+        let is_off = self.is_off(caller.tenant, server);
+        let tool = |stand: Stand| {
+            let spec = stand.definition.spec(&profile.name, &profile.settings, profile.owner.is_none());
+            ToolView {
+                name: spec.name,
+                class: spec.class,
+                idempotent: spec.idempotent,
+                standing: stand.standing,
+                hash: stand.definition.hash(),
+                tool: stand.definition.name,
+            }
+        };
+        let origin = if profile.owner.is_some() { Origin::Tenant } else { Origin::Config };
+        ServerView {
+            health: if is_off { Health::Disabled } else { state.health },
+            // What the operator's server says of itself may name the operator's secrets and folders.
+            reason: state.why.filter(|_| profile.owner.is_some() || caller.may(Scope::Admin)),
+            enabled: !is_off,
+            protocol_version: state.protocol,
+            restarts: state.restarts,
+            has_more_tools: state.has_more,
+            tools: self.stands(caller.tenant, server).into_iter().map(tool).collect(),
+            ..resting(&profile.name, origin, self.settings_of(server))
+        }
+    }
+
+    /// What a tenant wrote; of the operator's nothing is shown.
+    fn settings_of(&self, server: &Server) -> Option<Value> {
+        let document = self.documents.one(server.profile.owner?, DocumentKind::McpServer, &server.profile.name)?;
+        Endpoint::of(&document).map(|endpoint| endpoint.stored())
+    }
+}
+
+/// A server that does not run.
+fn resting(name: &str, origin: Origin, settings: Option<Value>) -> ServerView {
+    ServerView {
+        name: name.to_owned(),
+        origin,
+        enabled: false,
+        health: Health::Disabled,
+        reason: None,
+        settings,
+        protocol_version: None,
+        restarts: 0,
+        has_more_tools: false,
+        tools: Vec::new(),
+    }
+}

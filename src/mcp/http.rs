@@ -1,0 +1,244 @@
+//! Streamable HTTP through the guarded client: every byte of it leaves by `egress`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::common::http_header::{
+    EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
+};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+
+use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
+
+/// How much of an error's body is read.
+const ERROR_BYTES: usize = 4 << 10;
+/// How long a stream on which a server may speak by itself stays open.
+const STREAM: Duration = Duration::from_secs(3_600);
+
+type Failure = StreamableHttpError<egress::Error>;
+
+/// The wire of one server.
+#[derive(Clone)]
+pub(super) struct Wire {
+    pub(super) egress: Arc<Egress>,
+    pub(super) to: Destination,
+    /// How long a request may take.
+    pub(super) patience: Duration,
+    /// The size of one message.
+    pub(super) message_bytes: usize,
+}
+
+/// What goes with a request besides its body.
+struct Extra {
+    session: Option<Arc<str>>,
+    last_event: Option<String>,
+    authorization: Option<String>,
+    headers: HashMap<HeaderName, HeaderValue>,
+}
+
+impl Wire {
+    async fn send(&self, method: Method, body: Vec<u8>, extra: Extra, bounds: Bounds) -> Result<Answer, Failure> {
+        let headers = extra.headers().map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))?;
+        let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
+        let answer = self.egress.send(method, post).await.map_err(StreamableHttpError::Client)?;
+        let status = answer.status();
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let asked = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+            let asked = asked.unwrap_or("the server refuses these credentials").to_owned();
+            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked)));
+        }
+        Ok(answer)
+    }
+
+    fn bounds(&self) -> Bounds {
+        let patience = self.patience;
+        Bounds { headers: patience, stall: patience, total: patience, bytes: self.message_bytes }
+    }
+
+    fn stream_bounds(&self) -> Bounds {
+        Bounds { headers: self.patience, stall: STREAM, total: STREAM, bytes: usize::MAX }
+    }
+}
+
+impl Extra {
+    fn headers(self) -> Result<HeaderMap, String> {
+        let text = |value: &str| HeaderValue::from_str(value).map_err(|_| "a header cannot be sent".to_owned());
+        let mut headers: HeaderMap = self.headers.into_iter().collect();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        if let Some(session) = &self.session {
+            headers.insert(HeaderName::from_static("mcp-session-id"), text(session)?);
+        }
+        if let Some(event) = &self.last_event {
+            headers.insert(HeaderName::from_static("last-event-id"), text(event)?);
+        }
+        if let Some(token) = &self.authorization {
+            let mut value = text(&format!("Bearer {token}"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        debug_assert!(HEADER_SESSION_ID.eq_ignore_ascii_case("mcp-session-id"));
+        debug_assert!(HEADER_LAST_EVENT_ID.eq_ignore_ascii_case("last-event-id"));
+        Ok(headers)
+    }
+}
+
+impl StreamableHttpClient for Wire {
+    type Error = egress::Error;
+
+    async fn post_message(
+        &self,
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        authorization: Option<String>,
+        mut headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let had_session = session.is_some();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
+        let extra = Extra { session, last_event: None, authorization, headers };
+        // A request's answer may be a stream, which lasts as long as the call; its messages are bounded one by one.
+        let bounds = Bounds { bytes: usize::MAX, ..self.bounds() };
+        let mut answer = self.send(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
+        let status = answer.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && had_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let session = answer.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if status.is_success() && is_type(&answer, EVENT_STREAM_MIME_TYPE) {
+            return Ok(StreamableHttpPostResponse::Sse(events(answer, self.message_bytes), session));
+        }
+        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        let body = whole(&mut answer, if status.is_success() { self.message_bytes } else { ERROR_BYTES }).await?;
+        match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+            Ok(said) => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
+            Err(_) if status.is_success() && !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+            Err(_) if status.is_client_error() && is_discovery(&message) => {
+                let error = rmcp::ErrorData::invalid_request(format!("HTTP {status}"), None);
+                let said = ServerJsonRpcMessage::error(error, None);
+                Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session))
+            }
+            Err(_) if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        session: Arc<str>,
+        authorization: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        let extra = Extra { session: Some(session), last_event: None, authorization, headers };
+        self.send(Method::DELETE, Vec::new(), extra, self.bounds()).await.map(drop)
+    }
+
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        authorization: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        let extra = Extra { session, last_event, authorization, headers };
+        let answer = self.send(Method::GET, Vec::new(), extra, self.stream_bounds()).await?;
+        match answer.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            status if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
+            _ if !is_type(&answer, EVENT_STREAM_MIME_TYPE) => Err(StreamableHttpError::UnexpectedContentType(None)),
+            _ => Ok(events(answer, self.message_bytes)),
+        }
+    }
+}
+
+fn is_type(answer: &Answer, mime: &str) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().starts_with(mime))
+}
+
+fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
+    use rmcp::model::ClientRequest;
+    matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)))
+}
+
+/// A refusal by something in front of the server cannot know the id of what it refuses.
+fn correlated(said: ServerJsonRpcMessage, asked: &ClientJsonRpcMessage) -> ServerJsonRpcMessage {
+    match (said, asked) {
+        (ServerJsonRpcMessage::Error(error), ClientJsonRpcMessage::Request(request)) => {
+            ServerJsonRpcMessage::error(error.error, Some(request.id.clone()))
+        }
+        (said, _) => said,
+    }
+}
+
+async fn whole(answer: &mut Answer, most: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > most {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: most });
+        }
+    }
+    Ok(body)
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Egress(#[from] egress::Error),
+    #[error("an event of more than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// The events of a stream, none of them larger than `most`.
+fn events(answer: Answer, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
+    let pieces = stream::unfold(Some((answer, Gauge::default())), move |state| async move {
+        let (mut answer, mut gauge) = state?;
+        match answer.chunk().await {
+            Ok(Some(piece)) if gauge.takes(&piece, most) => Some((Ok(piece), Some((answer, gauge)))),
+            Ok(Some(_)) => Some((Err(Broken::TooLarge(most)), None)),
+            Ok(None) => None,
+            Err(error) => Some((Err(error.into()), None)),
+        }
+    });
+    SseStream::from_bytes_stream(pieces).boxed()
+}
+
+/// How large the current event is: an empty line ends it.
+#[derive(Default)]
+struct Gauge {
+    read: usize,
+    is_at_line_start: bool,
+}
+
+impl Gauge {
+    fn takes(&mut self, piece: &[u8], most: usize) -> bool {
+        for byte in piece {
+            match byte {
+                b'\n' if self.is_at_line_start => self.read = 0,
+                b'\n' => self.is_at_line_start = true,
+                b'\r' => {}
+                _ => self.is_at_line_start = false,
+            }
+            self.read += 1;
+            if self.read > most {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,121 @@
+//! Which definitions of tools are trusted: the first that was seen, and whatever a person approved since.
+//!
+//! They are documents. The operator's servers have one for all; what a tenant approves of them counts for it alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::Definition;
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
+use crate::store;
+use crate::store::document::{Change, DocumentKind, Documents, Expected};
+
+/// Whose documents hold what was first seen of the operator's servers: no tenant has this key.
+const OPERATOR: TenantPk = TenantPk(0);
+/// Writes that may meet another replica's.
+const TRIES: usize = 8;
+
+/// A document's body.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Pinned {
+    pub(super) tools: BTreeMap<String, Definition>,
+}
+
+pub(super) struct Pins {
+    documents: Arc<Documents>,
+}
+
+impl Pins {
+    pub(super) fn new(documents: Arc<Documents>) -> Self {
+        Self { documents }
+    }
+
+    /// What a tenant trusts of a server.
+    pub(super) fn of(&self, tenant: TenantPk, owner: Option<TenantPk>, server: &str) -> Pinned {
+        let mut pinned = match owner {
+            None => self.read(OPERATOR, server).0,
+            Some(_) => Pinned::default(),
+        };
+        pinned.tools.extend(self.read(tenant, server).0.tools);
+        pinned
+    }
+
+    /// Trusts what is seen for the first time.
+    pub(super) async fn first_seen(
+        &self,
+        owner: Option<TenantPk>,
+        server: &str,
+        listed: &[Definition],
+        now: Millis,
+    ) -> store::Result<()> {
+        let tenant = owner.unwrap_or(OPERATOR);
+        self.change(tenant, server, "server", now, |pinned| {
+            let before = pinned.tools.len();
+            for definition in listed {
+                pinned.tools.entry(definition.name.clone()).or_insert_with(|| definition.clone());
+            }
+            pinned.tools.len() > before
+        })
+        .await
+    }
+
+    /// Trusts this definition from now on.
+    pub(super) async fn approve(
+        &self,
+        tenant: TenantPk,
+        server: &str,
+        definition: &Definition,
+        by: &str,
+        now: Millis,
+    ) -> store::Result<()> {
+        self.change(tenant, server, by, now, |pinned| {
+            pinned.tools.insert(definition.name.clone(), definition.clone()).as_ref() != Some(definition)
+        })
+        .await
+    }
+
+    /// Forgets everything about a tenant's server that is gone.
+    pub(super) async fn forget(&self, tenant: TenantPk, server: &str, by: &str, now: Millis) -> store::Result<()> {
+        let change = Change { tenant, kind: KIND, id: server.to_owned(), body: None, by: by.to_owned(), now };
+        self.documents.write(change, Expected::Any).await.map(drop)
+    }
+
+    fn read(&self, tenant: TenantPk, server: &str) -> (Pinned, Expected) {
+        let Some(document) = self.documents.one(tenant, KIND, server) else {
+            return (Pinned::default(), Expected::Absent);
+        };
+        let body = document.body.clone().unwrap_or_default();
+        let pinned = serde_json::from_value(body).unwrap_or_else(|error| {
+            tracing::error!(server, %error, "the approved tools of an MCP server cannot be read; all are off");
+            Pinned::default()
+        });
+        (pinned, Expected::Version(document.version))
+    }
+
+    async fn change(
+        &self,
+        tenant: TenantPk,
+        server: &str,
+        by: &str,
+        now: Millis,
+        mut edit: impl FnMut(&mut Pinned) -> bool,
+    ) -> store::Result<()> {
+        for _ in 0..TRIES {
+            let (mut pinned, expected) = self.read(tenant, server);
+            if !edit(&mut pinned) {
+                return Ok(());
+            }
+            let body = Some(serde_json::to_value(&pinned).expect("definitions are JSON"));
+            let change = Change { tenant, kind: KIND, id: server.to_owned(), body, by: by.to_owned(), now };
+            if self.documents.write(change, expected).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(store::Error::Unavailable("the approved tools are being written by others".to_owned()))
+    }
+}
+
+const KIND: DocumentKind = DocumentKind::McpTools;

@@ -1,0 +1,122 @@
+//! A server that is a program: its own process group, an environment of our choice, limits, and nothing left behind.
+
+use std::collections::VecDeque;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::ExposeSecret;
+use tokio::io::{AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use crate::config::McpServer;
+use crate::config::env::Variables;
+
+const GUARD: &str = include_str!("guard.sh");
+/// What a program is told of our environment.
+const HANDED_ON: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+/// How much of what a program writes to its standard error is logged; the rest is read and dropped.
+const LOGGED_BYTES: usize = 64 << 10;
+/// How much of a line is logged, and kept for whoever asks why the server is down.
+const LINE_BYTES: usize = 500;
+
+/// How many of the last lines that a program complained with are kept.
+const LAST_WORDS: usize = 3;
+
+/// The newest first.
+type LastWords = Arc<Mutex<VecDeque<String>>>;
+
+/// A running program. Dropping it kills its group.
+pub(super) struct Process {
+    child: Child,
+    last_words: LastWords,
+}
+
+pub(super) struct Pipes {
+    pub(super) input: ChildStdin,
+    pub(super) output: ChildStdout,
+}
+
+impl Process {
+    /// The message says why there is none; it names no secrets.
+    pub(super) fn start(name: &str, server: &McpServer) -> Result<(Self, Pipes), String> {
+        let program = server.command.as_deref().unwrap_or_default();
+        let variables = Variables::of_process();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", GUARD, "mcp", &server.open_files.to_string(), &kib(server.memory_mb)]);
+        command.arg(program).args(&server.args);
+        command.env_clear();
+        command.envs(HANDED_ON.iter().filter_map(|name| Some((name, variables.get(name)?))));
+        for (name, reference) in &server.env {
+            command.env(name, reference.resolve(&variables)?.expose_secret());
+        }
+        if let Some(folder) = &server.cwd {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+        let last_words = LastWords::default();
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err("it has no pipes".to_owned());
+        };
+        tokio::spawn(drain(name.to_owned(), errors, last_words.clone()));
+        Ok((Self { child, last_words }, Pipes { input, output }))
+    }
+
+    /// Ends it and all that it started. Returns the last lines that it wrote to its standard error.
+    pub(super) async fn kill(mut self) -> String {
+        self.kill_group();
+        if let Err(error) = self.child.wait().await {
+            tracing::warn!(%error, "the end of an MCP server could not be waited for");
+        }
+        let kept = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().rev().cloned().collect::<Vec<_>>().join(" / ")
+    }
+
+    fn kill_group(&self) {
+        // Not waited for yet, so the number is still that of our group.
+        let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill_group();
+    }
+}
+
+fn kib(megabytes: Option<u32>) -> String {
+    (u64::from(megabytes.unwrap_or(0)) * 1_024).to_string()
+}
+
+/// Reads all that a program complains about, so that it never blocks; logs the beginning.
+async fn drain(server: String, errors: ChildStderr, last_words: LastWords) {
+    let mut errors = BufReader::new(errors);
+    let (mut buffer, mut line, mut logged) = ([0; 4_096], Vec::new(), 0);
+    while let Ok(read @ 1..) = errors.read(&mut buffer).await {
+        for byte in &buffer[..read] {
+            if *byte != b'\n' {
+                if line.len() < LINE_BYTES {
+                    line.push(*byte);
+                }
+                continue;
+            }
+            let text = String::from_utf8_lossy(&line).into_owned();
+            if logged < LOGGED_BYTES {
+                tracing::debug!(server, "{text}");
+                logged += text.len() + 1;
+            }
+            let mut kept = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.truncate(LAST_WORDS - 1);
+            kept.push_front(text);
+            drop(kept);
+            line.clear();
+        }
+    }
+}

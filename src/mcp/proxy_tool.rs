@@ -1,0 +1,48 @@
+//! A server's tool as one of ours.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::definition::Definition;
+use super::server::Server;
+use crate::domain::tool::{ToolError, ToolSpec};
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+pub(super) struct ProxyTool {
+    server: Arc<Server>,
+    pub(super) definition: Definition,
+    spec: Arc<ToolSpec>,
+}
+
+impl ProxyTool {
+    pub(super) fn new(server: Arc<Server>, definition: Definition) -> Self {
+        let profile = &server.profile;
+        let spec = Arc::new(definition.spec(&profile.name, &profile.settings, profile.owner.is_none()));
+        Self { server, definition, spec }
+    }
+
+    pub(super) fn is_of(&self, server: &Arc<Server>) -> bool {
+        Arc::ptr_eq(&self.server, server)
+    }
+}
+
+#[async_trait]
+impl Tool for ProxyTool {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let Value::Object(arguments) = arguments else {
+            let message = "The arguments of this tool are an object.".to_owned();
+            return Err(ToolError { code: "invalid_arguments".to_owned(), message, pointer: None });
+        };
+        let connection = self.server.connection().await?;
+        tokio::select! {
+            ended = connection.call(&self.definition.name, arguments, &context) => ended,
+            why = connection.ended() => Err(ToolError::lost(format!("The server ended during the call: {why}"))),
+        }
+    }
+}

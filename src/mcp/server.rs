@@ -1,0 +1,188 @@
+//! One server, looked after: started, its tools listed, started again when it ends, with longer and longer pauses.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::client::Connection;
+use super::definition::Definition;
+use crate::config::McpServer;
+use crate::domain::ids::TenantPk;
+use crate::domain::tool::ToolError;
+use crate::egress::Egress;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a server must have been up for its next pause to be the first again.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long a call waits for a server that is not there.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Changes that a server tells of within this time are read together.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// A server as it is described, and on whose word.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    pub(super) name: Arc<str>,
+    /// `None`: the operator's, for every tenant.
+    pub(super) owner: Option<TenantPk>,
+    pub(super) settings: McpServer,
+    /// Until its tools are listed.
+    pub(super) start: Duration,
+    pub(super) message_bytes: usize,
+    pub(super) most_tools: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    Starting,
+    Ready,
+    Down,
+    Disabled,
+}
+
+/// How a server is, for who asks.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) health: Health,
+    /// Why it is down.
+    pub(super) why: Option<String>,
+    pub(super) restarts: u32,
+    pub(super) protocol: Option<String>,
+    /// What it listed last; `None`: nothing yet.
+    pub(super) listed: Option<Arc<[Definition]>>,
+    /// It has more tools than are taken.
+    pub(super) has_more: bool,
+}
+
+pub(super) struct Server {
+    pub(super) profile: Profile,
+    state: Mutex<State>,
+    live: watch::Sender<Option<Arc<Connection>>>,
+    stop: CancellationToken,
+    /// Bumped whenever there is something new to know of a server.
+    news: watch::Sender<u64>,
+}
+
+impl Server {
+    /// Begins to look after it; returns at once.
+    pub(super) fn start(profile: Profile, egress: Arc<Egress>, news: watch::Sender<u64>) -> Arc<Self> {
+        let state =
+            State { health: Health::Starting, why: None, restarts: 0, protocol: None, listed: None, has_more: false };
+        let (live, stop) = (watch::Sender::new(None), CancellationToken::new());
+        let server = Arc::new(Self { profile, state: Mutex::new(state), live, stop, news });
+        let keeper = server.clone();
+        tokio::spawn(async move { keeper.stop.clone().run_until_cancelled(keeper.look_after(egress)).await });
+        server
+    }
+
+    /// Ends it; calls under way are lost.
+    pub(super) fn end(&self) {
+        self.stop.cancel();
+        self.live.send_replace(None);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.held().clone()
+    }
+
+    /// The connection, waited for if it is being made.
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
+        let mut live = self.live.subscribe();
+        let is_live = |live: &Option<Arc<Connection>>| live.as_ref().is_some_and(|live| live.is_live());
+        let found = timeout(PATIENCE, live.wait_for(is_live)).await;
+        match found.ok().and_then(Result::ok).and_then(|live| live.clone()) {
+            Some(connection) => Ok(connection),
+            None => {
+                let why = self.state().why.unwrap_or_else(|| "it has not started yet".to_owned());
+                let message = format!("The MCP server `{}` does not answer: {why}", self.profile.name);
+                Err(ToolError { code: "unavailable".to_owned(), message, pointer: None })
+            }
+        }
+    }
+
+    async fn look_after(&self, egress: Arc<Egress>) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let began = Instant::now();
+            let why = self.serve(&egress).await;
+            self.live.send_replace(None);
+            tracing::warn!(server = &*self.profile.name, why, "an MCP server is down; it is started again");
+            metrics::counter!("pes_mcp_restarts_total", "server" => self.profile.name.to_string()).increment(1);
+            self.tell(|state| {
+                state.health = Health::Down;
+                state.why = Some(why);
+                state.restarts += 1;
+            });
+            if began.elapsed() > STEADY {
+                pause = FIRST_PAUSE;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// From the start to the end of one connection: why it ended.
+    async fn serve(&self, egress: &Arc<Egress>) -> String {
+        let changed = Arc::new(Notify::new());
+        let opened = timeout(self.profile.start, async {
+            let connection = Connection::open(&self.profile, egress, changed.clone()).await?;
+            self.list(&connection).await?;
+            Ok::<_, String>(Arc::new(connection))
+        });
+        let connection = match opened.await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(why)) => return why,
+            Err(_) => return format!("it was not ready within {} ms", self.profile.start.as_millis()),
+        };
+        self.live.send_replace(Some(connection.clone()));
+        tracing::info!(server = &*self.profile.name, "an MCP server is ready");
+        self.tell(|state| {
+            state.health = Health::Ready;
+            state.why = None;
+            state.protocol = connection.protocol();
+        });
+        let mut listens = std::pin::pin!(connection.listen(&changed));
+        loop {
+            tokio::select! {
+                why = connection.ended() => return why,
+                () = &mut listens => {}
+                () = changed.notified() => {
+                    sleep(GATHER).await;
+                    match timeout(self.profile.start, self.list(&connection)).await {
+                        Ok(Ok(())) => self.tell(|_| ()),
+                        Ok(Err(why)) => return why,
+                        Err(_) => return "it did not list its tools in time".to_owned(),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn list(&self, connection: &Connection) -> Result<(), String> {
+        let (definitions, has_more) = connection.definitions(self.profile.most_tools).await?;
+        let mut state = self.held();
+        state.listed = Some(definitions.into());
+        state.has_more = has_more;
+        Ok(())
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.held());
+        self.news.send_modify(|news| *news += 1);
+    }
+
+    fn held(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

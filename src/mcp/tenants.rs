@@ -1,0 +1,183 @@
+//! What a tenant's administrator does with servers of its own: add, change, remove; and switch the operator's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::catalog::Catalog;
+use super::view::ServerView;
+use crate::config::mcp::check_name;
+use crate::config::{McpServer, Reference};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::tool::ToolClass;
+use crate::egress::Destination;
+use crate::store::document::{Change, Document, DocumentKind, Expected};
+use crate::tool::policy;
+
+/// An endpoint that a tenant adds: the body of `POST /mcp-servers`, and what is stored. Programs stand in the operator's
+/// configuration alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewMcpServer)]
+pub struct Endpoint {
+    /// The first part of its tools' names.
+    pub name: String,
+    /// Where it speaks streamable HTTP.
+    pub url: String,
+    /// References only, to what the operator lends: `env:NAME`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub headers: BTreeMap<String, Reference>,
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// How long one call may take.
+    #[serde(default = "usual_timeout")]
+    pub timeout_ms: u32,
+    /// Only these of its tools: names or globs; empty = all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+    /// What it says of its tools, overruled, by name or glob.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub class: BTreeMap<String, ToolClass>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub idempotent: BTreeMap<String, bool>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn usual_timeout() -> u32 {
+    McpServer::default().timeout_ms
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
+impl Endpoint {
+    /// What a tenant's document describes; `None`: it only switches one of the operator's servers.
+    pub(super) fn of(document: &Document) -> Option<Self> {
+        serde_json::from_value(document.body.clone()?).ok()
+    }
+
+    pub(super) fn settings(self) -> McpServer {
+        McpServer {
+            url: Some(self.url),
+            headers: self.headers,
+            enabled: self.enabled,
+            timeout_ms: self.timeout_ms,
+            allow: self.allow,
+            deny: self.deny,
+            class: self.class,
+            idempotent: self.idempotent,
+            ..McpServer::default()
+        }
+    }
+
+    pub(super) fn stored(&self) -> Value {
+        serde_json::to_value(self).expect("settings are texts, numbers and flags")
+    }
+}
+
+impl Catalog {
+    /// Adds an endpoint of the caller's tenant.
+    pub async fn add(&self, caller: &Caller, new: Endpoint) -> Result<ServerView> {
+        check_name(&new.name).map_err(|why| invalid("/name", why))?;
+        self.check(caller, &new)?;
+        let exists = || Fault::new(Code::ServerExists, "There is an MCP server of this name.");
+        if self.config.servers.contains_key(&new.name) {
+            return Err(exists());
+        }
+        match self.write(caller, &new.name, Some(new.stored()), Expected::Absent).await? {
+            true => self.show(caller, &new.name),
+            false => Err(exists()),
+        }
+    }
+
+    /// Changes a server of the caller's tenant by a merge patch; of the operator's only `enabled`, for this tenant.
+    pub async fn change(&self, caller: &Caller, name: &str, patch: Map<String, Value>) -> Result<ServerView> {
+        let known = self.documents.one(caller.tenant, DocumentKind::McpServer, name);
+        let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::Version(known.version));
+        let body = if self.config.servers.contains_key(name) {
+            switch(&patch)?
+        } else {
+            let endpoint = known.as_deref().and_then(Endpoint::of).ok_or_else(|| Fault::not_found("MCP server"))?;
+            let changed = merged(&endpoint, patch)?;
+            self.check(caller, &changed)?;
+            changed.stored()
+        };
+        match self.write(caller, name, Some(body), expected).await? {
+            true => self.show(caller, name),
+            false => Err(Fault::new(Code::PreconditionFailed, "It was changed at the same time; read it again.")),
+        }
+    }
+
+    /// Removes a server of the caller's tenant, and what was approved of it.
+    pub async fn remove(&self, caller: &Caller, name: &str) -> Result<()> {
+        if self.config.servers.contains_key(name) {
+            let why = "The operator's servers stand in the configuration; switch it off with PATCH.";
+            return Err(Fault::new(Code::Forbidden, why));
+        }
+        if !self.write(caller, name, None, Expected::Any).await? {
+            return Err(Fault::not_found("MCP server"));
+        }
+        self.pins.forget(caller.tenant, name, &caller.name, (self.now)()).await?;
+        Ok(())
+    }
+
+    async fn write(&self, caller: &Caller, name: &str, body: Option<Value>, expected: Expected) -> Result<bool> {
+        let kind = DocumentKind::McpServer;
+        let (id, by) = (name.to_owned(), caller.name.clone());
+        let change = Change { tenant: caller.tenant, kind, id, body, by, now: (self.now)() };
+        let written = self.documents.write(change, expected).await?.is_some();
+        self.bring_in_line();
+        Ok(written)
+    }
+
+    fn check(&self, caller: &Caller, endpoint: &Endpoint) -> Result<()> {
+        let url = url::Url::parse(&endpoint.url).map_err(|error| invalid("/url", error.to_string()))?;
+        endpoint.clone().settings().check().map_err(|why| invalid("", why))?;
+        let to = Destination::Untrusted { url, tenant: caller.tenant };
+        self.egress.judge(&to).map_err(|error| invalid("/url", error.to_string()))?;
+        for (header, value) in &endpoint.headers {
+            self.check_reference(value).map_err(|why| invalid(&format!("/headers/{header}"), why))?;
+        }
+        Ok(())
+    }
+
+    /// A tenant's secrets are not ours: it may refer to what the operator put there for it, and nowhere else.
+    fn check_reference(&self, value: &Reference) -> std::result::Result<(), String> {
+        let is_lent = |name: &str| self.config.tenant_env.iter().any(|glob| policy::matches(glob, name));
+        match value {
+            Reference::Env(name) if is_lent(name) => Ok(()),
+            Reference::Env(name) => Err(format!("`{name}` is not among the operator's mcp.tenant_env")),
+            Reference::File(_) => Err("files of the server cannot be referred to".to_owned()),
+            Reference::Plain(_) => Err("a value is not stored here; refer to one: `env:NAME`".to_owned()),
+        }
+    }
+}
+
+fn merged(endpoint: &Endpoint, patch: Map<String, Value>) -> Result<Endpoint> {
+    let mut body = endpoint.stored();
+    json_patch::merge(&mut body, &Value::Object(patch));
+    let changed: Endpoint =
+        serde_json::from_value(body).map_err(|error| invalid("", format!("This is no MCP server: {error}")))?;
+    match changed.name == endpoint.name {
+        true => Ok(changed),
+        false => Err(invalid("/name", "a server keeps its name".to_owned())),
+    }
+}
+
+fn switch(patch: &Map<String, Value>) -> Result<Value> {
+    match (patch.len(), patch.get("enabled").and_then(Value::as_bool)) {
+        (1, Some(enabled)) => Ok(json!({ "enabled": enabled })),
+        _ => Err(invalid("", "of the operator's servers only `enabled` can be changed".to_owned())),
+    }
+}
+
+fn invalid(pointer: &str, why: String) -> Fault {
+    Fault::new(Code::Invalid, "This MCP server cannot be used.").at(pointer, why)
+}

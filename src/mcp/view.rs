@@ -1,0 +1,68 @@
+//! Servers and their tools as `GET /mcp-servers` shows them.
+
+use serde::Serialize;
+
+use super::server::Health;
+use crate::domain::tool::ToolClass;
+
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpServer)]
+pub struct ServerView {
+    pub name: String,
+    pub origin: Origin,
+    pub enabled: bool,
+    pub health: Health,
+    /// Why it is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of a server of this tenant; what a reference leads to is never shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub settings: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<String>,
+    pub restarts: u32,
+    /// The server has more tools than are taken.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_more_tools: bool,
+    pub tools: Vec<ToolView>,
+}
+
+/// On whose word a server is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The operator's configuration.
+    Config,
+    /// This tenant.
+    Tenant,
+}
+
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpTool)]
+pub struct ToolView {
+    /// As agents call it.
+    pub name: String,
+    /// As the server calls it.
+    pub tool: String,
+    pub class: ToolClass,
+    pub idempotent: bool,
+    pub standing: ToolStanding,
+    /// Of what the server says now; what is approved is this.
+    pub hash: String,
+}
+
+/// Whether agents may be offered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolStanding {
+    Offered,
+    /// The server describes it otherwise than when it was approved: off until it is approved again.
+    Changed,
+    /// By `allow` or `deny`.
+    Denied,
+    /// The server lists another of this name before it.
+    Shadowed,
+}

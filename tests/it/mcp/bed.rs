@@ -1,0 +1,127 @@
+//! A catalog of servers on a store in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pes::config::{Mcp, McpServer};
+use pes::domain::caller::{Caller, Scope};
+use pes::domain::ids::TenantPk;
+use pes::domain::thread::AgentState;
+use pes::domain::tool::ToolError;
+use pes::egress::Egress;
+use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
+use pes::store::document::Documents;
+use pes::store::memory::Memory;
+use pes::tool::{Tool, ToolContext, ToolOutput, ToolSource};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::http::soon;
+
+pub const TENANT: TenantPk = TenantPk(1);
+
+pub struct Bed {
+    pub catalog: Arc<Catalog>,
+    documents: Arc<Documents>,
+    _folder: TempDir,
+    config: Mcp,
+}
+
+/// The server that does what servers should not.
+pub fn evil(folder: &std::path::Path) -> McpServer {
+    McpServer {
+        command: Some("python3".to_owned()),
+        args: vec![
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/evil.py").to_owned(),
+            folder.to_str().expect("a plain path").to_owned(),
+        ],
+        deny: vec!["den*".to_owned()],
+        ..McpServer::default()
+    }
+}
+
+impl Bed {
+    pub async fn new(change: impl FnOnce(&mut McpServer)) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut server = evil(folder.path());
+        change(&mut server);
+        let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
+        config.servers.insert("evil".to_owned(), server);
+        let documents = Documents::open(Arc::new(Memory::new())).await.expect("a store");
+        let catalog = start(&config, &documents);
+        Self { catalog, documents, _folder: folder, config }
+    }
+
+    /// The same servers and store in another process's life.
+    pub fn restart(&mut self) {
+        self.catalog.close();
+        self.catalog = start(&self.config, &self.documents);
+    }
+
+    /// Waits until the catalog looks as expected.
+    pub async fn until(&self, what: impl Fn(&ServerView) -> bool) -> ServerView {
+        let mut offers = self.catalog.offers();
+        soon(async {
+            loop {
+                let seen = self.catalog.show(&caller(), "evil").expect("it is configured");
+                if what(&seen) {
+                    return seen;
+                }
+                offers.changed().await.expect("the catalog is there");
+            }
+        })
+        .await
+    }
+
+    pub async fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        self.until(|view| view.tools.iter().any(|tool| tool.name == name)).await;
+        self.find(name).unwrap_or_else(|| panic!("{name} is not offered"))
+    }
+
+    pub fn find(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.catalog.tools(TENANT).iter().find(|tool| tool.spec().name == name).cloned()
+    }
+
+    pub async fn call(&self, name: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
+        let tool = self.tool(&format!("evil__{name}")).await;
+        soon(tool.call(arguments, context())).await
+    }
+
+    pub fn standing(view: &ServerView, tool: &str) -> ToolStanding {
+        view.tools.iter().find(|shown| shown.tool == tool).expect("it is listed").standing
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.catalog.close();
+    }
+}
+
+fn start(config: &Mcp, documents: &Arc<Documents>) -> Arc<Catalog> {
+    Catalog::start(Parts {
+        config: config.clone(),
+        documents: documents.clone(),
+        egress: Arc::new(Egress::new(Duration::from_secs(1))),
+        now: Arc::new(|| 0),
+    })
+}
+
+pub fn caller() -> Caller {
+    Caller { tenant: TENANT, tenant_name: "one".to_owned(), name: "ann".to_owned(), scopes: vec![Scope::Admin] }
+}
+
+pub fn context() -> ToolContext {
+    ToolContext {
+        tenant: TENANT,
+        thread_id: "t".into(),
+        run_id: "run_1".into(),
+        item_id: None,
+        call_id: "call_1".into(),
+        user_id: None,
+        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+        idempotency_key: "t/call_1".to_owned(),
+        agent_state: AgentState { data: json!({}), version: 0 },
+        now: 0,
+    }
+}

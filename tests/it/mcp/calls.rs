@@ -1,0 +1,94 @@
+//! What a server's tools are to us, and what a call brings back.
+
+use pes::domain::tool::ToolClass;
+use pes::mcp::Health;
+use serde_json::{Value, json};
+
+use super::bed::{Bed, context};
+use crate::support::http::soon;
+
+#[tokio::test]
+async fn a_tool_is_named_after_its_server_and_classed_by_what_it_declares() {
+    let bed = Bed::new(|server| {
+        server.class.insert("fa*".to_owned(), ToolClass::External);
+    })
+    .await;
+    let spec = bed.tool("evil__echo").await.spec();
+    assert_eq!((spec.class, spec.idempotent, spec.timeout_ms), (ToolClass::Read, true, 60_000));
+    let class = async |name: &str| {
+        let spec = bed.tool(name).await.spec();
+        (spec.class, spec.idempotent)
+    };
+    assert_eq!(class("evil__hang").await, (ToolClass::Write, false));
+    assert_eq!(class("evil__once").await, (ToolClass::Write, true));
+    assert_eq!(class("evil__changing").await, (ToolClass::Irreversible, false));
+    assert_eq!(class("evil__change").await, (ToolClass::External, false));
+    assert_eq!(class("evil__fail").await, (ToolClass::External, false), "overruled by the operator");
+}
+
+#[tokio::test]
+async fn a_call_carries_its_key_and_its_trace() {
+    let bed = Bed::new(|_| ()).await;
+    let output = bed.call("echo", json!({ "a": [1] })).await.unwrap().output;
+    let said: Value = serde_json::from_str(output.as_str().unwrap()).unwrap();
+    assert_eq!(said["arguments"], json!({ "a": [1] }));
+    assert_eq!(said["meta"]["pes/idempotencyKey"], "t/call_1");
+    let trace = said["meta"]["traceparent"].as_str().unwrap();
+    assert!(trace.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && trace.len() == 55, "{trace}");
+}
+
+#[tokio::test]
+async fn structured_content_comes_before_text_and_pictures_are_referred_to() {
+    let bed = Bed::new(|_| ()).await;
+    assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
+    let picture = bed.call("picture", json!({})).await.unwrap();
+    assert_eq!(picture.output, "Here:\n[image: metadata.content.0]\n[resource: metadata.content.1]");
+    let content = &picture.metadata.unwrap()["content"];
+    assert_eq!(content[0], json!({ "type": "image", "mimeType": "image/png", "data": "aGVsbG8=" }));
+    assert_eq!(content[1]["uri"], "file:///x");
+    let error = bed.call("fail", json!({})).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("failed", "no such thing"));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
+    let bed = Bed::new(|_| ()).await;
+    let hanging = bed.tool("evil__hang").await;
+    {
+        let mut call = std::pin::pin!(hanging.call(json!({}), context()));
+        // Until it is sent: calls are answered in order.
+        tokio::select! {
+            ended = &mut call => panic!("{ended:?}"),
+            echoed = bed.call("echo", json!({})) => drop(echoed.unwrap()),
+        }
+    }
+    let cancelled = async {
+        loop {
+            let said = bed.call("cancelled", json!({})).await.unwrap().output;
+            if said != "" {
+                return said;
+            }
+        }
+    };
+    assert_eq!(soon(cancelled).await, "one");
+    bed.until(|view| view.health == Health::Ready && view.restarts == 0).await;
+}
+
+#[tokio::test]
+async fn a_server_gets_no_model_call_and_no_answer_out_of_us() {
+    let bed = Bed::new(|_| ()).await;
+    let refused = bed.call("sample", json!({})).await.unwrap().output;
+    assert!(refused.as_str().unwrap().contains("-32601"), "{refused}");
+    let declined = bed.call("elicit", json!({})).await.unwrap().output;
+    assert!(declined.as_str().unwrap().contains("decline"), "{declined}");
+}
+
+#[tokio::test]
+async fn two_names_that_would_be_one_are_one_tool_the_first() {
+    let bed = Bed::new(|_| ()).await;
+    assert_eq!(bed.call("odd_name", json!({})).await.unwrap().output, "odd.name");
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!(Bed::standing(&view, "odd_name"), pes::mcp::ToolStanding::Shadowed);
+    assert_eq!(Bed::standing(&view, "denied"), pes::mcp::ToolStanding::Denied);
+    assert!(bed.find("evil__denied").is_none());
+}

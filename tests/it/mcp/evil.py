@@ -1,0 +1,155 @@
+"""An MCP server that does what servers should not. `evil.py FOLDER`; what must outlive a restart stands in FOLDER."""
+
+import json
+import os
+import subprocess
+import sys
+
+folder = sys.argv[1]
+path = lambda name: os.path.join(folder, name)
+pending = {}
+
+
+def say(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def answer(ask, text=None, **more):
+    content = [{"type": "text", "text": text}] if text is not None else []
+    say({"id": ask, "result": {"content": content, **more}})
+
+
+def append(name, text):
+    with open(path(name), "a") as file:
+        file.write(text + "\n")
+
+
+def lines(name):
+    try:
+        with open(path(name)) as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def tool(name, **hints):
+    version = "2" if name == "changing" and lines("changed") else "1"
+    return {
+        "name": name,
+        "description": f"{name} {version}",
+        "inputSchema": {"type": "object"},
+        "annotations": hints,
+    }
+
+
+def tools():
+    return [
+        tool("echo", readOnlyHint=True),
+        tool("structured", readOnlyHint=True),
+        tool("picture", readOnlyHint=True),
+        tool("fail"),
+        tool("environment", readOnlyHint=True),
+        tool("hang"),
+        tool("cancelled", readOnlyHint=True),
+        tool("crash"),
+        tool("once", idempotentHint=True),
+        tool("half"),
+        tool("big"),
+        tool("flood"),
+        tool("sample"),
+        tool("elicit"),
+        tool("changing", destructiveHint=True),
+        tool("change", openWorldHint=True),
+        tool("odd.name"),
+        tool("odd_name"),
+        tool("denied"),
+    ]
+
+
+def call(ask, name, arguments, meta):
+    if name == "echo":
+        answer(ask, json.dumps({"arguments": arguments, "meta": meta}))
+    elif name == "structured":
+        answer(ask, "as text", structuredContent={"n": 1})
+    elif name == "picture":
+        answer(ask, None, content=[
+            {"type": "text", "text": "Here:"},
+            {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+            {"type": "resource_link", "uri": "file:///x", "name": "x"},
+        ])
+    elif name == "fail":
+        answer(ask, "no such thing", isError=True)
+    elif name == "environment":
+        answer(ask, json.dumps(dict(os.environ)))
+    elif name == "hang":
+        pending["hang"] = ask
+        say({"method": "notifications/progress", "params": {"progressToken": meta["progressToken"], "progress": 1}})
+    elif name == "cancelled":
+        answer(ask, " ".join(lines("cancelled")))
+    elif name in ("crash", "once"):
+        append("calls", f"{name} {meta['pes/idempotencyKey']}")
+        if name == "crash" or len([line for line in lines("calls") if line.startswith("once")]) == 1:
+            os._exit(7)
+        answer(ask, "done at last")
+    elif name == "half":
+        sys.stdout.write('{"jsonrpc": "2.0", "id": 1, "resu')
+        sys.stdout.flush()
+        os._exit(0)
+    elif name == "big":
+        answer(ask, "x" * (10 << 20))
+    elif name == "flood":
+        for _ in range(2000):
+            sys.stderr.write("y" * 1000 + "\n")
+        answer(ask, "still here")
+    elif name == "sample":
+        say({"id": "s", "method": "sampling/createMessage", "params": {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 1}})
+        pending["s"] = ask
+    elif name == "elicit":
+        say({"id": "e", "method": "elicitation/create", "params": {
+            "mode": "form", "message": "Your colour?",
+            "requestedSchema": {"type": "object", "properties": {"colour": {"type": "string"}}}}})
+        pending["e"] = ask
+    elif name == "change":
+        append("changed", "yes")
+        say({"method": "notifications/tools/list_changed"})
+        answer(ask, "changed")
+    else:
+        answer(ask, name)
+
+
+def main():
+    append("starts", str(os.getpid()))
+    if os.path.exists(path("alive")):
+        # Whoever reads the pipe hears of the end of all that hold it: of us, and of a child that heeds nothing.
+        alive = os.open(path("alive"), os.O_WRONLY)
+        os.set_inheritable(alive, True)
+        os.write(alive, b"started\n")
+        subprocess.Popen(["sh", "-c", "trap '' HUP TERM INT; sleep 1000"], pass_fds=[alive])
+    for line in sys.stdin:
+        message = json.loads(line)
+        ask, method = message.get("id"), message.get("method")
+        params = message.get("params") or {}
+        if method == "initialize":
+            say({"id": ask, "result": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "evil", "version": "1"}}})
+        elif method == "tools/list":
+            say({"id": ask, "result": {"tools": tools()}})
+        elif method == "tools/call":
+            call(ask, params["name"], params.get("arguments"), params.get("_meta"))
+        elif method == "notifications/cancelled":
+            append("cancelled", "one" if params["requestId"] == pending.get("hang") else "stray")
+        elif method is None:
+            answer(pending.pop(ask), json.dumps(message.get("error") or message.get("result")))
+        elif ask is not None:
+            say({"id": ask, "error": {"code": -32601, "message": "no such method"}})
+    if os.path.exists(path("alive")):
+        # The end of the input is not heeded either.
+        while True:
+            sys.stdin.close() if not sys.stdin.closed else os.wait()
+
+
+main()

@@ -1,0 +1,114 @@
+//! Servers that crash, babble, flood and fork: they are started again, and nothing of them stays.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use pes::config::Reference;
+use pes::config::env::Variables;
+use pes::mcp::Health;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::bed::{Bed, evil};
+use crate::support::http::soon;
+
+/// A server that goes down in the middle of a call: the call is lost, never "failed", and the next one finds it again.
+async fn goes_down_and_comes_back(tool: &str) {
+    let bed = Bed::new(|_| ()).await;
+    let error = bed.call(tool, json!({})).await.unwrap_err();
+    assert!(error.is_lost(), "{error:?}");
+    assert!(bed.call("echo", json!({})).await.is_ok());
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!(view.restarts, 1);
+}
+
+#[tokio::test]
+async fn a_crash_loses_the_call_and_not_the_server() {
+    goes_down_and_comes_back("crash").await;
+}
+
+#[tokio::test]
+async fn half_a_line_loses_the_call_and_not_the_server() {
+    goes_down_and_comes_back("half").await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_loses_the_call_and_not_the_server() {
+    goes_down_and_comes_back("big").await;
+}
+
+#[tokio::test]
+async fn a_flood_of_complaints_holds_nothing_up() {
+    let bed = Bed::new(|_| ()).await;
+    assert_eq!(bed.call("flood", json!({})).await.unwrap().output, "still here");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_started_says_why_and_holds_nothing_up() {
+    let bed = Bed::new(|server| server.command = Some("/nonexistent/server".to_owned())).await;
+    let view = bed.until(|view| view.health == Health::Down).await;
+    assert!(view.reason.unwrap().contains("not found"), "it says what the shell said");
+    assert!(view.tools.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_sees_nothing_of_our_environment_but_what_it_is_given() {
+    let bed = Bed::new(|server| {
+        server.env.insert("COLOUR".to_owned(), Reference::from("green".to_owned()));
+    })
+    .await;
+    let said = bed.call("environment", json!({})).await.unwrap().output;
+    let seen: Value = serde_json::from_str(said.as_str().unwrap()).unwrap();
+    assert_eq!(seen["COLOUR"], "green");
+    let handed_on = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"];
+    let hidden: Vec<String> = Variables::of_process()
+        .iter()
+        .map(|(name, _)| name.to_owned())
+        // What a wrapper around python3 sets, and the shell.
+        .filter(|name| !handed_on.contains(&name.as_str()) && !name.starts_with("PYENV"))
+        .collect();
+    assert!(hidden.iter().any(|name| name.starts_with("CARGO")), "there is something to be hidden");
+    for name in hidden {
+        assert!(seen.get(&name).is_none(), "{name} was handed on");
+    }
+}
+
+/// Tells when the server is up; then returns when it and every child of it are gone.
+fn watch(folder: &Path) -> (oneshot::Receiver<()>, tokio::task::JoinHandle<()>) {
+    let pipe = folder.join("alive");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (up, is_up) = oneshot::channel();
+    let gone = tokio::task::spawn_blocking(move || {
+        let mut pipe = BufReader::new(std::fs::File::open(pipe).unwrap());
+        pipe.read_line(&mut String::new()).unwrap();
+        up.send(()).unwrap();
+        pipe.read_to_end(&mut Vec::new()).unwrap();
+    });
+    (is_up, gone)
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_server_that_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (is_up, gone) = watch(folder.path());
+    let bed = Bed::new(|server| *server = evil(folder.path())).await;
+    soon(is_up).await.unwrap();
+    bed.catalog.close();
+    soon(gone).await.unwrap();
+}
+
+#[cfg(feature = "failpoints")]
+#[tokio::test]
+async fn nothing_is_left_of_a_server_when_this_process_is_killed() {
+    use crate::recovery::process::{Place, Server};
+    let place = Place::sqlite("");
+    let (is_up, gone) = watch(place.folder());
+    let config = json!({ "mcp": { "servers": { "evil": evil(place.folder()) } } });
+    let config = toml::Table::try_from(config).unwrap();
+    std::fs::create_dir(place.folder().join("config")).unwrap();
+    std::fs::write(place.folder().join("config/local.toml"), config.to_string()).unwrap();
+    let server = Server::start(&place, None).await;
+    soon(is_up).await.unwrap();
+    server.kill().await;
+    soon(gone).await.unwrap();
+}

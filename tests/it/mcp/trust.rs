@@ -1,0 +1,41 @@
+//! Definitions are pinned: what a server says of a tool later is not what somebody trusted.
+
+use pes::mcp::{Health, ToolStanding};
+use serde_json::json;
+
+use super::bed::{Bed, caller};
+
+#[tokio::test]
+async fn a_tool_that_changes_is_off_until_it_is_approved() {
+    let mut bed = Bed::new(|_| ()).await;
+    assert!(bed.call("changing", json!({})).await.is_ok());
+    bed.call("change", json!({})).await.unwrap();
+    let changed = |view: &pes::mcp::ServerView| {
+        view.health == Health::Ready && Bed::standing(view, "changing") == ToolStanding::Changed
+    };
+    bed.until(changed).await;
+    assert!(bed.find("evil__changing").is_none() && bed.find("evil__echo").is_some());
+
+    // Not even a restart makes it trusted.
+    bed.restart();
+    bed.until(changed).await;
+    assert!(bed.find("evil__changing").is_none());
+
+    let view = bed.catalog.approve(&caller(), "evil", "changing").await.unwrap();
+    assert_eq!(Bed::standing(&view, "changing"), ToolStanding::Offered);
+    assert_eq!(bed.tool("evil__changing").await.spec().description, "changing 2");
+
+    let mut other = caller();
+    other.tenant = pes::domain::ids::TenantPk(2);
+    let view = bed.catalog.show(&other, "evil").unwrap();
+    assert_eq!(Bed::standing(&view, "changing"), ToolStanding::Changed, "one tenant's word counts for no other");
+}
+
+#[tokio::test]
+async fn what_was_trusted_is_offered_before_the_server_is_up_again() {
+    let mut bed = Bed::new(|_| ()).await;
+    bed.tool("evil__echo").await;
+    bed.restart();
+    assert!(bed.find("evil__echo").is_some(), "at once: a call that goes on after a crash finds its tool");
+    assert!(bed.call("echo", json!({})).await.is_ok(), "and waits for the server");
+}
