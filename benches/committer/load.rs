@@ -60,16 +60,7 @@ where
 
 /// Transitions through a store, each awaited by its thread before the next.
 pub async fn transitions(store: Arc<dyn Store>, threads: usize) -> Rate {
-    let tenant = store.tenant("bench", 1).await.expect("the store answers");
-    let mut pks = Vec::new();
-    for n in 0..threads {
-        let pk = ThreadPk(Uuid::new_v4().as_u128() as i64 >> 1 << 8 | n as i64);
-        let id = format!("thr_{}", Uuid::new_v4()).into();
-        let new = NewThread { tenant, thread_id: id, core: "pes".into(), created_at: 1 };
-        let created = store.commit(Commit::creating(pk, new, Sheet::default(), None)).await;
-        assert_eq!(created.expect("the store answers"), Committed::Done);
-        pks.push(pk);
-    }
+    let pks = self::threads(&store, threads).await;
     let places: Arc<Vec<_>> = Arc::new(pks.into_iter().map(|pk| (pk, std::sync::Mutex::new((1, 0)))).collect());
     rate(threads, move |worker, nth| {
         let (store, places) = (store.clone(), places.clone());
@@ -86,6 +77,28 @@ pub async fn transitions(store: Arc<dyn Store>, threads: usize) -> Rate {
         }
     })
     .await
+}
+
+/// New threads, ready for their first transition.
+pub async fn threads(store: &Arc<dyn Store>, count: usize) -> Vec<ThreadPk> {
+    let tenant = store.tenant("bench", 1).await.expect("the store answers");
+    let mut pks = Vec::new();
+    for n in 0..count {
+        let pk = ThreadPk(Uuid::new_v4().as_u128() as i64 >> 1 << 8 | n as i64);
+        let id = format!("thr_{}", Uuid::new_v4()).into();
+        let new = NewThread { tenant, thread_id: id, core: "pes".into(), created_at: 1 };
+        let created = store.commit(Commit::creating(pk, new, Sheet::default(), None)).await;
+        assert_eq!(created.expect("the store answers"), Committed::Done);
+        pks.push(pk);
+    }
+    pks
+}
+
+/// What a commit gives to be kept, as text.
+pub fn payload(commit: &Commit) -> usize {
+    let rows: usize = commit.rows.iter().map(|row| row.id.len() + row.body.len()).sum();
+    let records: usize = commit.records.iter().map(|record| record.content.to_string().len()).sum();
+    commit.head.as_ref().map_or(0, String::len) + rows + records
 }
 
 /// Head 1 KB, 3 items, a step output, 1–6 observations, up to 2 calls.

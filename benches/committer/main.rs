@@ -1,7 +1,8 @@
 //! What grouping commits is worth: transitions per second beside the raw commit rate of the same database, in the same
 //! run, and the ratios between them.
 //!
-//! `cargo bench --bench committer [-- sqlite|postgres]`
+//! `cargo bench --bench committer [-- sqlite|postgres]`, and with every fsync made 2 ms slower:
+//! `scripts/slow-fsync cargo bench --bench committer -- slow [sqlite|postgres]`
 
 mod load;
 mod postgres;
@@ -13,32 +14,58 @@ use load::Rate;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A floor under a ratio of two rates of this run.
-struct Floor {
+/// A bound on a ratio of two figures of this run.
+struct Ratio {
     name: &'static str,
-    rate: f64,
-    beside: f64,
-    at_least: f64,
+    value: f64,
+    bound: Bound,
+}
+
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Ratio {
+    fn at_least(name: &'static str, rate: &Rate, beside: &Rate, bound: f64) -> Self {
+        Self { name, value: rate.per_second / beside.per_second, bound: Bound::AtLeast(bound) }
+    }
+
+    fn report(&self) {
+        let (words, bound, is_kept) = match self.bound {
+            Bound::AtLeast(bound) => ("at least", bound, self.value >= bound),
+            Bound::AtMost(bound) => ("at most", bound, self.value <= bound),
+        };
+        let verdict = if is_kept { "" } else { "MISSED" };
+        println!("{:<70}{:>8.2} ×  ({words} {bound}) {verdict}", self.name, self.value);
+    }
+}
+
+/// Which disk the ratios are meant for.
+#[derive(Clone, Copy, PartialEq)]
+enum Disk {
+    AsItIs,
+    /// Every fsync takes 2 ms longer.
+    Slow,
 }
 
 #[tokio::main]
 async fn main() {
     // Cargo passes `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|one| one == name);
-    let mut floors = Vec::new();
+    let is_named = |name: &str| wanted.iter().any(|one| one == name);
+    let disk = if is_named("slow") { Disk::Slow } else { Disk::AsItIs };
+    let is_all = !is_named("sqlite") && !is_named("postgres");
+    let mut ratios = Vec::new();
     println!("{:<44}{:>9}{:>12}{:>10}{:>10}", "", "threads", "per second", "p50 ms", "p99 ms");
-    if is_wanted("sqlite") {
-        floors.extend(sqlite::measure().await);
+    if is_all || is_named("sqlite") {
+        ratios.extend(sqlite::measure(disk).await);
     }
-    if is_wanted("postgres") {
-        floors.extend(postgres::measure().await);
+    if is_all || is_named("postgres") {
+        ratios.extend(postgres::measure(disk).await);
     }
     println!();
-    for Floor { name, rate, beside, at_least } in &floors {
-        let ratio = rate / beside;
-        println!("{name:<70}{ratio:>8.2} ×  (at least {at_least}) {}", if ratio >= *at_least { "" } else { "MISSED" });
-    }
+    ratios.iter().for_each(Ratio::report);
 }
 
 fn report(name: &str, threads: usize, rate: &Rate) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
 
 const SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
@@ -47,6 +48,17 @@ fn known(method: &Method) -> &'static str {
         "DELETE" => "DELETE",
         "OPTIONS" => "OPTIONS",
         _ => "other",
+    }
+}
+
+/// Every sample of a histogram is kept until it is counted into its bucket: they would pile up in a server that nobody
+/// scrapes.
+const FOLD: Duration = Duration::from_secs(5);
+
+/// Counts samples into their buckets from time to time, until `closing`.
+pub(super) async fn fold(closing: CancellationToken) {
+    while closing.run_until_cancelled(tokio::time::sleep(FOLD)).await.is_some() {
+        recorder().run_upkeep();
     }
 }
 

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
+use crate::http::metrics;
 use connection::Connection;
 
 /// How many turned-away strangers are told why at one time; those beyond are just closed.
@@ -33,6 +34,7 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, limits: Limits, cl
     let told = Arc::new(Semaphore::new(TOLD));
     let connections = TaskTracker::new();
     let limits = Arc::new(limits);
+    connections.spawn(metrics::fold(closing.clone()));
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
