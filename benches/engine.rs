@@ -13,7 +13,7 @@ use pes::domain::model::{ModelReply, RawToolCall, StopReason, Usage};
 use pes::domain::run::{Ask, OnBusy};
 use pes::domain::settings::RunSettings;
 use pes::domain::thread::Limits;
-use pes::domain::tool::{ToolClass, ToolOutcome, ToolSpec, Verdict};
+use pes::domain::tool::{Judgement, Proposal, ToolClass, ToolOutcome, ToolSpec, Verdict};
 use pes::domain::usage::Price;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
@@ -39,8 +39,8 @@ impl Toolbox for Open {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
         Vec::new()
     }
-    fn judge(&self, _: &RunSettings, _: &str, _: &Value) -> Verdict {
-        Verdict::Run { class: ToolClass::Read, idempotent: true }
+    fn judge(&self, _: &Proposal<'_>) -> Judgement {
+        Verdict::Run { class: ToolClass::Read, idempotent: true }.into()
     }
     fn check_arguments(&self, _: &str, _: &Value) -> Result<(), Fault> {
         Ok(())
@@ -135,6 +135,7 @@ fn planned(items: usize, output: usize) -> Thread {
         session_id: None,
         trace_id: "0".repeat(32),
         on_busy: OnBusy::Enqueue,
+        requested_by: "bench".into(),
         settings: RunSettings { provider: "demo".into(), model: "demo".into(), ..RunSettings::default() },
     };
     let step = thread.decide(Event::Asked { run: "run_1".into(), message: "msg_1".into(), ask: Box::new(ask) });

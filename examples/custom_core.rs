@@ -179,6 +179,7 @@ impl Turn<'_> {
             user_id: ask.user_id,
             session_id: ask.session_id,
             trace_id: ask.trace_id,
+            requested_by: vec![ask.requested_by],
             created_at: self.stamp.now,
             started_at: Some(self.stamp.now),
             finished_at: None,

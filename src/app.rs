@@ -18,6 +18,7 @@ use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime};
 use crate::store::document::Documents;
 use crate::store::{self, Store};
+use crate::tool::policy::Policies;
 use crate::tool::{Registry, Tool, ToolSource, builtin};
 
 /// Why the process cannot start.
@@ -71,9 +72,11 @@ impl App {
         });
         rooms.sources.push(mcp.clone());
         let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
+        let policies = Policies::of_server(&config, documents.clone())?;
+        let tools = Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources).with_policies(policies);
         let parts = Parts {
             hub: Hub::new(config.limits.socket_queue_bytes),
-            tools: Arc::new(Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources)),
+            tools: Arc::new(tools),
             config: Arc::new(config.clone()),
             store: store.clone(),
             documents,

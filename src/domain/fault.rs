@@ -34,6 +34,8 @@ codes! {
     Malformed = "malformed", 400, "The request cannot be read", false;
     Unauthorized = "unauthorized", 401, "A valid key is needed", false;
     Forbidden = "forbidden", 403, "The key may not do this", false;
+    NotAnApprover = "not_an_approver", 403, "This question is for others to answer", false;
+    FourEyes = "four_eyes", 403, "Whoever asked may not approve", false;
     OriginRefused = "origin_refused", 403, "This origin may not call", false;
     HostRefused = "host_refused", 403, "This host name is not served", false;
     NotFound = "not_found", 404, "There is no such thing", false;
@@ -44,6 +46,7 @@ codes! {
     ServerExists = "server_exists", 409, "There is an MCP server of this name", false;
     ThreadQuarantined = "thread_quarantined", 409, "The thread is quarantined", false;
     AlreadyResolved = "already_resolved", 409, "The suspension is resolved already", false;
+    ApprovalMismatch = "approval_mismatch", 409, "The approval is for something else", false;
     RunCancelled = "run_cancelled", 409, "The run was cancelled", false;
     RunFinished = "run_finished", 409, "The run is over", false;
     FinishedItem = "finished_item", 409, "A finished item cannot be edited", false;

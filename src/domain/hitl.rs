@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Millis;
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
+use super::policy::Ruling;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -103,13 +104,22 @@ pub struct Suspension {
     pub tool_input: Option<Value>,
     pub message: String,
     pub feedback_schema: FeedbackSchema,
+    /// SHA-256, hex, of the canonical JSON of tool and arguments: what an approval is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
+    /// The rule that made it a question, and who may answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
     pub created_at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
+    /// How long it stays open, and after which it is asked again if the policy is to remind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
 }
@@ -123,6 +133,9 @@ pub struct Resolution {
     pub decided_at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Of tool and arguments as they were approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -155,6 +168,9 @@ pub enum InDoubtAction {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Answer {
     pub suspension_id: SuspensionId,
+    /// The suspension's `digest` as the person saw it; if given, it must still be that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 //! JSON names are those of the contract (camelCase); times are Unix milliseconds.
 
 pub mod caller;
+pub mod digest;
 pub mod fault;
 pub mod frame;
 pub mod hitl;
@@ -12,6 +13,7 @@ pub mod model;
 pub mod observation;
 pub mod payload;
 pub mod plan;
+pub mod policy;
 pub mod prompt;
 pub mod run;
 pub mod settings;

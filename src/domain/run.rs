@@ -64,6 +64,9 @@ pub struct Ask {
     pub trace_id: String,
     #[serde(default)]
     pub on_busy: OnBusy,
+    /// The name of the key that asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
     pub settings: RunSettings,
 }
 
@@ -91,6 +94,9 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     pub trace_id: String,
+    /// The names of the keys that asked for it, or steered it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_by: Vec<String>,
     pub created_at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,

@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::Millis;
 use super::hitl::{FeedbackSchema, RiskLevel};
-use super::ids::{CallId, ItemId, RunId};
+use super::ids::{CallId, ItemId, RunId, ThreadId};
+use super::policy::Ruling;
+use super::settings::RunSettings;
 
 /// What a tool tells about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -129,20 +131,35 @@ pub struct ToolOutcome {
     pub duration_ms: i64,
 }
 
-/// What policy and schema say about a call before it may start.
+/// A call that is to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Proposal<'a> {
+    pub thread: &'a ThreadId,
+    pub settings: &'a RunSettings,
+    pub tool: &'a str,
+    pub arguments: &'a Value,
+}
+
+/// What policy and schema say about a call before it may start, and by which rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// `None`: it did not get so far; there is no such tool, or the arguments are wrong.
+    pub ruling: Option<Ruling>,
+}
+
+impl From<Verdict> for Judgement {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, ruling: None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It may run now.
     Run { class: ToolClass, idempotent: bool },
     /// A person must approve it first.
-    Ask {
-        class: ToolClass,
-        idempotent: bool,
-        message: String,
-        schema: FeedbackSchema,
-        risk: Option<RiskLevel>,
-        rule: String,
-    },
+    Ask { class: ToolClass, idempotent: bool, message: String, schema: FeedbackSchema, risk: Option<RiskLevel> },
     /// A person's answer is the result.
     Input { message: String, schema: FeedbackSchema },
     /// It is sent to the caller's own program; the answer is the result.
@@ -182,6 +199,12 @@ pub struct CallRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_call_id: Option<String>,
     pub idempotent: bool,
+    /// What was decided about it, and by which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    /// Of tool and arguments as a person is asked about them, or approved them; nothing else runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// The lease epoch under which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,

@@ -28,7 +28,7 @@ use crate::domain::payload::Payloads;
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::thread::{AgentState, Limits};
-use crate::domain::tool::{ToolSpec, Verdict};
+use crate::domain::tool::{Judgement, Proposal, ToolSpec};
 use crate::domain::usage::Price;
 
 use effect::Effect;
@@ -66,7 +66,7 @@ pub trait Toolbox: Send + Sync {
     /// The tools enabled by these settings, by name.
     fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>>;
     /// Known, enabled, arguments valid, policy: all that must hold before a call starts.
-    fn judge(&self, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict;
+    fn judge(&self, call: &Proposal<'_>) -> Judgement;
     /// Whether arguments that a person edited fit the tool's schema.
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault>;
     /// Whether a person's answer fits the suspension's feedback schema.
@@ -102,6 +102,8 @@ pub struct Invocation {
     pub tool_name: String,
     /// May hold payload references.
     pub arguments: Value,
+    /// Of tool and arguments as they were approved: nothing else runs.
+    pub digest: Option<String>,
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
     pub user_id: Option<String>,

@@ -12,8 +12,8 @@ use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, cancel, documentation, fork, health, index, keys, mcp_servers, messages, offers, pause, plan, process,
-    resume, runs, state, suspensions, tasks, threads, tool_calls, usage,
+    agent_state, audit, cancel, documentation, fork, health, index, keys, mcp_servers, messages, offers, pause, plan,
+    policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage,
 };
 use super::{cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -69,6 +69,10 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(mcp_servers::get, mcp_servers::patch, mcp_servers::delete))
         .routes(routes!(mcp_servers::approve))
         .routes(routes!(usage::list))
+        .routes(routes!(audit::list))
+        .routes(routes!(policy::get, policy::put))
+        .routes(routes!(policy::dry_run))
+        .routes(routes!(policy::audit))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(health::healthz))

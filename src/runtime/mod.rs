@@ -11,6 +11,7 @@
 mod actor;
 mod actors;
 mod ask;
+mod audit;
 mod book;
 mod cancel;
 pub mod clock;
@@ -25,6 +26,7 @@ mod lease;
 mod neighbours;
 mod perform;
 mod plan;
+mod policy;
 mod publish;
 mod runs;
 mod seat;
@@ -44,7 +46,9 @@ use std::sync::Arc;
 use crate::domain::fault::Fault;
 
 pub use ask::*;
+pub use audit::AuditLine;
 pub use feed::Feed;
+pub use policy::{DryRun, DryRunReport, TriedCall};
 pub use start::Parts;
 
 type Result<T> = std::result::Result<T, Fault>;

@@ -87,7 +87,7 @@ impl Runtime {
 
 /// The content of its `AGENT_SUSPENDED`.
 fn told(suspension: &Suspension) -> Value {
-    const TOLD: [&str; 9] = [
+    const TOLD: [&str; 12] = [
         "suspensionId",
         "kind",
         "callId",
@@ -95,8 +95,11 @@ fn told(suspension: &Suspension) -> Value {
         "toolInput",
         "message",
         "feedbackSchema",
+        "digest",
         "riskLevel",
+        "policy",
         "expiresAt",
+        "expiryPolicy",
     ];
     let mut whole = serde_json::to_value(suspension).expect("a suspension is plain data");
     if let Some(fields) = whole.as_object_mut() {

@@ -67,8 +67,6 @@ fn resolve(
             Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
         })?;
     }
-    let mut tool_policy = server.tool_policy.clone();
-    tool_policy.extend(thread.tool_policy.clone());
     Ok(RunSettings {
         core: core.to_owned(),
         provider,
@@ -76,7 +74,8 @@ fn resolve(
         fallbacks,
         llm_params,
         enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
-        tool_policy,
+        // The server's own is among the rules of every policy.
+        tool_policy: thread.tool_policy.clone(),
         history_limit: thread.history_limit.unwrap_or(server.history_limit),
         system_prompt: compose(
             &server.templates,

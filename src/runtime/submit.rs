@@ -49,6 +49,7 @@ impl Runtime {
                 session_id: ask.session_id.clone(),
                 trace_id: trace_id.clone(),
                 on_busy: ask.on_busy,
+                requested_by: caller.name.clone(),
                 settings,
             };
             let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
@@ -80,9 +81,8 @@ impl Runtime {
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         let suspension = answer.suspension_id.clone();
-        let detail = json!({ "suspensionId": suspension });
         let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone() };
-        match self.act(caller, id, event, ("resume", detail), idempotent).await {
+        match self.act(caller, id, event, None, idempotent).await {
             Err(fault) if fault.code == Code::NotFound => {
                 Err(self.past(caller, id, &suspension).await?.unwrap_or(fault))
             }
@@ -118,7 +118,7 @@ impl Runtime {
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         let event = Event::PauseAsked { by: caller.name.clone() };
-        self.act(caller, id, event, ("pause", Value::Null), idempotent).await
+        self.act(caller, id, event, Some("pause"), idempotent).await
     }
 
     async fn act(
@@ -126,7 +126,8 @@ impl Runtime {
         caller: &Caller,
         id: &ThreadId,
         event: Event,
-        (action, detail): (&'static str, Value),
+        // For the audit, where what is recorded does not tell it already.
+        action: Option<&'static str>,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         self.0.accepting()?;
@@ -137,7 +138,7 @@ impl Runtime {
         let row = self.row(caller, id).await?;
         let note = Note {
             kept: kept(caller, &idempotent, id, None),
-            audit: Some((caller.name.clone(), action, detail)),
+            audit: action.map(|action| (caller.name.clone(), action, Value::Null)),
             ..Note::default()
         };
         match self.decide(row.pk, event, note).await {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::actor::Actor;
+use super::audit;
 use super::command::{Decided, Note, Refusal};
 use super::seat::{Claim, Footing, Seat, TRIES, contended};
 use crate::domain::Millis;
@@ -13,7 +14,7 @@ use crate::engine::event::Event;
 use crate::engine::step::{self, Step};
 use crate::engine::{Illegal, Stamp};
 use crate::failpoint;
-use crate::store::{AuditRow, Commit, Committed, IdempotencyRow, LeaseChange};
+use crate::store::{Commit, Committed, IdempotencyRow, LeaseChange};
 
 impl Actor {
     /// Decides until a decision holds. An effect of it has started only if all of it is durable.
@@ -173,19 +174,11 @@ impl Seat {
                 created_at,
             }
         });
-        commit.audit = note.audit.iter().map(|done| self.audit(done, now)).collect();
-        commit
-    }
-
-    fn audit(&self, (actor, action, detail): &(String, &'static str, serde_json::Value), at: Millis) -> AuditRow {
-        AuditRow {
-            tenant: self.row.tenant,
-            thread: self.row.pk,
-            at,
-            actor: actor.clone(),
-            action: (*action).to_owned(),
-            detail: detail.clone(),
+        commit.audit = audit::lines(&self.row, &commit.records);
+        if let Some((actor, action, detail)) = &note.audit {
+            commit.audit.push(audit::line(&self.row, now, actor, action, detail.clone()));
         }
+        commit
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::policy::Policies;
 use super::toolset::{Entry, Toolset};
 use super::{Tool, ToolSource};
 use crate::config::Environment;
@@ -15,6 +16,7 @@ const KEPT: usize = 4_096;
 /// All tools of this server.
 pub struct Registry {
     own: Arc<Toolset>,
+    policies: Arc<Policies>,
     sources: Vec<Arc<dyn ToolSource>>,
     kept: Mutex<HashMap<TenantPk, Kept>>,
 }
@@ -38,8 +40,20 @@ impl Registry {
             }
             own.insert(name, Arc::new(entry));
         }
-        let own = Arc::new(Toolset::new(own, environment));
-        Ok(Self { own, sources: Vec::new(), kept: Mutex::default() })
+        let policies = Arc::new(Policies::none(environment));
+        let own = Arc::new(Toolset::new(own, policies.bare()));
+        Ok(Self { own, policies, sources: Vec::new(), kept: Mutex::default() })
+    }
+
+    /// Judges calls by these.
+    pub fn with_policies(mut self, policies: Policies) -> Self {
+        self.own = Arc::new(self.own.under(policies.bare()));
+        self.policies = Arc::new(policies);
+        self
+    }
+
+    pub fn policies(&self) -> &Policies {
+        &self.policies
     }
 
     /// Asks these, too; of two tools with one name the earlier source's is offered.
@@ -50,13 +64,16 @@ impl Registry {
 
     /// What a tenant's agents may call, as of now.
     pub fn toolset(&self, tenant: TenantPk) -> Arc<Toolset> {
-        if self.sources.is_empty() {
+        let policy = self.policies.of(tenant);
+        let is_bare = Arc::ptr_eq(&policy, self.own.policy());
+        if self.sources.is_empty() && is_bare {
             return self.own.clone();
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let last = kept.get(&tenant);
         let is_current = |kept: &&Kept| {
-            self.sources.iter().zip(&kept.generations).all(|(source, then)| source.generation(tenant) == *then)
+            Arc::ptr_eq(&policy, kept.toolset.policy())
+                && self.sources.iter().zip(&kept.generations).all(|(source, then)| source.generation(tenant) == *then)
         };
         if let Some(current) = last.filter(is_current) {
             return current.toolset.clone();
@@ -65,8 +82,9 @@ impl Registry {
         let generations = self.sources.iter().map(|source| source.generation(tenant)).collect();
         let found: Vec<_> = self.sources.iter().map(|source| source.tools(tenant)).collect();
         let toolset = match found.iter().all(|tools| tools.is_empty()) {
-            true => self.own.clone(),
-            false => Arc::new(self.own.joined(&found, last.map(|last| &*last.toolset))),
+            true if is_bare => self.own.clone(),
+            true => Arc::new(self.own.under(policy)),
+            false => Arc::new(self.own.joined(&found, last.map(|last| &*last.toolset)).under(policy)),
         };
         if kept.len() >= KEPT {
             kept.clear();

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::args::Schema;
-use super::policy::{self, Ruling};
+use super::policy::{self, Policy};
 use super::{Approval, Nature, Tool, answer, builtin};
-use crate::config::Environment;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
+use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
-use crate::domain::tool::{ClientTool, ToolClass, ToolError, ToolSpec, Verdict};
+use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolSpec, Verdict};
 use crate::engine::Toolbox;
 
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
 pub struct Toolset {
     tools: BTreeMap<String, Arc<Entry>>,
-    environment: Environment,
+    policy: Arc<Policy>,
 }
 
 /// A tool with what is prepared once for all of its calls.
@@ -50,8 +50,17 @@ impl Entry {
 }
 
 impl Toolset {
-    pub(super) fn new(tools: BTreeMap<String, Arc<Entry>>, environment: Environment) -> Self {
-        Self { tools, environment }
+    pub(super) fn new(tools: BTreeMap<String, Arc<Entry>>, policy: Arc<Policy>) -> Self {
+        Self { tools, policy }
+    }
+
+    /// The same tools under another policy.
+    pub fn under(&self, policy: Arc<Policy>) -> Self {
+        Self { tools: self.tools.clone(), policy }
+    }
+
+    pub(super) fn policy(&self) -> &Arc<Policy> {
+        &self.policy
     }
 
     /// The same tools and those of `sources`, earlier sources first. What cannot be used or would hide another tool is
@@ -74,7 +83,7 @@ impl Toolset {
                 false => drop(tools.insert(entry.name().to_owned(), entry)),
             }
         }
-        Self::new(tools, self.environment)
+        Self::new(tools, self.policy.clone())
     }
 
     fn holding(&self, tool: &Arc<dyn Tool>) -> Option<Arc<Entry>> {
@@ -122,11 +131,65 @@ impl Toolset {
         Ok(())
     }
 
-    fn rule(&self, settings: &RunSettings, entry: &Entry, class: ToolClass) -> (Ruling, bool) {
-        match policy::explicit(&settings.tool_policy, &entry.spec.name) {
-            Some(ruling) => (ruling, true),
-            None => (policy::by_class(self.environment, class, builtin::is_own(&entry.spec.name)), false),
+    /// What policy and the tool itself make of a call with arguments that fit; `None`: there is no such tool.
+    pub fn ruling(&self, call: &Proposal<'_>) -> Option<Ruling> {
+        if call.settings.client_tool(call.tool).is_some() {
+            return Some(self.ruled_of_client(call));
         }
+        let entry = self.tools.get(call.tool)?;
+        Some(self.ruled(entry, entry.tool.nature(call.arguments), call).0)
+    }
+
+    fn ruled(&self, entry: &Entry, nature: Nature, call: &Proposal<'_>) -> (Ruling, Option<Approval>) {
+        let default = self.policy.of_class(nature.class, builtin::is_own(&entry.spec.name));
+        let ruling = self.policy.decide(call, default);
+        let wish = entry.tool.approval(call.arguments);
+        match (ruling.action, ruling.scope) {
+            (PolicyAction::Auto, RuleScope::Default) if wish.is_some() => {
+                (Ruling::new(PolicyAction::Ask, "the tool asks", RuleScope::Default), wish)
+            }
+            (PolicyAction::Auto | PolicyAction::Ask | PolicyAction::Deny, _) => (ruling, wish),
+        }
+    }
+
+    /// What the caller's own program carries out needs no class: only a rule about it holds it back.
+    fn ruled_of_client(&self, call: &Proposal<'_>) -> Ruling {
+        self.policy.decide(call, Ruling::new(PolicyAction::Auto, "the caller's own tool", RuleScope::Default))
+    }
+
+    fn judge_client(&self, tool: &ClientTool, call: &Proposal<'_>) -> Judgement {
+        let fits = Schema::compile(&tool.input_schema).map(|schema| schema.check_call(call.arguments));
+        match fits {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Verdict::Refuse(error).into(),
+            Err(why) => {
+                return refuse("invalid_arguments", format!("The tool's schema cannot be used: {why}")).into();
+            }
+        }
+        let ruling = self.ruled_of_client(call);
+        let verdict = match ruling.action {
+            PolicyAction::Deny => denied(&tool.name, &ruling),
+            PolicyAction::Ask => ask(&tool.spec(), Nature { class: ToolClass::External, idempotent: false }, None),
+            PolicyAction::Auto => Verdict::Client,
+        };
+        Judgement { verdict, ruling: Some(ruling) }
+    }
+}
+
+/// What becomes of a call by this ruling.
+fn verdict(entry: &Entry, nature: Nature, ruling: &Ruling, wish: Option<Approval>, arguments: &Value) -> Verdict {
+    if ruling.action == PolicyAction::Deny {
+        return denied(&entry.spec.name, ruling);
+    }
+    if let Some((message, schema)) = entry.tool.question(arguments) {
+        return match answer::check_form(&schema) {
+            Ok(()) => Verdict::Input { message, schema },
+            Err(error) => Verdict::Refuse(error),
+        };
+    }
+    match ruling.action {
+        PolicyAction::Ask => ask(&entry.spec, nature, wish),
+        PolicyAction::Auto | PolicyAction::Deny => Verdict::Run { class: nature.class, idempotent: nature.idempotent },
     }
 }
 
@@ -138,40 +201,22 @@ impl Toolbox for Toolset {
         enabled.cloned().chain(settings.client_tools.iter().map(|tool| Arc::new(tool.spec()))).collect()
     }
 
-    fn judge(&self, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
-        if let Some(tool) = settings.client_tool(tool) {
-            return judge_client(settings, tool, arguments);
+    fn judge(&self, call: &Proposal<'_>) -> Judgement {
+        if let Some(tool) = call.settings.client_tool(call.tool) {
+            return self.judge_client(tool, call);
         }
-        let Some(entry) = self.tools.get(tool) else {
-            return refuse("unknown_tool", format!("There is no tool `{tool}`."));
+        let Some(entry) = self.tools.get(call.tool) else {
+            return refuse("unknown_tool", format!("There is no tool `{}`.", call.tool)).into();
         };
-        if !is_enabled(settings, tool) {
-            return refuse("disabled_tool", format!("The tool `{tool}` is not enabled for this thread."));
+        if !is_enabled(call.settings, call.tool) {
+            return refuse("disabled_tool", format!("The tool `{}` is not enabled for this thread.", call.tool)).into();
         }
-        if let Err(error) = entry.arguments.check_call(arguments) {
-            return Verdict::Refuse(error);
+        if let Err(error) = entry.arguments.check_call(call.arguments) {
+            return Verdict::Refuse(error).into();
         }
-        let nature = entry.tool.nature(arguments);
-        let (ruling, is_explicit) = self.rule(settings, entry, nature.class);
-        if ruling.action == PolicyAction::Deny {
-            return refuse("denied", format!("Policy denies `{tool}` ({}).", ruling.rule));
-        }
-        if let Some((message, schema)) = entry.tool.question(arguments) {
-            return match answer::check_form(&schema) {
-                Ok(()) => Verdict::Input { message, schema },
-                Err(error) => Verdict::Refuse(error),
-            };
-        }
-        let own_wish = entry.tool.approval(arguments);
-        match (ruling.action, own_wish) {
-            (PolicyAction::Ask, wish) => ask(&entry.spec, nature, ruling.rule, wish),
-            (PolicyAction::Auto, Some(wish)) if !is_explicit => {
-                ask(&entry.spec, nature, "the tool asks".to_owned(), Some(wish))
-            }
-            (PolicyAction::Auto | PolicyAction::Deny, _) => {
-                Verdict::Run { class: nature.class, idempotent: nature.idempotent }
-            }
-        }
+        let nature = entry.tool.nature(call.arguments);
+        let (ruling, wish) = self.ruled(entry, nature, call);
+        Judgement { verdict: verdict(entry, nature, &ruling, wish, call.arguments), ruling: Some(ruling) }
     }
 
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault> {
@@ -186,7 +231,7 @@ impl Toolbox for Toolset {
     }
 }
 
-fn ask(spec: &ToolSpec, nature: Nature, rule: String, wish: Option<Approval>) -> Verdict {
+fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>) -> Verdict {
     let (message, risk) = match wish {
         Some(wish) => (wish.message, wish.risk.or(spec.risk_level)),
         None => (format!("May `{}` run with these arguments?", spec.name), spec.risk_level),
@@ -198,26 +243,12 @@ fn ask(spec: &ToolSpec, nature: Nature, rule: String, wish: Option<Approval>) ->
         allow_modify_args: true,
         custom_schema: None,
     };
-    Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk, rule }
+    Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk }
 }
 
-/// What the caller's own program carries out needs no class: only a rule that names it holds it back.
-fn judge_client(settings: &RunSettings, tool: &ClientTool, arguments: &Value) -> Verdict {
-    let fits = Schema::compile(&tool.input_schema).map(|schema| schema.check_call(arguments));
-    match fits {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return Verdict::Refuse(error),
-        Err(why) => return refuse("invalid_arguments", format!("The tool's schema cannot be used: {why}")),
-    }
-    match policy::explicit(&settings.tool_policy, &tool.name) {
-        Some(Ruling { action: PolicyAction::Deny, rule }) => {
-            refuse("denied", format!("Policy denies `{}` ({rule}).", tool.name))
-        }
-        Some(Ruling { action: PolicyAction::Ask, rule }) => {
-            ask(&tool.spec(), Nature { class: ToolClass::External, idempotent: false }, rule, None)
-        }
-        Some(Ruling { action: PolicyAction::Auto, .. }) | None => Verdict::Client,
-    }
+fn denied(tool: &str, ruling: &Ruling) -> Verdict {
+    let why = ruling.reason.as_ref().map_or_else(String::new, |reason| format!(" {reason}"));
+    refuse("denied", format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
 }
 
 fn refuse(code: &str, message: String) -> Verdict {

@@ -45,6 +45,7 @@ impl Transition<'_> {
             user_id: ask.user_id,
             session_id: ask.session_id,
             trace_id: ask.trace_id,
+            requested_by: Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect(),
             created_at: self.stamp.now,
             started_at: None,
             finished_at: None,
@@ -141,10 +142,21 @@ impl Transition<'_> {
             ));
         }
         run.run_id = self.run().run_id.clone();
+        self.is_requested_by(&run.requested_by);
         let shown = self.told(&run);
         let text = shown["content"].clone();
         self.active().steers.push(Steer { message: run.message_id, text, shown: false });
         self.record_state_update(vec!["messages".into()], Some(shown));
         Ok(Taken::Yes)
+    }
+
+    /// Who steers a run has asked for what it does.
+    fn is_requested_by(&mut self, names: &[String]) {
+        let Some(active) = self.state.run.as_mut() else { return };
+        let new: Vec<String> = names.iter().filter(|name| !active.requested_by.contains(name)).cloned().collect();
+        if !new.is_empty() {
+            active.requested_by.extend(new);
+            self.run_changed();
+        }
     }
 }

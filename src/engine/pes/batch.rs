@@ -9,10 +9,13 @@ use super::record::cut;
 use super::required_tools::is_refusal;
 use super::state::{Call, Said};
 use super::transition::{Handled, Taken, Transition};
+use crate::domain::digest;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::observation::ObservationType;
 use crate::domain::settings::StateSavingStrategy;
-use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolError, ToolOutcome, ToolResult, ToolStatus, Verdict};
+use crate::domain::tool::{
+    CallRecord, CallStatus, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolResult, ToolStatus, Verdict,
+};
 use crate::engine::parse::CallDraft;
 
 /// How much of a tool's error message is kept.
@@ -26,12 +29,9 @@ impl Transition<'_> {
         let mut batch = Vec::with_capacity(drafts.len());
         let mut verdicts = Vec::with_capacity(drafts.len());
         for draft in drafts {
-            let verdict = match &draft.arguments {
-                Ok(arguments) => self.world.tools.judge(self.settings(), &draft.name, arguments),
-                Err(why) => Verdict::Refuse(error("invalid_arguments", why.clone())),
-            };
-            batch.push(self.new_call(id, replied.call.iteration, draft, &verdict));
-            verdicts.push(verdict);
+            let judgement = self.judge_call(&draft);
+            batch.push(self.new_call(id, replied.call.iteration, draft, &judgement));
+            verdicts.push(judgement.verdict);
         }
         self.said(id, replied, batch.clone());
         self.record_tool_call(id, replied, &batch);
@@ -50,9 +50,23 @@ impl Transition<'_> {
         self.batch_went_on(id);
     }
 
-    fn new_call(&mut self, item: &ItemId, iteration: u32, draft: CallDraft, verdict: &Verdict) -> CallId {
+    fn judge_call(&self, draft: &CallDraft) -> Judgement {
+        let run = self.run();
+        match &draft.arguments {
+            Ok(arguments) => {
+                let (thread, settings, tool) = (&run.thread_id, &run.settings, draft.name.as_str());
+                self.world.tools.judge(&Proposal { thread, settings, tool, arguments })
+            }
+            Err(why) => Verdict::Refuse(error("invalid_arguments", why.clone())).into(),
+        }
+    }
+
+    fn new_call(&mut self, item: &ItemId, iteration: u32, draft: CallDraft, judgement: &Judgement) -> CallId {
         let call_id = self.mint.call();
+        let verdict = &judgement.verdict;
         let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
+        // Taken of the arguments themselves: large ones are stored apart.
+        let digest = matches!(verdict, Verdict::Ask { .. }).then(|| digest::of_call(&draft.name, &arguments));
         let arguments = self.store(format!("{call_id}.arguments"), arguments);
         let idempotent = match verdict {
             Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
@@ -70,6 +84,8 @@ impl Transition<'_> {
             status: CallStatus::Ready,
             provider_call_id: draft.provider_id,
             idempotent,
+            policy: judgement.ruling.clone(),
+            digest,
             epoch: None,
             result: None,
             created_at: self.stamp.now,
@@ -102,9 +118,7 @@ impl Transition<'_> {
         match verdict {
             Verdict::Run { .. } => {}
             Verdict::Refuse(fault) => self.end_call(id, ToolStatus::Error, Err(fault), None, 0),
-            Verdict::Ask { message, schema, risk, rule, .. } => {
-                self.park_for_approval(id, message, schema, risk, &rule)
-            }
+            Verdict::Ask { message, schema, risk, .. } => self.park_for_approval(id, message, schema, risk),
             Verdict::Input { message, schema } => self.park_for_input(id, message, schema),
             Verdict::Client => self.park_for_client(id),
         }
@@ -159,6 +173,7 @@ impl Transition<'_> {
     ) {
         let Some(call) = self.state.calls.get(id) else { return };
         let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
+        let policy = call.record.policy.clone();
         let (output, fault) = match result {
             Ok(output) => (Some(self.store(format!("{id}.output"), output)), None),
             Err(fault) => (None, Some(ToolError { message: cut(&fault.message, ERROR_CHARS), ..fault })),
@@ -167,7 +182,7 @@ impl Transition<'_> {
         let metadata = metadata.map(|metadata| self.store(format!("{id}.metadata"), metadata));
         let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
         let now = self.stamp.now;
-        self.record_tool_execution(item.as_ref(), &result);
+        self.record_tool_execution(item.as_ref(), &result, policy.as_ref());
         self.call(id, |call| {
             call.record.status = CallStatus::Done;
             call.record.result = Some(result);

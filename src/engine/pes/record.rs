@@ -16,6 +16,7 @@ use crate::domain::ids::{ItemId, RunId, StreamId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelReply, Phase};
 use crate::domain::observation::{ObservationType, Record};
+use crate::domain::policy::Ruling;
 use crate::domain::run::{Outcome, Run};
 use crate::domain::tool::ToolResult;
 use crate::domain::usage::{Nanos, usd};
@@ -112,9 +113,17 @@ impl Transition<'_> {
         self.record(ObservationType::Thoughts, item, "Thoughts", body);
     }
 
-    pub fn record_tool_execution(&mut self, item: Option<&ItemId>, result: &ToolResult) {
+    pub fn record_tool_execution(&mut self, item: Option<&ItemId>, result: &ToolResult, policy: Option<&Ruling>) {
         let title = format!("{} ended", result.tool_name);
         self.record(ObservationType::ToolExecution, item, title, to_value(result));
+        self.ruled(policy);
+    }
+
+    /// Says by which rule what was just recorded came about.
+    fn ruled(&mut self, policy: Option<&Ruling>) {
+        if let (Some(ruling), Some(record)) = (policy, self.records.last_mut()) {
+            record.metadata = Some(json!({ "policy": ruling }));
+        }
     }
 
     pub fn record_suspended(&mut self, suspension: &Suspension) {
@@ -125,10 +134,19 @@ impl Transition<'_> {
             title,
             suspension_content(suspension),
         );
+        self.ruled(suspension.policy.as_ref());
     }
 
     pub fn record_resumed(&mut self, suspension: &Suspension, decision: Decision, by: &str) {
-        let body = json!({ "suspensionId": suspension.suspension_id, "decision": decision, "decidedBy": by });
+        let mut body = json!({ "suspensionId": suspension.suspension_id, "decision": decision, "decidedBy": by });
+        let resolution = suspension.resolution.as_ref();
+        let optional = [
+            ("callId", suspension.call_id.as_ref().map(to_value)),
+            ("toolName", suspension.tool_name.as_ref().map(to_value)),
+            ("digest", resolution.and_then(|resolution| resolution.digest.as_ref()).map(to_value)),
+            ("reason", resolution.and_then(|resolution| resolution.reason.as_ref()).map(to_value)),
+        ];
+        add(&mut body, optional);
         self.record(ObservationType::AgentResumed, suspension.item_id.as_ref(), "A person answered", body);
     }
 
@@ -179,15 +197,22 @@ fn suspension_content(suspension: &Suspension) -> Value {
         ("callId", suspension.call_id.as_ref().map(to_value)),
         ("toolName", suspension.tool_name.as_ref().map(to_value)),
         ("toolInput", suspension.tool_input.clone()),
+        ("digest", suspension.digest.as_ref().map(to_value)),
         ("riskLevel", suspension.risk_level.as_ref().map(to_value)),
+        ("policy", suspension.policy.as_ref().map(to_value)),
         ("expiresAt", suspension.expires_at.as_ref().map(to_value)),
+        ("expiryPolicy", suspension.expiry_policy.as_ref().map(to_value)),
     ];
+    add(&mut body, optional);
+    body
+}
+
+fn add<const N: usize>(body: &mut Value, optional: [(&str, Option<Value>); N]) {
     for (key, value) in optional {
         if let Some(value) = value {
             body[key] = value;
         }
     }
-    body
 }
 
 pub(super) fn to_value(body: &impl serde::Serialize) -> Value {

@@ -338,6 +338,7 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         call_id: id.clone(),
         tool_name: record.tool_name.clone(),
         arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
+        digest: record.digest.clone(),
         run_id: run.run_id.clone(),
         item_id: record.item_id.clone(),
         user_id: run.user_id.clone(),

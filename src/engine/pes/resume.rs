@@ -3,15 +3,18 @@
 use serde_json::{Value, json};
 
 use super::item::{REJECTED, error};
+use super::suspend::Modified;
 use super::transition::{Handled, Taken, Transition};
+use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{Answer, Decision, InDoubtAction, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
+use crate::domain::policy::Ruling;
 use crate::domain::tool::ToolStatus;
 
 /// What an answer means for the call that waited for it.
 enum Verdict {
-    Run { modified: Option<Value> },
+    Run { modified: Option<Modified> },
     End { status: ToolStatus, result: Result<Value, crate::domain::tool::ToolError> },
     Again,
     Abort,
@@ -27,17 +30,49 @@ impl Transition<'_> {
         if self.active().cancel.is_some() {
             return Err(Fault::new(Code::RunCancelled, "The run is being cancelled; nothing of it can be answered."));
         }
-        if open.expires_at.is_some_and(|at| at <= self.stamp.now) {
+        // Who is only reminded may answer at any time.
+        let ends = open.expires_at.filter(|_| open.expiry_policy != Some(ExpiryPolicy::Remind));
+        if ends.is_some_and(|at| at <= self.stamp.now) {
             return Err(Fault::new(Code::Expired, "The time to answer is over."));
         }
+        self.check_answerer(&open, &answer, by)?;
         let reason = answer.reason.clone();
         let (decision, verdict) = self.judge(&open, answer)?;
-        self.close_suspension(&open.suspension_id, decision, by, reason);
+        let digest = match &verdict {
+            Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
+            Verdict::Run { modified: None } | Verdict::End { .. } | Verdict::Again | Verdict::Abort | Verdict::GoOn => {
+                open.digest.clone()
+            }
+        };
+        self.close_bound(&open.suspension_id, decision, by, reason, digest);
         match &open.call_id {
             Some(call) => self.settle_call(call, verdict),
             None => self.active().pause = None,
         }
         Ok(Taken::Yes)
+    }
+
+    /// Whether this person may answer so, and speaks of what is asked.
+    fn check_answerer(&self, open: &Suspension, answer: &Answer, by: &str) -> Result<(), Fault> {
+        if answer.digest.is_some() && answer.digest != open.digest {
+            let fault = Fault::new(Code::ApprovalMismatch, "The digest is not this question's; look at it again.");
+            return Err(match &open.digest {
+                Some(digest) => fault.with("digest", digest.as_str()),
+                None => fault,
+            });
+        }
+        // A caller's own program answers for itself: whether it may run was asked before.
+        let binding = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
+        let Some(Ruling { terms, .. }) = binding else { return Ok(()) };
+        if !terms.approvers.is_empty() && !terms.approvers.iter().any(|name| name == by) {
+            let fault = Fault::new(Code::NotAnApprover, "Only the approvers that its rule names may answer this.");
+            return Err(fault.with("approvers", terms.approvers.clone()));
+        }
+        let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
+        if terms.four_eyes && lets_run && self.run().requested_by.iter().any(|name| name == by) {
+            return Err(Fault::new(Code::FourEyes, "You asked for this run; somebody else must approve."));
+        }
+        Ok(())
     }
 
     fn judge(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
@@ -65,10 +100,10 @@ impl Transition<'_> {
         if !open.feedback_schema.allow_modify_args {
             return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
         }
-        if let Some(tool) = &open.tool_name {
-            self.world.tools.check_arguments(tool, &arguments)?;
-        }
-        Ok((Decision::Modified, Verdict::Run { modified: Some(arguments) }))
+        let tool = open.tool_name.as_deref().unwrap_or_default();
+        self.world.tools.check_arguments(tool, &arguments)?;
+        let digest = digest::of_call(tool, &arguments);
+        Ok((Decision::Modified, Verdict::Run { modified: Some(Modified { arguments, digest }) }))
     }
 
     fn judge_input(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
@@ -114,7 +149,7 @@ impl Transition<'_> {
     }
 
     fn expire_one(&mut self, open: &Suspension) {
-        use crate::domain::hitl::ExpiryPolicy::{Deny, Fail, Remind};
+        use ExpiryPolicy::{Deny, Fail, Remind};
         if self.state.suspension(&open.suspension_id).is_none() {
             return;
         }

@@ -3,13 +3,25 @@
 use serde_json::Value;
 
 use super::transition::Transition;
+use crate::domain::Millis;
 use crate::domain::hitl::{
     Decision, ExpiryPolicy, FeedbackSchema, InputType, Resolution, RiskLevel, SelectOption, Suspension, SuspensionKind,
     SuspensionStatus,
 };
 use crate::domain::ids::{CallId, SuspensionId};
+use crate::domain::policy::Terms;
 use crate::domain::tool::CallStatus;
 use crate::engine::step::Keep;
+
+/// What a person made of a call.
+pub(super) struct Modified {
+    pub arguments: Value,
+    /// Of tool and arguments.
+    pub digest: String,
+}
+
+/// Nobody is reminded more often.
+const LEAST_PATIENCE: Millis = 1_000;
 
 impl Transition<'_> {
     pub fn park_for_approval(
@@ -18,9 +30,7 @@ impl Transition<'_> {
         message: String,
         schema: FeedbackSchema,
         risk: Option<RiskLevel>,
-        rule: &str,
     ) {
-        let message = if message.is_empty() { format!("Approval needed ({rule})") } else { message };
         self.park(call, SuspensionKind::Approval, message, schema, risk);
     }
 
@@ -73,22 +83,39 @@ impl Transition<'_> {
         });
         let Some(record) = parked else { return };
         let input = record.modified_arguments.unwrap_or(record.arguments);
+        let terms = record.policy.as_ref().filter(|_| kind != SuspensionKind::ClientTool);
+        let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
         let suspension = Suspension {
+            digest: record.digest,
+            policy: record.policy,
             item_id: record.item_id,
             call_id: Some(record.call_id),
             tool_name: Some(record.tool_name),
             tool_input: Some(input),
             risk_level: risk,
-            ..self.question(kind, message, schema)
+            ..self.question_on(kind, message, schema, &terms)
         };
         self.open_suspension(suspension);
     }
 
     /// A question of this run, with the run's expiry.
     pub fn question(&mut self, kind: SuspensionKind, message: String, schema: FeedbackSchema) -> Suspension {
+        self.question_on(kind, message, schema, &Terms::default())
+    }
+
+    /// Where the terms say nothing about its expiry, the run's settings do.
+    fn question_on(
+        &mut self,
+        kind: SuspensionKind,
+        message: String,
+        schema: FeedbackSchema,
+        terms: &Terms,
+    ) -> Suspension {
         let suspension_id = self.mint.suspension();
         let run = self.run();
-        let timeout = run.settings.execution.suspension_timeout_ms;
+        let execution = &run.settings.execution;
+        let timeout = terms.expires_after_ms.or(execution.suspension_timeout_ms);
+        let expiry = terms.on_expiry.unwrap_or(execution.suspension_expiry);
         Suspension {
             suspension_id,
             thread_id: run.thread_id.clone(),
@@ -99,12 +126,15 @@ impl Transition<'_> {
             call_id: None,
             tool_name: None,
             tool_input: None,
+            digest: None,
             message,
             feedback_schema: schema,
             risk_level: None,
+            policy: None,
             created_at: self.stamp.now,
             expires_at: timeout.map(|timeout| self.stamp.now + timeout),
-            expiry_policy: timeout.map(|_| run.settings.execution.suspension_expiry),
+            expiry_policy: timeout.map(|_| expiry),
+            expires_after_ms: timeout,
             resolution: None,
         }
     }
@@ -118,6 +148,19 @@ impl Transition<'_> {
 
     /// Resolves it, once; the caller decides what follows.
     pub fn close_suspension(&mut self, id: &SuspensionId, decision: Decision, by: &str, reason: Option<String>) {
+        let digest = self.state.suspension(id).and_then(|open| open.digest.clone());
+        self.close_bound(id, decision, by, reason, digest);
+    }
+
+    /// Resolves it with the digest of what runs now.
+    pub fn close_bound(
+        &mut self,
+        id: &SuspensionId,
+        decision: Decision,
+        by: &str,
+        reason: Option<String>,
+        digest: Option<String>,
+    ) {
         let Some(ord) = self.ord_of(id) else { return };
         let Some(mut suspension) = self.state.suspensions.remove(&ord) else { return };
         suspension.status = match decision {
@@ -134,7 +177,7 @@ impl Transition<'_> {
             | Decision::Resumed => SuspensionStatus::Resolved,
         };
         suspension.resolution =
-            Some(Resolution { decision, decided_by: by.to_owned(), decided_at: self.stamp.now, reason });
+            Some(Resolution { decision, decided_by: by.to_owned(), decided_at: self.stamp.now, reason, digest });
         if decision != Decision::Expired {
             self.record_resumed(&suspension, decision, by);
         }
@@ -150,8 +193,8 @@ impl Transition<'_> {
         let Some(ord) = self.ord_of(id) else { return };
         let now = self.stamp.now;
         let Some(open) = self.state.suspensions.get_mut(&ord) else { return };
-        let patience = open.expires_at.map_or(0, |at| at - open.created_at).max(1000);
-        open.expires_at = Some(now + patience);
+        let patience = open.expires_after_ms.or_else(|| open.expires_at.map(|at| at - open.created_at));
+        open.expires_at = Some(now + patience.unwrap_or_default().max(LEAST_PATIENCE));
         let reminded = open.clone();
         self.record_timeout(&reminded, ExpiryPolicy::Remind);
         self.write_suspension(ord, &reminded, Keep::Always);
@@ -164,14 +207,16 @@ impl Transition<'_> {
     }
 
     /// A parked call awaits its turn; one of the caller's own goes to it now.
-    pub fn unpark(&mut self, call: &CallId, modified: Option<Value>) {
+    pub fn unpark(&mut self, call: &CallId, modified: Option<Modified>) {
         let now = self.stamp.now;
-        let modified = modified.map(|arguments| self.store(format!("{call}.modified"), arguments));
+        let modified =
+            modified.map(|Modified { arguments, digest }| (self.store(format!("{call}.modified"), arguments), digest));
         self.call(call, |call| {
             call.record.status = CallStatus::Ready;
             call.record.updated_at = now;
-            if modified.is_some() {
-                call.record.modified_arguments = modified;
+            if let Some((arguments, digest)) = modified {
+                call.record.modified_arguments = Some(arguments);
+                call.record.digest = Some(digest);
             }
         });
         if self.is_clients(call) {

@@ -1,14 +1,13 @@
 //! Request bodies: read within their bounds, then strict JSON, then a type.
 
 mod body;
-mod canonical;
 mod nothing;
 mod pointer;
 mod strict;
 mod typed;
 
+pub(crate) use crate::domain::digest::of as fingerprint;
 pub(crate) use body::{MaybeSent, Sent, read_value};
-pub(crate) use canonical::fingerprint;
 pub(crate) use nothing::Nothing;
 pub(crate) use strict::parse;
 pub(crate) use typed::typed;

@@ -1,6 +1,7 @@
 //! One file per route; each handler says which scope it needs by its first argument.
 
 pub(crate) mod agent_state;
+pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod documentation;
 pub(crate) mod fork;
@@ -12,6 +13,7 @@ pub(crate) mod messages;
 pub(crate) mod offers;
 pub(crate) mod pause;
 pub(crate) mod plan;
+pub(crate) mod policy;
 pub(crate) mod process;
 pub(crate) mod resume;
 pub(crate) mod runs;

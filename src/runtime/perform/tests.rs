@@ -113,6 +113,7 @@ async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
             call_id: "call".into(),
             tool_name: "count".to_owned(),
             arguments: json!({}),
+            digest: None,
             run_id: "run".into(),
             item_id: None,
             user_id: None,

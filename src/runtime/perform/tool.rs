@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use super::tool_failed;
+use crate::domain::digest;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::Invocation;
@@ -49,6 +50,11 @@ impl ToolRun {
                 return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
             }
         };
+        let is_approved = |digest: &String| *digest == digest::of_call(&self.invocation.tool_name, &arguments);
+        if !self.invocation.digest.as_ref().is_none_or(is_approved) {
+            const WHY: &str = "The arguments are not those that were approved; nothing was done.";
+            return Some(tool_failed("approval_mismatch", WHY));
+        }
         if !self.hold.holds() {
             return None;
         }

@@ -53,6 +53,8 @@ fn prune(mut table: toml::Table) -> toml::Table {
     for key in ["templates", "persona", "execution", "tool_policy"] {
         assert!(agent.remove(key).is_some());
     }
+    let policy = table.get_mut("policy").and_then(toml::Value::as_table_mut).unwrap();
+    assert!(policy.remove("rules").is_some());
     let models = table.get_mut("models").and_then(toml::Value::as_table_mut).unwrap();
     for key in ["facts", "providers", "tenant_keys"] {
         assert!(models.remove(key).is_some());

@@ -12,5 +12,6 @@ mod script;
 mod sim;
 mod states;
 mod suspend;
+mod terms;
 mod told;
 mod words;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use pes::domain::fault::Fault;
 use pes::domain::hitl::{FeedbackSchema, InputType, Suspension};
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
+use pes::domain::policy::Ruling;
 use pes::domain::prompt::PromptMessage;
 use pes::domain::settings::RunSettings;
-use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use pes::domain::tool::{Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use pes::domain::usage::Price;
 use pes::engine::{ModelBook, Toolbox};
 use serde_json::{Value, json};
@@ -35,6 +36,8 @@ pub struct Tools {
     /// What ran, with which arguments.
     pub ran: std::sync::Mutex<Vec<(String, Value)>>,
     pub output: Option<Value>,
+    /// Which rule decides.
+    pub ruling: Option<Ruling>,
 }
 
 impl Tools {
@@ -60,10 +63,10 @@ impl Toolbox for Tools {
         ["read", "write", "gated", "form", "set_agent_state"].map(|name| Arc::new(spec(name))).to_vec()
     }
 
-    fn judge(&self, _: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+    fn judge(&self, call: &Proposal<'_>) -> Judgement {
         let error = |code: &str| ToolError { code: code.into(), message: code.into(), pointer: Some("/x".into()) };
-        if arguments.get("bad").is_some() {
-            return Verdict::Refuse(error("invalid_arguments"));
+        if call.arguments.get("bad").is_some() {
+            return Verdict::Refuse(error("invalid_arguments")).into();
         }
         let schema = FeedbackSchema {
             input_type: InputType::Text,
@@ -73,21 +76,15 @@ impl Toolbox for Tools {
             custom_schema: None,
         };
         let class = ToolClass::Write;
-        match tool {
+        let verdict = match call.tool {
             "read" => Verdict::Run { class: ToolClass::Read, idempotent: true },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
-            "gated" => Verdict::Ask {
-                class,
-                idempotent: false,
-                message: "may it?".into(),
-                schema,
-                risk: None,
-                rule: "ask".into(),
-            },
+            "gated" => Verdict::Ask { class, idempotent: false, message: "may it?".into(), schema, risk: None },
             "form" => Verdict::Input { message: "what?".into(), schema },
             "denied" => Verdict::Refuse(error("denied")),
             _ => Verdict::Refuse(error("unknown_tool")),
-        }
+        };
+        Judgement { verdict, ruling: self.ruling.clone() }
     }
 
     fn check_arguments(&self, _: &str, arguments: &Value) -> Result<(), Fault> {

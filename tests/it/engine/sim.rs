@@ -53,6 +53,8 @@ pub struct Sim {
     pub started: HashMap<CallId, u32>,
     pub prompts: Vec<ModelRequest>,
     next_run: u32,
+    /// Who answers.
+    pub answerer: &'static str,
 }
 
 impl Sim {
@@ -87,6 +89,7 @@ impl Sim {
             started: HashMap::new(),
             prompts: Vec::new(),
             next_run: 0,
+            answerer: "ann",
         }
     }
 
@@ -203,6 +206,7 @@ impl Sim {
             session_id: None,
             trace_id: format!("trace{n}"),
             on_busy,
+            requested_by: "eve".into(),
             settings: RunSettings { history_limit: 50, provider: "demo".into(), model: "m".into(), ..settings },
         };
         self.apply(Event::Asked {
@@ -285,6 +289,7 @@ impl Sim {
     pub fn answer(&mut self, at: usize, answer: impl FnOnce(&mut Answer)) -> Result<Step, Illegal> {
         let mut body = Answer {
             suspension_id: self.suspensions()[at].suspension_id.clone(),
+            digest: None,
             approved: None,
             value: None,
             modified_args: None,
@@ -292,7 +297,7 @@ impl Sim {
             action: None,
         };
         answer(&mut body);
-        self.apply(Event::Resumed { answer: Box::new(body), by: "ann".into() })
+        self.apply(Event::Resumed { answer: Box::new(body), by: self.answerer.into() })
     }
 
     /// Open ones, oldest first.

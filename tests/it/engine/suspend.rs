@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::sim::*;
 
 /// One item whose first step makes these calls; then it says what it saw.
-fn one_item(
+pub fn one_item(
     batch: &'static [(&'static str, &'static str)],
 ) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
     move |request| match which(request).as_str() {
@@ -26,7 +26,7 @@ fn one_item(
     }
 }
 
-fn ran(sim: &Sim) -> Vec<String> {
+pub fn ran(sim: &Sim) -> Vec<String> {
     let ran = sim.tools.ran.lock().unwrap();
     ran.iter().map(|(tool, arguments)| format!("{tool}:{}", arguments["x"].as_str().unwrap_or("-"))).collect()
 }
@@ -160,6 +160,7 @@ fn a_suspension_is_resolved_exactly_once() {
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     let again = pes::domain::hitl::Answer {
         suspension_id: id,
+        digest: None,
         approved: Some(true),
         value: None,
         modified_args: None,
@@ -230,7 +231,7 @@ fn a_run_that_ends_while_it_is_paused_leaves_no_question_behind() {
     assert_eq!(sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap_err().0.code.as_str(), "nothing_to_pause");
 }
 
-fn expiring(policy: ExpiryPolicy) -> (Sim, i64) {
+pub fn expiring(policy: ExpiryPolicy) -> (Sim, i64) {
     let execution =
         ExecutionConfig { suspension_timeout_ms: Some(5000), suspension_expiry: policy, ..ExecutionConfig::default() };
     let mut sim = Sim::new(one_item(&[("gated", "1")]));

@@ -1,6 +1,7 @@
 //! Through the front door: a real server on port 0, real sockets; one file per route.
 
 mod agent_state;
+mod approvals;
 mod cancel;
 mod client_tools;
 mod drain;
@@ -13,6 +14,7 @@ mod limits;
 mod offers;
 mod openapi;
 mod plan;
+mod policy;
 mod process;
 mod reads;
 mod resume;

@@ -77,6 +77,7 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     let answer = Answer {
         suspension_id: waited.suspensions[0]["suspensionId"].as_str().unwrap().into(),
         value: Some("well".into()),
+        digest: None,
         approved: None,
         modified_args: None,
         reason: None,

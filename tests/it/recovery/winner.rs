@@ -50,6 +50,7 @@ async fn one_winner(store: Arc<dyn Store>) {
     let answers = join_all((0..RIVALS).map(|rival| {
         let answer = Answer {
             suspension_id: suspension_id.clone(),
+            digest: None,
             value: Some(format!("rival {rival}").into()),
             approved: None,
             modified_args: None,

@@ -13,6 +13,8 @@ use pes::provider::Models;
 use pes::runtime::clock::{Clock, System};
 use pes::runtime::{Parts, Runtime};
 use pes::store::Store;
+use pes::store::document::Documents;
+use pes::tool::policy::Policies;
 use pes::tool::{Registry, builtin};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -77,7 +79,7 @@ impl App {
         let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || now.now())).await.expect("keys");
         let tools: Vec<_> = builtin::all().into_iter().chain(builtin::demo()).collect();
         let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
-        let documents = pes::store::document::Documents::open(store.clone()).await.unwrap();
+        let documents = Documents::open(store.clone()).await.expect("documents");
         let time = clock.clone();
         let mcp = pes::mcp::Catalog::start(pes::mcp::Parts {
             config: config.mcp.clone(),
@@ -85,14 +87,16 @@ impl App {
             egress: Arc::new(pes::egress::Egress::new(Duration::from_secs(1))),
             now: Arc::new(move || time.now()),
         });
-        let tools = Registry::new(tools, config.env).expect("the tools are sound").with_sources(vec![mcp.clone()]);
+        let policies = Policies::of_server(&config, documents.clone()).expect("sound rules");
+        let registry = Registry::new(tools, config.env).expect("the tools are sound");
+        let registry = registry.with_sources(vec![mcp.clone()]).with_policies(policies);
         let parts = Parts {
             documents,
             mcp,
             config: Arc::new(config.clone()),
             store,
             hub: Hub::new(config.limits.socket_queue_bytes),
-            tools: Arc::new(tools),
+            tools: Arc::new(registry),
             models: Arc::new(Models::new(&config.models).expect("the demo is there")),
             cores,
             clock,

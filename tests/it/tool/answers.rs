@@ -3,16 +3,15 @@
 use pes::config::Environment;
 use pes::domain::hitl::{FeedbackSchema, InputType};
 use pes::domain::tool::Verdict;
-use pes::engine::Toolbox;
 use pes::tool::answer;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{everything, settings};
+use super::{everything, judge, settings};
 
 /// The form that `ask_user` makes of its arguments.
 fn form(arguments: Value) -> FeedbackSchema {
-    match everything(Environment::Development).judge(&settings(None, &[]), "ask_user", &arguments) {
+    match judge(&everything(Environment::Development), &settings(None, &[]), "ask_user", &arguments) {
         Verdict::Input { schema, .. } => schema,
         other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Client | Verdict::Refuse(_)) => {
             panic!("no question: {other:?}")
@@ -61,7 +60,7 @@ fn a_question_is_text_unless_it_says_otherwise() {
 #[case(json!({ "question": "?", "inputType": "essay" }), "/inputType")]
 #[case(json!({ "question": "" }), "/question")]
 fn a_question_that_nobody_could_answer_is_refused(#[case] arguments: Value, #[case] pointer: &str) {
-    match everything(Environment::Development).judge(&settings(None, &[]), "ask_user", &arguments) {
+    match judge(&everything(Environment::Development), &settings(None, &[]), "ask_user", &arguments) {
         Verdict::Refuse(error) => assert_eq!(error.pointer.as_deref(), Some(pointer)),
         other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client) => {
             panic!("not refused: {other:?}")

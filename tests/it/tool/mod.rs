@@ -2,6 +2,7 @@
 
 mod answers;
 mod builtins;
+mod policy;
 mod registry;
 mod sources;
 
@@ -9,14 +10,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pes::config::Environment;
-use pes::domain::ids::TenantPk;
+use pes::domain::ids::{TenantPk, ThreadId};
 use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::thread::AgentState;
+use pes::domain::tool::{Proposal, Verdict};
+use pes::engine::Toolbox;
 use pes::tool::{Registry, ToolContext, Toolset, builtin};
+use serde_json::Value;
 
 fn everything(environment: Environment) -> Arc<Toolset> {
     let tools = builtin::all().into_iter().chain(builtin::demo()).collect();
     Registry::new(tools, environment).unwrap().toolset(TenantPk(1))
+}
+
+/// What becomes of a call on the thread `t`.
+fn judge(tools: &Toolset, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+    let thread = ThreadId::from("t");
+    tools.judge(&Proposal { thread: &thread, settings, tool, arguments }).verdict
 }
 
 fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSettings {

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use pes::config::Environment;
 use pes::domain::hitl::{InputType, RiskLevel};
 use pes::domain::settings::PolicyAction;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec, Verdict};
+use pes::domain::tool::{Proposal, ToolClass, ToolError, ToolSpec, Verdict};
 use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{everything, settings};
+use super::{everything, judge, settings};
 
 fn refusal(verdict: Verdict) -> ToolError {
     match verdict {
@@ -28,23 +28,23 @@ fn each_failure_has_its_code_and_the_tool_does_not_start() {
     let all = settings(None, &[]);
     let good = json!({ "expression": "1" });
 
-    assert_eq!(refusal(tools.judge(&all, "calculate", &good)).code, "unknown_tool");
+    assert_eq!(refusal(judge(&tools, &all, "calculate", &good)).code, "unknown_tool");
     let none = settings(Some(&["current_*"]), &[]);
-    assert_eq!(refusal(tools.judge(&none, "calculator", &good)).code, "disabled_tool");
+    assert_eq!(refusal(judge(&tools, &none, "calculator", &good)).code, "disabled_tool");
     let denied = settings(None, &[("calc*", PolicyAction::Deny)]);
-    let error = refusal(tools.judge(&denied, "calculator", &good));
+    let error = refusal(judge(&tools, &denied, "calculator", &good));
     assert_eq!(
         (error.code.as_str(), error.message.as_str()),
         ("denied", "Policy denies `calculator` (toolPolicy calc* = deny).")
     );
 
-    let error = refusal(tools.judge(&all, "calculator", &json!({ "expression": 7 })));
+    let error = refusal(judge(&tools, &all, "calculator", &json!({ "expression": 7 })));
     assert_eq!((error.code.as_str(), error.pointer.as_deref()), ("invalid_arguments", Some("/expression")));
-    let error = refusal(tools.judge(&all, "calculator", &json!({ "expression": "1", "more": 1 })));
+    let error = refusal(judge(&tools, &all, "calculator", &json!({ "expression": "1", "more": 1 })));
     assert!(error.message.contains("more"), "{}", error.message);
-    assert_eq!(refusal(tools.judge(&all, "calculator", &json!("1"))).pointer.as_deref(), Some(""));
+    assert_eq!(refusal(judge(&tools, &all, "calculator", &json!("1"))).pointer.as_deref(), Some(""));
 
-    assert_eq!(tools.judge(&all, "calculator", &good), Verdict::Run { class: ToolClass::Read, idempotent: true });
+    assert_eq!(judge(&tools, &all, "calculator", &good), Verdict::Run { class: ToolClass::Read, idempotent: true });
 }
 
 #[test]
@@ -63,19 +63,21 @@ fn what_is_offered_is_what_is_enabled() {
 fn an_irreversible_tool_asks_unless_a_rule_says_otherwise() {
     let tools = everything(Environment::Development);
     let mail = json!({ "to": "a@example.com", "subject": "Hi", "body": "…" });
-    let Verdict::Ask { message, risk, schema, rule, idempotent, .. } =
-        tools.judge(&settings(None, &[]), "demo_send_email", &mail)
-    else {
+    let (all, thread) = (settings(None, &[]), "t".into());
+    let call = Proposal { thread: &thread, settings: &all, tool: "demo_send_email", arguments: &mail };
+    let judgement = tools.judge(&call);
+    let Verdict::Ask { message, risk, schema, idempotent, .. } = judgement.verdict else {
         panic!("it must ask");
     };
+    let rule = judgement.ruling.unwrap().rule;
     assert_eq!(message, "Send the e-mail “Hi” to a@example.com?");
     assert_eq!((risk, rule.as_str()), (Some(RiskLevel::High), "default for irreversible tools = ask"));
     assert!(schema.allow_modify_args && schema.input_type == InputType::Confirm && !idempotent);
 
     let auto = settings(None, &[("*", PolicyAction::Deny), ("demo_*", PolicyAction::Auto)]);
-    assert!(matches!(tools.judge(&auto, "demo_send_email", &mail), Verdict::Run { .. }));
+    assert!(matches!(judge(&tools, &auto, "demo_send_email", &mail), Verdict::Run { .. }));
     let ask = settings(None, &[("calculator", PolicyAction::Ask)]);
-    assert!(matches!(tools.judge(&ask, "calculator", &json!({ "expression": "1" })), Verdict::Ask { .. }));
+    assert!(matches!(judge(&tools, &ask, "calculator", &json!({ "expression": "1" })), Verdict::Ask { .. }));
 }
 
 #[test]
@@ -83,11 +85,11 @@ fn in_production_only_reading_and_own_tools_need_no_rule() {
     let tools = everything(Environment::Production);
     let mail = json!({ "to": "a@example.com", "subject": "Hi", "body": "…" });
     let all = settings(None, &[]);
-    assert_eq!(refusal(tools.judge(&all, "demo_send_email", &mail)).code, "denied");
-    assert!(matches!(tools.judge(&all, "calculator", &json!({ "expression": "1" })), Verdict::Run { .. }));
-    assert!(matches!(tools.judge(&all, "set_agent_state", &json!({ "patch": {} })), Verdict::Run { .. }));
+    assert_eq!(refusal(judge(&tools, &all, "demo_send_email", &mail)).code, "denied");
+    assert!(matches!(judge(&tools, &all, "calculator", &json!({ "expression": "1" })), Verdict::Run { .. }));
+    assert!(matches!(judge(&tools, &all, "set_agent_state", &json!({ "patch": {} })), Verdict::Run { .. }));
     let ask = settings(None, &[("demo_send_email", PolicyAction::Ask)]);
-    assert!(matches!(tools.judge(&ask, "demo_send_email", &mail), Verdict::Ask { .. }));
+    assert!(matches!(judge(&tools, &ask, "demo_send_email", &mail), Verdict::Ask { .. }));
 }
 
 #[test]

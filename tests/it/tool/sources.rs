@@ -12,7 +12,7 @@ use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput, ToolSource, Toolset, builtin};
 use serde_json::{Value, json};
 
-use super::settings;
+use super::{judge, settings};
 
 struct Named(Arc<ToolSpec>);
 
@@ -81,7 +81,7 @@ fn a_tenant_has_its_own_tools_and_no_other_tenants() {
     let (one, two) = (registry.toolset(TenantPk(1)), registry.toolset(TenantPk(2)));
     assert!(has(&one, "mail__send") && has(&one, "calculator"));
     assert!(!has(&two, "mail__send") && two.get("mail__send").is_none());
-    let verdict = two.judge(&settings(None, &[]), "mail__send", &json!({}));
+    let verdict = judge(&two, &settings(None, &[]), "mail__send", &json!({}));
     assert!(matches!(verdict, Verdict::Refuse(error) if error.code == "unknown_tool"));
     shelf.put(1, Vec::new());
     assert!(!has(&registry.toolset(TenantPk(1)), "mail__send"), "it is gone at once");
@@ -112,6 +112,6 @@ fn no_tool_takes_the_place_of_another_and_a_broken_one_hides_nobody() {
     let toolset = registry.toolset(TenantPk(1));
     assert!(Arc::ptr_eq(&toolset.get("twice").unwrap(), &earlier));
     assert!(has(&toolset, "good") && !has(&toolset, "bad") && !has(&toolset, "no good name"));
-    let wrong = toolset.judge(&settings(None, &[]), "calculator", &json!({}));
+    let wrong = judge(&toolset, &settings(None, &[]), "calculator", &json!({}));
     assert!(matches!(wrong, Verdict::Refuse(error) if error.code == "invalid_arguments"), "the server's own schema");
 }

@@ -1,12 +1,26 @@
-//! A body's fingerprint: the same for the same JSON, whatever its spelling or transport.
+//! The digest of a JSON value: the same for the same content, whatever its spelling or transport.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// SHA-256, hex, of the value with its members in order of their names and no white space.
-pub(crate) fn fingerprint(value: &Value) -> String {
+pub fn of(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
+    hashed(&text)
+}
+
+/// What an approval is bound to: the digest of `{"arguments": …, "tool": …}`.
+pub fn of_call(tool: &str, arguments: &Value) -> String {
+    let mut text = "{\"arguments\":".to_owned();
+    write(arguments, &mut text);
+    text.push_str(",\"tool\":");
+    write(&tool.into(), &mut text);
+    text.push('}');
+    hashed(&text)
+}
+
+fn hashed(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -52,9 +66,11 @@ mod tests {
     fn spelling_does_not_matter_and_content_does() {
         let one: Value = serde_json::from_str(r#"{"b":[1,{"y":"\"","x":null}],"a":true}"#).unwrap();
         let two: Value = serde_json::from_str(r#"{ "a":true, "b":[1,{"x":null,"y":"\u0022"}] }"#).unwrap();
-        assert_eq!(fingerprint(&one), fingerprint(&two));
-        assert_ne!(fingerprint(&json!([1, 2])), fingerprint(&json!([2, 1])));
-        assert_ne!(fingerprint(&json!({"a": "1"})), fingerprint(&json!({"a": 1})));
-        assert_eq!(fingerprint(&json!({})).len(), 64);
+        assert_eq!(of(&one), of(&two));
+        assert_ne!(of(&json!([1, 2])), of(&json!([2, 1])));
+        assert_ne!(of(&json!({"a": "1"})), of(&json!({"a": 1})));
+        assert_eq!(of(&json!({})).len(), 64);
+        let call = of_call("t\"", &json!({"b": 1, "a": [2]}));
+        assert_eq!(call, of(&json!({"tool": "t\"", "arguments": {"a": [2], "b": 1}})));
     }
 }

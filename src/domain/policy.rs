@@ -1,0 +1,149 @@
+//! Policy: rules that people write, and what was decided by them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::hitl::ExpiryPolicy;
+use super::settings::PolicyAction;
+
+/// What a tenant's policy is: the body of `PUT /policy`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRules {
+    pub rules: Vec<PolicyRule>,
+}
+
+/// Which calls it is about, and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyRule {
+    /// How decisions name it; absent = they name its tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Name or glob (`*` = any characters); absent = every thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Name or glob.
+    #[serde(default = "any")]
+    pub tool: String,
+    /// All must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<Condition>,
+    pub action: PolicyAction,
+    /// Names of the keys that may answer; empty = every key with the scope `approve`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
+    /// Whoever asked for the run may not approve.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
+    /// How long the question stays open; absent = as the run's settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<ExpiryPolicy>,
+    /// Told to the model when it is denied, and to the person who is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+fn any() -> String {
+    "*".to_owned()
+}
+
+/// What must be true of a call's arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// JSON Pointer into the arguments.
+    pub pointer: String,
+    pub op: Op,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schema(value_type = Object)]
+    pub value: Value,
+}
+
+/// Where nothing stands at the pointer, only `ne` holds, and `exists` with `false`. What cannot be compared (a text with a
+/// number) holds in rules that ask or deny, and does not in rules that allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// Is one of a list.
+    In,
+    /// A text has this part, or a list this entry.
+    Contains,
+    StartsWith,
+    /// A glob.
+    Matches,
+    /// `true` (the default): something stands there; `false`: nothing does.
+    Exists,
+}
+
+/// What was decided about a call, and by what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ruling {
+    pub action: PolicyAction,
+    /// The rule's id, or words that name it.
+    pub rule: String,
+    pub scope: RuleScope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(flatten)]
+    pub terms: Terms,
+}
+
+/// Whose rule it is, from the widest to the narrowest; `default` is none's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleScope {
+    Default,
+    Server,
+    Tenant,
+    Thread,
+}
+
+/// On which terms a person is asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terms {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<ExpiryPolicy>,
+}
+
+impl Ruling {
+    /// A decision without terms.
+    pub fn new(action: PolicyAction, rule: impl Into<String>, scope: RuleScope) -> Self {
+        Self { action, rule: rule.into(), scope, reason: None, terms: Terms::default() }
+    }
+}
+
+impl PolicyRule {
+    /// About a tool, whatever its arguments.
+    pub fn of_tool(tool: impl Into<String>, action: PolicyAction) -> Self {
+        Self {
+            id: None,
+            thread: None,
+            tool: tool.into(),
+            when: Vec::new(),
+            action,
+            approvers: Vec::new(),
+            four_eyes: false,
+            expires_after_ms: None,
+            on_expiry: None,
+            reason: None,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `/policy`: who must be asked. `/audit`: who said so.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ETAG, HeaderValue};
+use axum::http::{HeaderMap, HeaderName};
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::policy::PolicyRules;
+use crate::http::caller::MayAdmin;
+use crate::http::etag::{self, IfMatch};
+use crate::http::front::Front;
+use crate::http::json::Sent;
+use crate::http::page::Listed;
+use crate::http::params::{NoParams, Params};
+use crate::http::problem::Answer;
+use crate::runtime::{AuditLine, DryRun, DryRunReport};
+
+type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
+
+/// The tenant's own rules and their version.
+#[utoipa::path(get, path = "/policy", tag = "policy",
+    responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
+pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(front): State<Front>, _: NoParams) -> Answer<Versioned> {
+    let (rules, version) = front.runtime.policy(&caller).await?;
+    Ok(([(ETAG, etag::of(version))], Json(rules)))
+}
+
+/// Replace the tenant's rules. Where there are some, If-Match says which.
+#[utoipa::path(put, path = "/policy", tag = "policy", request_body = PolicyRules,
+    params(("If-Match" = Option<String>, Header)),
+    responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
+pub(crate) async fn put(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    _: NoParams,
+    headers: HeaderMap,
+    sent: Sent<PolicyRules>,
+) -> Answer<Versioned> {
+    let (_, current) = front.runtime.policy(&caller).await?;
+    let based_on = IfMatch::of(&headers).against(current)?;
+    if based_on.is_none() && current != 0 {
+        let detail = "Send the version that you read in If-Match, so that nobody's rules are lost.";
+        return Err(Fault::new(Code::PreconditionRequired, detail).into());
+    }
+    let version = front.runtime.put_policy(&caller, &sent.value, current).await?;
+    Ok(([(ETAG, etag::of(version))], Json(sent.value)))
+}
+
+/// Try rules on the tool calls of past runs; nothing is changed.
+#[utoipa::path(post, path = "/policy/dry-run", tag = "policy", request_body = DryRun,
+    responses((status = 200, body = DryRunReport)))]
+pub(crate) async fn dry_run(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    _: NoParams,
+    sent: Sent<DryRun>,
+) -> Answer<Json<DryRunReport>> {
+    Ok(Json(front.runtime.try_policy(&caller, &sent.value).await?))
+}
+
+/// Who configured what, newest first.
+#[utoipa::path(get, path = "/audit", tag = "policy",
+    params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<AuditLine>)))]
+pub(crate) async fn audit(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    mut params: Params,
+) -> Answer<Json<Listed<AuditLine>>> {
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.audit_of_tenant(&caller, page).await?.into()))
+}

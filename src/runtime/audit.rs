@@ -1,0 +1,81 @@
+//! Who decided what: lines written in the transaction of what they tell about, and read back here.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Result, Runtime};
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::observation::{ObservationType, Record};
+use crate::store::{AuditRow, Page, PageAsk, ThreadRow};
+
+/// Who did what, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct AuditLine {
+    pub at: Millis,
+    /// A key's name; `policy` and `timer` are the server itself.
+    pub actor: String,
+    pub action: String,
+    #[schema(value_type = Object)]
+    pub detail: Value,
+}
+
+impl From<AuditRow> for AuditLine {
+    fn from(row: AuditRow) -> Self {
+        Self { at: row.at, actor: row.actor, action: row.action, detail: row.detail }
+    }
+}
+
+impl Runtime {
+    /// Who decided what on this thread, oldest first.
+    pub async fn audit(&self, caller: &Caller, id: &ThreadId) -> Result<Vec<AuditLine>> {
+        let thread = self.row(caller, id).await?;
+        Ok(self.0.store.audit(thread.pk).await?.into_iter().map(AuditLine::from).collect())
+    }
+
+    /// Who configured what of the caller's tenant, newest first.
+    pub async fn audit_of_tenant(&self, caller: &Caller, page: PageAsk) -> Result<Page<AuditLine>> {
+        let page = self.0.store.audit_of_tenant(caller.tenant, &page).await?;
+        let items = page.items.into_iter().map(AuditLine::from).collect();
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+}
+
+/// A line of a thread.
+pub(super) fn line(thread: &ThreadRow, at: Millis, actor: &str, action: &str, detail: Value) -> AuditRow {
+    let pk: ThreadPk = thread.pk;
+    AuditRow { tenant: thread.tenant, thread: pk, at, actor: actor.to_owned(), action: action.to_owned(), detail }
+}
+
+/// What people, the policy and the timer decided by what is recorded here. Calls that simply run are in the log alone.
+pub(super) fn lines(thread: &ThreadRow, records: &[Record]) -> Vec<AuditRow> {
+    records.iter().filter_map(|record| told(thread, record)).collect()
+}
+
+fn told(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
+    let ruling = record.metadata.as_ref().and_then(|metadata| metadata.get("policy"));
+    let content = &record.content;
+    let (actor, action) = if record.kind == ObservationType::AgentResumed {
+        (content["decidedBy"].as_str()?, content["decision"].as_str()?)
+    } else if record.kind == ObservationType::SuspensionTimeout {
+        ("timer", content["policy"].as_str()?)
+    } else if (record.kind == ObservationType::AgentSuspended && content["kind"] == "approval")
+        || (record.kind == ObservationType::ToolExecution && ruling?["action"] == "deny")
+    {
+        ("policy", ruling?["action"].as_str()?)
+    } else {
+        return None;
+    };
+    let mut detail = json!({ "runId": record.run_id });
+    for name in ["suspensionId", "kind", "callId", "toolName", "digest", "reason"] {
+        if let Some(value) = content.get(name) {
+            detail[name] = value.clone();
+        }
+    }
+    if let Some(ruling) = ruling {
+        detail["rule"] = ruling["rule"].clone();
+        detail["scope"] = ruling["scope"].clone();
+    }
+    Some(line(thread, record.timestamp, actor, action, detail))
+}

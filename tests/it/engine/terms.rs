@@ -1,0 +1,63 @@
+//! On which terms a person is asked: how long, who may answer, and that they hold after a crash.
+
+use pes::domain::hitl::{ExpiryPolicy, InDoubtAction};
+use pes::domain::observation::ObservationType;
+use pes::domain::policy::{RuleScope, Ruling, Terms};
+use pes::domain::settings::PolicyAction;
+use pes::engine::event::Event;
+
+use super::sim::*;
+use super::suspend::{expiring, one_item, ran};
+
+#[test]
+fn a_reminder_comes_again_and_again_and_never_shuts_the_door() {
+    let (mut sim, mut at) = expiring(ExpiryPolicy::Remind);
+    for reminded in 1..=3 {
+        sim.apply(Event::Woke).unwrap();
+        assert_eq!(sim.contents(ObservationType::SuspensionTimeout).len(), reminded);
+        let next = sim.suspensions()[0].expires_at.unwrap();
+        assert_eq!(next, at + 5001, "as long again, not longer each time");
+        at = next;
+        sim.now = at;
+    }
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.go();
+    assert_eq!(ran(&sim), ["gated:1"], "the timer was due, and the answer counts all the same");
+}
+
+fn ruled(terms: Terms) -> Sim {
+    let mut sim = Sim::new(one_item(&[("gated", "1")]));
+    sim.tools.ruling = Some(Ruling { terms, ..Ruling::new(PolicyAction::Ask, "r", RuleScope::Tenant) });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim
+}
+
+#[test]
+fn a_rule_says_how_long_its_question_stays_open() {
+    let terms = Terms { expires_after_ms: Some(70), on_expiry: Some(ExpiryPolicy::Fail), ..Terms::default() };
+    let mut sim = ruled(terms);
+    let open = sim.suspensions().remove(0);
+    assert_eq!((open.expires_at.unwrap() - open.created_at, open.expiry_policy), (70, Some(ExpiryPolicy::Fail)));
+    assert_eq!(sim.contents(ObservationType::AgentSuspended)[0]["expiresAt"], open.expires_at.unwrap());
+    sim.now = open.expires_at.unwrap();
+    sim.apply(Event::Woke).unwrap();
+    sim.go();
+    assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
+}
+
+/// Approved, then lost in a crash: running it again is approving it again.
+#[test]
+fn the_terms_of_a_call_hold_when_it_is_in_doubt() {
+    let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    let digest = sim.contents(ObservationType::AgentResumed)[0]["digest"].clone();
+    sim.crash();
+    sim.answerer = "eve";
+    let refused = sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap_err();
+    assert_eq!(refused.0.code.as_str(), "four_eyes");
+    assert_eq!(sim.suspensions()[0].digest.as_deref(), digest.as_str());
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
+    sim.go();
+    assert!(ran(&sim).is_empty());
+}

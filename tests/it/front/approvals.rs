@@ -1,0 +1,228 @@
+//! Approvals that cannot misfire: who may answer, what an answer is bound to, what is kept of it.
+
+use std::sync::Arc;
+
+use pes::config::ConfiguredKey;
+use pes::domain::caller::Scope;
+use pes::domain::ids::TenantPk;
+use pes::engine::step::{Row, RowKind};
+use pes::store::memory::Memory;
+use pes::store::{Commit, LeaseChange, PageAsk, Store};
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::http::Said;
+
+const BOSS: &str = "boss-0123456789abcdef0123456789ab";
+const ASKER: &str = "asker-0123456789abcdef0123456789a";
+const OTHER: &str = "other-0123456789abcdef0123456789a";
+const RUNNER: &str = "runner-0123456789abcdef0123456789";
+
+/// `configured-1` may do everything, `-2` and `-3` may ask and approve, `-4` may only ask.
+async fn office() -> App {
+    let key = |scopes: &str, key: &str| format!("one:{scopes}:{key}").parse::<ConfiguredKey>().unwrap();
+    App::with(|config| {
+        let both = "read+run+approve";
+        config.auth.keys = vec![key("admin", BOSS), key(both, ASKER), key(both, OTHER), key("read+run", RUNNER)];
+    })
+    .await
+    .key(BOSS)
+}
+
+async fn rule(app: &App, rule: Value) {
+    app.ask("PUT", "/policy").json(&json!({ "rules": [rule] })).send().await.expect(200);
+}
+
+async fn resume(app: &App, body: Value) -> Said {
+    app.ask("POST", "/threads/t1/resume").header("prefer", "wait=20").json(&body).send().await
+}
+
+fn approval(suspension: &Value) -> Value {
+    json!({ "suspensionId": suspension["suspensionId"], "approved": true })
+}
+
+#[tokio::test]
+async fn the_question_says_everything_that_an_answer_needs() {
+    let app = App::start().await;
+    let suspension = app.suspend("t1", "send").await;
+    let arguments = json!({ "to": "a@example.com", "subject": "S", "body": "B" });
+    assert_eq!((&suspension["kind"], &suspension["riskLevel"]), (&json!("approval"), &json!("high")));
+    assert_eq!((&suspension["toolName"], &suspension["toolInput"]), (&json!("demo_send_email"), &arguments));
+    assert_eq!(suspension["feedbackSchema"]["inputType"], "confirm");
+    assert_eq!(suspension["policy"]["rule"], "default for irreversible tools = ask");
+    let digest = pes::domain::digest::of_call("demo_send_email", &arguments);
+    assert_eq!(suspension["digest"], digest, "of the canonical JSON of tool and arguments");
+    let log = app.get("/threads/t1/events?types=AGENT_SUSPENDED").await.expect(200);
+    let state = app.get("/threads/t1/state").await.expect(200);
+    let inbox = app.get("/suspensions").await.expect(200);
+    for shown in [&log["items"][0]["content"], &state["suspension"], &inbox["items"][0]] {
+        assert_eq!((&shown["digest"], &shown["toolInput"]), (&suspension["digest"], &arguments), "{shown:#}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_with_the_digest_of_another_question_is_refused() {
+    let app = App::start().await;
+    let a = app.suspend("t1", "send").await;
+    app.suspend("t2", "two mails").await;
+    let inbox = app.get("/suspensions").await.expect(200);
+    let b = &inbox["items"][2];
+    for stranger in [&b["digest"], &json!("0")] {
+        let mut answer = approval(&a);
+        answer["digest"] = stranger.clone();
+        let problem = resume(&app, answer).await.problem("approval_mismatch");
+        assert_eq!(problem["digest"], a["digest"], "{problem:#}");
+    }
+    resume(&app, approval(b)).await.problem("not_found");
+    assert_eq!(app.get("/threads/t1/events?types=AGENT_RESUMED").await.expect(200)["items"], json!([]));
+    let mut answer = approval(&a);
+    answer["digest"] = a["digest"].clone();
+    resume(&app, answer).await.expect(200);
+}
+
+/// Both of a batch, the later one first, one by socket; each runs as it was approved.
+#[tokio::test]
+async fn several_questions_are_answered_in_any_order_over_any_door() {
+    let app = App::start().await;
+    app.suspend("t1", "two mails").await;
+    let inbox = app.get("/suspensions").await.expect(200);
+    let open = inbox["items"].as_array().unwrap();
+    assert_eq!(open.len(), 2);
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    let mut op = approval(&open[1]);
+    op["op"] = json!("resume");
+    op["id"] = json!("second");
+    op["digest"] = open[0]["digest"].clone();
+    socket.say(op.clone()).await;
+    assert_eq!(socket.answer("second").await["data"]["problem"]["code"], "approval_mismatch");
+    op["digest"] = open[1]["digest"].clone();
+    socket.say(op).await;
+    assert_eq!(socket.answer("second").await["event"], "ack");
+    let edited = json!({ "to": "c@example.com", "subject": "S", "body": "B" });
+    let mut first = approval(&open[0]);
+    first["modifiedArgs"] = edited.clone();
+    resume(&app, first).await.expect(200);
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    let sent = page["items"].as_array().unwrap().iter().map(|seen| &seen["content"]["output"]["to"]);
+    assert_eq!(sent.collect::<Vec<_>>(), ["b@example.com", "c@example.com"], "{page:#}");
+    let audit = app.get("/threads/t1/audit").await.expect(200);
+    let decided: Vec<&Value> = audit["items"].as_array().unwrap().iter().filter(|l| l["actor"] == "local").collect();
+    assert_eq!((&decided[0]["action"], &decided[1]["action"]), (&json!("approved"), &json!("modified")));
+    assert_eq!(decided[0]["detail"]["digest"], open[1]["digest"]);
+    let digest = pes::domain::digest::of_call("demo_send_email", &edited);
+    assert_eq!(decided[1]["detail"]["digest"], digest, "of what ran");
+    assert_eq!(decided[1]["detail"]["callId"], open[0]["callId"]);
+    assert!(decided[0]["at"].as_i64() <= decided[1]["at"].as_i64());
+}
+
+#[tokio::test]
+async fn whoever_asked_may_not_approve_but_may_say_no() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "fourEyes": true })).await;
+    let app = app.key(ASKER);
+    let suspension = app.suspend("t1", "send").await;
+    assert_eq!(suspension["policy"]["fourEyes"], true);
+    resume(&app, approval(&suspension)).await.problem("four_eyes");
+    let mut edited = approval(&suspension);
+    edited["modifiedArgs"] = suspension["toolInput"].clone();
+    resume(&app, edited).await.problem("four_eyes");
+    let app = app.key(OTHER);
+    resume(&app, approval(&suspension)).await.expect(200);
+    let audit = app.get("/threads/t1/audit").await.expect(200);
+    let lines = audit["items"].as_array().unwrap();
+    let said: Vec<_> = lines.iter().map(|line| (line["actor"].as_str(), line["action"].as_str())).collect();
+    assert_eq!(
+        said,
+        [(Some("policy"), Some("ask")), (Some("configured-3"), Some("approved"))],
+        "refusals change nothing"
+    );
+
+    let app = app.key(ASKER);
+    let again = app.suspend("t2", "send").await;
+    let no = json!({ "suspensionId": again["suspensionId"], "approved": false });
+    app.post("/threads/t2/resume", no).await.expect(202);
+}
+
+#[tokio::test]
+async fn who_steers_a_run_has_asked_for_it_too() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "fourEyes": true })).await;
+    let app = app.key(ASKER);
+    let suspension = app.suspend("t1", "send").await;
+    let app = app.key(OTHER);
+    app.post("/threads/t1/process", json!({ "query": "hang", "onBusy": "steer" })).await.expect(202);
+    app.post("/threads/t1/resume", approval(&suspension)).await.problem("four_eyes");
+}
+
+#[tokio::test]
+async fn only_the_named_approvers_answer() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "approvers": ["configured-3"] })).await;
+    let suspension = app.suspend("t1", "send").await;
+    let problem = resume(&app, approval(&suspension)).await.problem("not_an_approver");
+    assert_eq!(problem["approvers"], json!(["configured-3"]));
+    let no = json!({ "suspensionId": suspension["suspensionId"], "approved": false });
+    resume(&app, no).await.problem("not_an_approver");
+    let app = app.key(OTHER);
+    resume(&app, approval(&suspension)).await.expect(200);
+}
+
+#[tokio::test]
+async fn asking_for_runs_is_not_approving_them() {
+    let app = office().await.key(RUNNER);
+    let suspension = app.suspend("t1", "send").await;
+    let problem = resume(&app, approval(&suspension)).await.problem("forbidden");
+    assert_eq!(problem["scope"], json!(Scope::Approve), "{problem:#}");
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    let mut op = approval(&suspension);
+    op["op"] = json!("resume");
+    op["id"] = json!("r");
+    socket.say(op).await;
+    assert_eq!(socket.answer("r").await["data"]["problem"]["code"], "forbidden");
+    // Nor does it help to let the thread's own config allow what a rule asks about.
+    let app = app.key(BOSS);
+    rule(&app, json!({ "tool": "demo_*", "action": "ask" })).await;
+    let app = app.key(RUNNER);
+    let config = json!({ "threadId": "t2", "config": { "toolPolicy": { "demo_send_email": "auto" } } });
+    app.post("/threads", config).await.expect(201);
+    assert_eq!(app.suspend("t2", "send").await["kind"], "approval");
+}
+
+/// Somebody with access to the database changes what was approved; it does not run.
+#[tokio::test]
+async fn arguments_that_changed_after_they_were_shown_do_not_run() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let app = App::of(store.clone(), |_| {}).await;
+    let suspension = app.suspend("t1", "send").await;
+    let tenant: TenantPk = store.tenant("default", 0).await.unwrap();
+    let row = store.thread(tenant, &"t1".into()).await.unwrap().unwrap();
+    let calls = store.rows(row.pk, RowKind::Call, false, &PageAsk { cursor: None, limit: 10 }).await.unwrap();
+    let call = calls.items.into_iter().next().unwrap();
+    let body = call.body.replace("a@example.com", "evil@example.com");
+    assert_ne!(body, call.body);
+    let commit = Commit {
+        pk: row.pk,
+        create: None,
+        fence: row.fence.clone(),
+        lease: LeaseChange::Keep,
+        token: uuid::Uuid::new_v4(),
+        now: row.updated_at,
+        head: None,
+        sheet: None,
+        status: row.status,
+        wake_at: row.wake_at,
+        floor: row.floor,
+        crash_count: row.crash_count,
+        rows: vec![Row { body, ..call }],
+        last_seq: row.last_seq,
+        records: Vec::new(),
+        idempotency: None,
+        audit: Vec::new(),
+    };
+    store.commit(commit).await.unwrap();
+    resume(&app, approval(&suspension)).await.expect(200);
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    let result = &page["items"][0]["content"];
+    assert_eq!(result["error"]["code"], "approval_mismatch", "{page:#}");
+    assert!(!page.to_string().contains("\"sent\""));
+}

@@ -1,0 +1,110 @@
+//! `/policy`, `/policy/dry-run`, `/audit`
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+
+const ADMIN: &str = "key-a-0123456789abcdef0123456789";
+const STRANGER: &str = "key-b-0123456789abcdef0123456789";
+const READER: &str = "reader-0123456789abcdef0123456789";
+
+fn rules(action: &str) -> Value {
+    json!({ "rules": [{ "id": "sums", "tool": "calc*", "action": action, "reason": "Sums are sacred.",
+        "when": [{ "pointer": "/expression", "op": "contains", "value": "+" }] }] })
+}
+
+async fn put(app: &App, if_match: Option<&str>, body: &Value) -> crate::support::http::Said {
+    let ask = app.ask("PUT", "/policy").json(body);
+    match if_match {
+        Some(tag) => ask.header("if-match", tag).send().await,
+        None => ask.send().await,
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_writes_its_rules_and_nobody_overwrites_what_they_did_not_read() {
+    let app = App::with_keys().await.key(ADMIN);
+    let none = app.get("/policy").await;
+    assert_eq!((none.expect(200), none.header("etag")), (json!({ "rules": [] }), Some("\"0\"")));
+    let first = put(&app, None, &rules("deny")).await;
+    assert_eq!(first.expect(200), rules("deny"));
+    let tag = first.header("etag").unwrap().to_owned();
+    put(&app, None, &rules("ask")).await.problem("precondition_required");
+    put(&app, Some("\"0\""), &rules("ask")).await.problem("precondition_failed");
+    put(&app, Some(&tag), &rules("ask")).await.expect(200);
+    put(&app, Some(&tag), &rules("auto")).await.problem("precondition_failed");
+    assert_eq!(app.get("/policy").await.expect(200), rules("ask"));
+    let lines = app.get("/audit").await.expect(200);
+    assert_eq!(lines["items"].as_array().unwrap().len(), 2, "{lines:#}");
+    assert_eq!(lines["items"][0]["actor"], "configured-1");
+    assert_eq!(lines["items"][0]["detail"], json!({ "kind": "policy", "id": "rules" }));
+
+    let wrong = json!({ "rules": [{ "action": "ask", "when": [{ "pointer": "x", "op": "eq" }] }] });
+    let problem = put(&app, Some("*"), &wrong).await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/rules/0/when/0/pointer", "{problem:#}");
+    let app = app.key(STRANGER);
+    assert_eq!(app.get("/policy").await.expect(200), json!({ "rules": [] }));
+    assert_eq!(app.get("/audit").await.expect(200)["items"], json!([]));
+    let app = app.key(READER);
+    for (method, path) in [("GET", "/policy"), ("PUT", "/policy"), ("POST", "/policy/dry-run"), ("GET", "/audit")] {
+        let body = json!({ "rules": [] });
+        app.ask(method, path).json(&body).send().await.problem("forbidden");
+    }
+}
+
+#[tokio::test]
+async fn every_decision_names_its_rule() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let told = async |thread: &str| {
+        let page = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
+        page["items"][0].clone()
+    };
+    let ran = told("t1").await;
+    assert_eq!(ran["metadata"]["policy"]["rule"], "default for read tools = auto", "{ran:#}");
+    assert_eq!(app.get("/threads/t1/audit").await.expect(200)["items"], json!([]), "nobody decided anything");
+
+    put(&app, None, &rules("deny")).await.expect(200);
+    app.finish("t2", "count").await;
+    let denied = told("t2").await;
+    let ruling = json!({ "action": "deny", "rule": "sums", "scope": "tenant", "reason": "Sums are sacred." });
+    assert_eq!(denied["metadata"]["policy"], ruling);
+    assert_eq!(denied["content"]["error"]["message"], "Policy denies `calculator` (sums). Sums are sacred.");
+    let call = denied["content"]["callId"].as_str().unwrap();
+    assert_eq!(app.get(&format!("/threads/t2/tool-calls/{call}")).await.expect(200)["policy"], ruling);
+    let audit = app.get("/threads/t2/audit").await.expect(200);
+    assert_eq!((&audit["items"][0]["actor"], &audit["items"][0]["action"]), (&json!("policy"), &json!("deny")));
+    assert_eq!(audit["items"][0]["detail"]["rule"], "sums", "{audit:#}");
+
+    put(&app, Some("*"), &rules("ask")).await.expect(200);
+    let suspension = app.suspend("t3", "count").await;
+    assert_eq!((&suspension["policy"]["rule"], &suspension["policy"]["scope"]), (&json!("sums"), &json!("tenant")));
+}
+
+#[tokio::test]
+async fn a_dry_run_tells_what_would_have_changed_and_changes_nothing() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    app.finish("t2", "calls").await;
+    let since = app.get("/threads/t2").await.expect(200)["createdAt"].clone();
+    let asked = json!({ "rules": [{ "id": "no", "tool": "calculator", "action": "deny",
+        "when": [{ "pointer": "/expression", "op": "eq", "value": "100 + 2" }] }] });
+    let report = app.post("/policy/dry-run", asked.clone()).await.expect(200);
+    assert_eq!(report["counts"], json!({ "auto": { "auto": 2, "deny": 1 } }), "{report:#}");
+    assert_eq!((&report["changed"], &report["complete"]), (&json!(1), &json!(true)));
+    let changed = report["calls"].as_array().unwrap().iter().find(|call| call["new"]["action"] == "deny").unwrap();
+    assert_eq!((&changed["threadId"], &changed["new"]["rule"]), (&json!("t2"), &json!("no")));
+    assert_eq!(changed["old"]["rule"], "default for read tools = auto");
+
+    let with = |name: &str, value: Value| {
+        let mut asked = asked.clone();
+        asked[name] = value;
+        app.post("/policy/dry-run", asked)
+    };
+    let newer = with("since", since).await.expect(200);
+    assert_eq!(newer["calls"].as_array().unwrap().len(), 2, "{newer:#}");
+    let one = with("limit", json!(1)).await.expect(200);
+    assert_eq!((one["calls"].as_array().unwrap().len(), &one["complete"]), (1, &json!(false)));
+    with("limit", json!(0)).await.problem("invalid");
+    assert_eq!(app.get("/policy").await.expect(200), json!({ "rules": [] }));
+}
