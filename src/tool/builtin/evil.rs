@@ -21,7 +21,8 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
         ("test_huge", any, true, Misdeed::Huge),
         ("test_fail_times", times, true, failed),
         ("test_count", path.clone(), false, Misdeed::Count),
-        ("test_count_idempotent", path, true, Misdeed::Count),
+        ("test_count_idempotent", path.clone(), true, Misdeed::Count),
+        ("test_count_read", path, true, Misdeed::Count),
     ]
     .map(|(name, schema, idempotent, misdeed)| Arc::new(Evil::new(name, schema, idempotent, misdeed)) as Arc<dyn Tool>)
     .into()
@@ -51,7 +52,7 @@ impl Evil {
             description: "Misbehaves, for tests.".to_owned(),
             input_schema,
             output_schema: None,
-            class: ToolClass::Write,
+            class: if name.ends_with("_read") { ToolClass::Read } else { ToolClass::Write },
             idempotent,
             timeout_ms: 30_000,
             risk_level: None,

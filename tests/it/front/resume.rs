@@ -1,8 +1,12 @@
 //! `POST /threads/{thread}/resume`
 
+use std::sync::Arc;
+
+use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::postgres::Database;
 
 async fn resume(app: &App, body: Value) -> crate::support::http::Said {
     app.ask("POST", "/threads/t1/resume").header("prefer", "wait=20").json(&body).send().await
@@ -83,10 +87,20 @@ async fn the_answer_to_a_cancelled_run_comes_too_late() {
     resume(&app, json!({ "suspensionId": id(&suspension), "approved": true })).await.problem("run_cancelled");
 }
 
-/// 100 answers at once, by REST and by WebSocket: one decides.
 #[tokio::test]
 async fn a_hundred_answers_have_one_winner() {
-    let app = App::start().await;
+    one_winner(App::start().await).await;
+}
+
+#[tokio::test]
+async fn a_hundred_answers_have_one_winner_on_postgresql() {
+    let database = Database::fresh().await;
+    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
+    one_winner(App::of(Arc::new(store), |_| {}).await).await;
+}
+
+/// 100 answers at once, by REST and by WebSocket: one decides, and everybody else is told who did, and when.
+async fn one_winner(app: App) {
     let suspension = app.suspend("t1", "send").await;
     let body = json!({ "suspensionId": id(&suspension), "approved": true });
     let rest = futures_util::future::join_all((0..50).map(|_| app.post("/threads/t1/resume", body.clone())));
@@ -102,12 +116,16 @@ async fn a_hundred_answers_have_one_winner() {
     let won = rest.iter().filter(|said| said.status == 202).count()
         + sockets.iter().filter(|answer| answer["event"] == "ack").count();
     assert_eq!(won, 1);
-    for lost in rest.iter().filter(|said| said.status != 202) {
-        lost.problem("already_resolved");
-    }
-    for lost in sockets.iter().filter(|answer| answer["event"] != "ack") {
-        assert_eq!(lost["data"]["problem"]["code"], "already_resolved", "{lost:#}");
-    }
-    let executions = app.get("/threads/t1/events?types=AGENT_RESUMED").await.expect(200);
-    assert_eq!(executions["items"].as_array().unwrap().len(), 1);
+    let page = app.get("/threads/t1/events?types=AGENT_RESUMED").await.expect(200);
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    let told = |problem: &Value| {
+        assert_eq!(problem["code"], "already_resolved", "{problem:#}");
+        assert_eq!(problem["resolution"]["decidedBy"], "local");
+        assert_eq!(problem["resolution"]["decidedAt"], page["items"][0]["timestamp"]);
+    };
+    rest.iter().filter(|said| said.status != 202).for_each(|lost| told(&lost.problem("already_resolved")));
+    sockets.iter().filter(|answer| answer["event"] != "ack").for_each(|lost| told(&lost["data"]["problem"]));
+    let audit = app.get("/threads/t1/audit").await.expect(200);
+    let decided = audit["items"].as_array().unwrap().iter().filter(|line| line["action"] == "approved");
+    assert_eq!(decided.count(), 1, "{audit:#}");
 }

@@ -1,0 +1,172 @@
+//! A tool call and the process that dies around it: at every boundary, for every kind of tool, with every decision that a
+//! person may take about a call in doubt. The effect is a line in a file, which no crash takes back.
+//!
+//! What is next to the call runs always; every boundary with `PES_TEST_ALL=1` (`scripts/test --all`).
+
+use std::collections::BTreeSet;
+
+use pes::config::env::Variables;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::process::{Door, Place, Server};
+
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "{{query}}", description = "Call it once", stepType = "tool" },
+] }
+
+[[reply]]
+when = { item = "undeclared", phase = "execution", iteration = 1 }
+calls = [{ tool = "test_count", arguments = { path = "{counted}" } }]
+
+[[reply]]
+when = { item = "idempotent", phase = "execution", iteration = 1 }
+calls = [{ tool = "test_count_idempotent", arguments = { path = "{counted}" } }]
+
+[[reply]]
+when = { item = "read", phase = "execution", iteration = 1 }
+calls = [{ tool = "test_count_read", arguments = { path = "{counted}" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "It said: {{tool_result}}"
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "That was it."
+"#;
+
+/// Where the process can be held around a call.
+const BOUNDARIES: [&str; 6] =
+    ["commit.before", "commit.after", "publish.before", "tool.before", "tool.sent", "tool.returned"];
+
+/// What a person makes of a call in doubt.
+const DECISIONS: [&str; 4] = ["retry", "done", "skip", "abort"];
+
+/// How it ended.
+struct Told {
+    run: Value,
+    execution: Option<Value>,
+    /// How often the effect had happened when a person was asked.
+    doubted: Option<usize>,
+}
+
+/// Asks for one call and answers what is asked about it. `None`: the process died.
+async fn tell(door: Door, place: &Place, tool: &str, decision: &str) -> Told {
+    let ask = door.ask("POST", "/threads/t/process").header("idempotency-key", "once").json(&json!({ "query": tool }));
+    let receipt = ask.send().await.expect(202);
+    let run = receipt["runId"].as_str().expect("an id");
+    let mut doubted = None;
+    loop {
+        let seen = door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+        if seen["status"] != "suspended" {
+            let log = door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").header("accept", "application/json");
+            let log = log.send().await.expect(200);
+            assert!(log["items"].as_array().expect("a list").len() <= 1, "one result: {log:#}");
+            return Told { run: seen, execution: log["items"].get(0).cloned(), doubted };
+        }
+        let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
+        let asked = &inbox["items"][0];
+        assert_eq!((&asked["kind"], doubted), (&json!("in_doubt"), None), "asked once: {asked:#}");
+        doubted = Some(place.lines().len());
+        let answer = json!({ "suspensionId": asked["suspensionId"], "action": decision, "value": "by hand" });
+        door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
+    }
+}
+
+/// Dies at the boundary, starts again, and goes to the end. `false`: the boundary was never reached.
+async fn survives(place: Place, boundary: &str, tool: &str, decision: &str) -> bool {
+    let mut server = Server::start(&place, Some(boundary)).await;
+    let told = tokio::select! {
+        told = tell(server.door, &place, tool, decision) => Some(told),
+        () = server.reached() => None,
+    };
+    let is_reached = told.is_none();
+    let told = match told {
+        Some(told) => told,
+        None => {
+            server.kill().await;
+            server = Server::start(&place, None).await;
+            tell(server.door, &place, tool, decision).await
+        }
+    };
+    server.kill().await;
+    judge(&told, &place.lines(), tool, decision, boundary);
+    is_reached
+}
+
+fn judge(told: &Told, lines: &[String], tool: &str, decision: &str, boundary: &str) {
+    let scene = format!("{tool}, {decision}, {boundary}: {lines:?} {:#}", told.run);
+    let keys: BTreeSet<&String> = lines.iter().collect();
+    assert!(keys.len() <= 1, "one key for all attempts; {scene}");
+    assert_eq!(told.run["status"], "completed", "{scene}");
+    let status = told.execution.as_ref().map(|told| told["content"]["status"].as_str().unwrap_or_default().to_owned());
+    let is_declared = tool != "undeclared";
+    match (told.doubted, decision) {
+        (Some(_), _) if is_declared => panic!("nobody needs to be asked: {scene}"),
+        (None, _) if is_declared => assert!(!lines.is_empty(), "{scene}"),
+        (None, _) => assert_eq!(lines.len(), 1, "{scene}"),
+        (Some(before), "retry") => {
+            assert!(before <= 1, "{scene}");
+            assert_eq!((lines.len(), status.as_deref()), (before + 1, Some("success")), "{scene}");
+        }
+        (Some(before), decision) => {
+            assert!(before <= 1 && lines.len() == before, "never again: {scene}");
+            let expected = match decision {
+                "done" => "success",
+                "skip" => "skipped",
+                _ => "error",
+            };
+            assert_eq!(status.as_deref(), Some(expected), "{scene}");
+        }
+    }
+}
+
+#[rstest]
+#[case("tool.before@1", "undeclared", "retry")]
+#[case("tool.sent@1", "undeclared", "retry")]
+#[case("tool.sent@1", "undeclared", "done")]
+#[case("tool.sent@1", "undeclared", "skip")]
+#[case("tool.returned@1", "undeclared", "abort")]
+#[case("tool.sent@1", "idempotent", "none")]
+#[case("tool.returned@1", "idempotent", "none")]
+#[case("tool.sent@1", "read", "none")]
+#[tokio::test]
+async fn a_call_that_may_have_been_sent_is_never_repeated_unless_its_tool_or_a_person_says_so(
+    #[case] boundary: &str,
+    #[case] tool: &str,
+    #[case] decision: &str,
+) {
+    assert!(survives(Place::sqlite(SCRIPT), boundary, tool, decision).await, "{boundary} must be passed");
+}
+
+#[tokio::test]
+async fn nor_on_postgresql() {
+    assert!(survives(Place::postgres(SCRIPT).await, "tool.sent@1", "undeclared", "done").await);
+}
+
+/// Every passage of every boundary × every kind of tool × every decision.
+#[tokio::test]
+async fn every_boundary_around_a_call() {
+    if Variables::of_process().get("PES_TEST_ALL").is_none() {
+        return;
+    }
+    for tool in ["read", "idempotent", "undeclared"] {
+        let decisions = if tool == "undeclared" { &DECISIONS[..] } else { &DECISIONS[..1] };
+        for (boundary, decision) in BOUNDARIES.iter().flat_map(|place| decisions.iter().map(move |made| (place, made)))
+        {
+            for passage in 1.. {
+                let held = format!("{boundary}@{passage}");
+                println!("{held} {tool} {decision}");
+                let is_reached = survives(Place::sqlite(SCRIPT), &held, tool, decision).await;
+                assert!(passage > 1 || is_reached, "{boundary} is never passed");
+                if !is_reached {
+                    break;
+                }
+            }
+        }
+    }
+}
