@@ -46,8 +46,19 @@ pub struct App {
 impl App {
     /// Opens what the configuration names. Nothing is touched in a store that cannot be used.
     pub async fn build(config: Config) -> Result<Self, Error> {
-        let mut rooms = Rooms::of(&config)?;
+        let rooms = Rooms::of(&config)?;
         let store = store::open(&config.store).await?;
+        Self::locked(config, rooms, store).await
+    }
+
+    /// The same on a store that is open already.
+    pub async fn on(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
+        let rooms = Rooms::of(&config)?;
+        Self::locked(config, rooms, store).await
+    }
+
+    /// Whoever may be called from elsewhere has keys.
+    async fn locked(config: Config, mut rooms: Rooms, store: Arc<dyn Store>) -> Result<Self, Error> {
         config.check_keys(store.keys().await?.iter().any(|key| key.revoked_at.is_none()))?;
         rooms.store = Some(store);
         Self::furnish(config, rooms).await
@@ -61,8 +72,9 @@ impl App {
         let egress = outward::egress(&config, &*store, rooms.clock.now()).await?;
         rooms.tools.extend(builtin::calling_out(&egress));
         rooms.tools.extend(outward::http_tools(&config, &egress)?);
-        let clock = rooms.clock.clone();
         let documents = Documents::open(store.clone()).await?;
+        let sealer = Arc::new(outward::sealer(&config));
+        let clock = rooms.clock.clone();
         let time = rooms.clock.clone();
         let mcp = mcp::Catalog::start(mcp::Parts {
             config: config.mcp.clone(),
@@ -79,8 +91,10 @@ impl App {
             tools: Arc::new(tools),
             config: Arc::new(config.clone()),
             store: store.clone(),
+            outbox: Arc::new(outward::outbox(&config, &*store, &documents, &sealer, &egress, rooms.clock.now()).await?),
             documents,
             mcp,
+            sealer,
             models: rooms.models,
             cores: rooms.cores,
             clock: rooms.clock,

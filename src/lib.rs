@@ -8,6 +8,7 @@ pub mod engine;
 pub mod http;
 pub mod live;
 pub mod mcp;
+pub mod outbox;
 pub mod provider;
 pub mod runtime;
 pub mod store;

@@ -127,6 +127,7 @@ pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit
         records: (0..observations).map(|n| record(nth, n)).collect(),
         idempotency: None,
         audit: Vec::new(),
+        deliveries: Vec::new(),
     }
 }
 

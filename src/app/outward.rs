@@ -9,7 +9,9 @@ use crate::config::{self, Config};
 use crate::domain::Millis;
 use crate::domain::tool::ToolSpec;
 use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
+use crate::outbox::{Directory, Outbox, Pace, Webhook};
 use crate::store::Store;
+use crate::store::document::{Documents, KeySource, Sealer};
 use crate::tool::Tool;
 use crate::tool::http::HttpTool;
 
@@ -40,6 +42,51 @@ pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Ar
         Ok(Arc::new(tool) as Arc<dyn Tool>)
     };
     config.tools.http.iter().map(tool).collect()
+}
+
+/// `PES_SEALING_KEY`, else a file beside the embedded database.
+pub(super) fn sealer(config: &Config) -> Sealer {
+    Sealer::new(match (&config.auth.sealing_key, &config.store.url) {
+        (Some(key), _) => KeySource::Given(key.clone()),
+        (None, None) => KeySource::File(config.store.data_dir.join("sealing.key")),
+        (None, Some(_)) => KeySource::None,
+    })
+}
+
+/// `[[webhooks]]` and those of the tenants.
+pub(super) async fn outbox(
+    config: &Config,
+    store: &dyn Store,
+    documents: &Arc<Documents>,
+    sealer: &Arc<Sealer>,
+    egress: &Arc<Egress>,
+    now: Millis,
+) -> Result<Outbox, Error> {
+    let variables = Variables::of_process();
+    let mut fixed = Vec::with_capacity(config.webhooks.len());
+    for named in &config.webhooks {
+        let wrong = |why: String| config::Error(format!("webhooks {}: {why}", named.id));
+        let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
+        let secrets = named.secrets.iter().map(|reference| signing(&variables, reference).map_err(wrong));
+        let webhook = Webhook {
+            id: named.id.clone(),
+            to: Destination::Operator(url),
+            events: named.events.clone(),
+            secrets: secrets.collect::<Result<_, _>>()?,
+            is_fixed: true,
+        };
+        let owner = match &named.tenant {
+            Some(name) => Some(store.tenant(name, now).await?),
+            None => None,
+        };
+        fixed.push((owner, Arc::new(webhook)));
+    }
+    let pace = Pace {
+        backoff: config.outbox.backoff_ms.clone(),
+        attempt: Duration::from_millis(config.outbox.attempt_timeout_ms),
+        kept: config.outbox.kept_ms,
+    };
+    Ok(Outbox::new(Directory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), pace))
 }
 
 fn signing(variables: &Variables, reference: &str) -> Result<SigningSecret, String> {

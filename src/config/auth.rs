@@ -14,6 +14,10 @@ section! {
     Auth {
         /// "tenant:scope+scope:key", scopes of read, run, approve, admin. Keys made with `pes keys new` count beside them.
         keys: Vec<ConfiguredKey> = Vec::new(), named("PES_API_KEYS").secret();
+        /// What seals secrets in the database: any long text, the same for all replicas. Unset = a file in
+        /// `store.data_dir`; with `DATABASE_URL` secrets are refused then.
+        #[serde(with = "super::secret")]
+        sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"…\"");
     }
 }
 

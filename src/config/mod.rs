@@ -17,6 +17,7 @@ pub mod limits;
 pub mod log;
 pub mod mcp;
 pub mod models;
+pub mod outbox;
 pub mod policy;
 pub mod providers;
 pub mod reference;
@@ -40,6 +41,7 @@ pub use limits::Limits;
 pub use log::{Log, LogFormat};
 pub use mcp::{Mcp, McpServer};
 pub use models::{Anthropic, Demo, Facts, Gemini, ModelRef, Models, Ollama, OpenAi};
+pub use outbox::{Outbox, Webhook};
 pub use policy::Policy;
 pub use providers::Provider;
 pub use reference::Reference;
@@ -59,6 +61,10 @@ section! {
         /// What tokens cost in US dollars per million, by "provider:model" or "provider:*".
         prices: BTreeMap<String, Price> = BTreeMap::new(), file_only().example(
             "{ \"openai:gpt-4.1-mini\" = { input_per_million = 0.4, output_per_million = 1.6 } }");
+        /// Whom outside this server tells of what happens. Write them as [[webhooks]] tables.
+        webhooks: Vec<Webhook> = Vec::new(), file_only().example(
+            "[{ id = \"ops\", url = \"https://ops.example/pes\", events = [\"run.failed\"], \
+             secrets = [\"env:OPS_SECRET\"] }]");
         server: Server = Server::default(), table::<Server>();
         limits: Limits = Limits::default(), table::<Limits>();
         store: Store = Store::default(), table::<Store>();
@@ -66,6 +72,7 @@ section! {
         agent: Agent = Agent::default(), table::<Agent>();
         tools: Tools = Tools::default(), table::<Tools>();
         egress: Egress = Egress::default(), table::<Egress>();
+        outbox: Outbox = Outbox::default(), table::<Outbox>();
         policy: Policy = Policy::default(), table::<Policy>();
         auth: Auth = Auth::default(), table::<Auth>();
         mcp: Mcp = Mcp::default(), table::<Mcp>();

@@ -90,6 +90,8 @@ id! {
     ObservationId,
     /// A task delegated to another agent (`task_…`).
     TaskId,
+    /// A message to somebody outside (`dlv_…`).
+    DeliveryId,
     /// A large value that is stored once and referred to (see `domain::payload`).
     PayloadId,
 }
@@ -144,6 +146,13 @@ impl Mint {
     }
     pub fn observation(&mut self) -> ObservationId {
         self.next("obs_").into()
+    }
+    pub fn delivery(&mut self) -> DeliveryId {
+        self.next("dlv_").into()
+    }
+    /// A webhook that a tenant set up.
+    pub fn webhook(&mut self) -> String {
+        self.next("whk_")
     }
     pub fn task(&mut self) -> TaskId {
         self.next("task_").into()

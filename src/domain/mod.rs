@@ -20,6 +20,7 @@ pub mod settings;
 pub mod thread;
 pub mod tool;
 pub mod usage;
+pub mod webhook;
 
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;

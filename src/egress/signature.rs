@@ -28,6 +28,13 @@ impl SigningSecret {
         if bytes.is_empty() { Err("a secret is not empty".to_owned()) } else { Ok(Self(bytes.into())) }
     }
 
+    /// A new one, spelled.
+    pub fn random() -> Result<String, String> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| format!("There is no chance here: {error}"))?;
+        Ok(format!("{PREFIX}{}", BASE64_STANDARD.encode(bytes)))
+    }
+
     /// `v1,` and the HMAC-SHA256 of id, time and body in base64.
     fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.expose_secret()).expect("HMAC takes a key of any length");

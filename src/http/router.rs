@@ -13,7 +13,7 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, audit, cancel, documentation, fork, health, index, keys, mcp_servers, messages, offers, pause, plan,
-    policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage,
+    policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage, webhooks,
 };
 use super::{cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -75,6 +75,10 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(policy::audit))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::get, webhooks::put, webhooks::delete))
+        .routes(routes!(webhooks::deliveries))
+        .routes(routes!(webhooks::replay))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))

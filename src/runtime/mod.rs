@@ -40,6 +40,7 @@ mod transit;
 mod used;
 mod views;
 mod waiters;
+mod webhooks;
 
 use std::sync::Arc;
 

@@ -22,8 +22,9 @@ use crate::domain::thread::Limits;
 use crate::engine::{DynCore, World};
 use crate::live::Hub;
 use crate::mcp;
+use crate::outbox::Outbox;
 use crate::provider::{Catalog, ChatModel};
-use crate::store::document::Documents;
+use crate::store::document::{Documents, Sealer};
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
 
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     /// What tenants configured.
     pub(super) documents: Arc<Documents>,
     pub(super) mcp: Arc<mcp::Catalog>,
+    pub(super) sealer: Arc<Sealer>,
+    pub(super) outbox: Arc<Outbox>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,

@@ -18,9 +18,10 @@ use crate::config::Config;
 use crate::engine::DynCore;
 use crate::live::Hub;
 use crate::mcp;
+use crate::outbox::Outbox;
 use crate::provider::Catalog;
 use crate::store::Store;
-use crate::store::document::Documents;
+use crate::store::document::{Documents, Sealer};
 use crate::tool::Registry;
 
 /// What a runtime is put together from.
@@ -30,6 +31,9 @@ pub struct Parts {
     /// Of the same store.
     pub documents: Arc<Documents>,
     pub mcp: Arc<mcp::Catalog>,
+    /// Of the documents' secrets.
+    pub sealer: Arc<Sealer>,
+    pub outbox: Arc<Outbox>,
     pub hub: Arc<Hub>,
     pub tools: Arc<Registry>,
     pub models: Arc<dyn Catalog>,
@@ -59,6 +63,8 @@ impl Runtime {
             store: parts.store,
             documents: parts.documents,
             mcp: parts.mcp,
+            sealer: parts.sealer,
+            outbox: parts.outbox,
             hub: parts.hub,
             tools: parts.tools,
             models: parts.models,
@@ -79,6 +85,7 @@ impl Runtime {
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.tenure.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
+        shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
         let reader = shared.clone();
         shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.documents.follow()).await });
         tokio::spawn(shared.clone().watch_neighbours());

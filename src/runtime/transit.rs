@@ -66,12 +66,18 @@ impl Actor {
             footing.lease = LeaseChange::Release;
         }
         let news = seat.news(&step);
-        let commit = seat.commit_of(&mut step, &footing, note, &decided, stamp.now);
+        let (tenant, thread) = (seat.row.tenant, &seat.row.thread_id);
+        let deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
+        let is_told = !deliveries.is_empty();
+        let commit = Commit { deliveries, ..seat.commit_of(&mut step, &footing, note, &decided, stamp.now) };
         if !self.write(commit).await? {
             return Ok(None);
         }
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
+        }
+        if is_told {
+            self.shared.outbox.bell.ring();
         }
         self.publish(news, &step).await;
         self.perform(&before, footing.holder.is_some()).await;
@@ -138,6 +144,7 @@ impl Seat {
             records: Vec::new(),
             idempotency: None,
             audit: Vec::new(),
+            deliveries: Vec::new(),
         }
     }
 

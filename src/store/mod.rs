@@ -9,6 +9,7 @@
 
 pub(crate) mod committer;
 mod cursor;
+pub mod delivery;
 pub mod document;
 pub mod memory;
 mod open;
@@ -32,6 +33,7 @@ use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
+use delivery::{Deliveries, NewDelivery};
 use document::{Document, DocumentKind, Expected};
 
 /// What a caller can do about a failed store call.
@@ -140,6 +142,8 @@ pub struct Commit {
     pub idempotency: Option<IdempotencyRow>,
     /// Audit lines written with it (who decided what).
     pub audit: Vec<AuditRow>,
+    /// What it leaves in the outbox, due at once.
+    pub deliveries: Vec<NewDelivery>,
 }
 
 impl Commit {
@@ -163,6 +167,7 @@ impl Commit {
             records: Vec::new(),
             idempotency,
             audit: Vec::new(),
+            deliveries: Vec::new(),
         }
     }
 
@@ -284,7 +289,7 @@ pub struct KeyRow {
 }
 
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Deliveries {
     /// `sqlite`, `postgres` or `memory`, and where; for the start line.
     fn describe(&self) -> String;
     /// Whether other processes write here too. What they do must be looked for.
@@ -378,7 +383,6 @@ pub trait Store: Send + Sync + 'static {
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;
-
     /// A write that commits: what `/readyz` asks.
     async fn ping(&self) -> Result<()>;
     /// Finishes what was accepted and closes.

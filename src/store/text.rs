@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::delivery::{DeliveryStatus, TargetKind};
 use super::document::{DocumentKind, Expected};
 use super::{Error, Result};
 use crate::domain::Millis;
@@ -117,6 +118,16 @@ pub(crate) fn document(body: &str) -> Result<Value> {
 pub(crate) fn document_kind(text: &str) -> Result<DocumentKind> {
     let kind = DocumentKind::ALL.iter().find(|kind| kind.as_str() == text);
     kind.copied().ok_or_else(|| damaged("document", "unknown kind"))
+}
+
+pub(crate) fn target_kind(text: &str) -> Result<TargetKind> {
+    let kind = TargetKind::ALL.iter().find(|kind| kind.as_str() == text);
+    kind.copied().ok_or_else(|| damaged("delivery", "unknown target"))
+}
+
+pub(crate) fn delivery_status(text: &str) -> Result<DeliveryStatus> {
+    let status = DeliveryStatus::ALL.iter().find(|status| status.as_str() == text);
+    status.copied().ok_or_else(|| damaged("delivery", "unknown status"))
 }
 
 /// A version is never below 1: 0 is none, -1 is any.

@@ -23,3 +23,4 @@ pub(crate) mod tasks;
 pub(crate) mod threads;
 pub(crate) mod tool_calls;
 pub(crate) mod usage;
+pub(crate) mod webhooks;

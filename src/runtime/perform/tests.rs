@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -18,12 +19,13 @@ use crate::egress::Egress;
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
 use crate::mcp;
+use crate::outbox::{Directory, Outbox, Pace};
 use crate::provider::{ChatModel, DeltaStream, Models};
 use crate::runtime::clock::System;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Parts, Runtime};
-use crate::store::document::Documents;
+use crate::store::document::{Documents, KeySource, Sealer};
 use crate::store::memory::Memory;
 use crate::tool::{Registry, Tool, ToolContext, ToolOutput};
 
@@ -71,7 +73,10 @@ impl ChatModel for Counted {
 
 async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
     let store = Arc::new(Memory::new());
+    let egress = Arc::new(Egress::new(Duration::ZERO));
+    let pace = Pace { backoff: Vec::new(), attempt: Duration::ZERO, kept: 0 };
     let documents = Documents::open(store.clone()).await.unwrap();
+    let sealer = Arc::new(Sealer::new(KeySource::None));
     let mcp = mcp::Catalog::start(mcp::Parts {
         config: config::Mcp::default(),
         documents: documents.clone(),
@@ -80,8 +85,10 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
     });
     let parts = Parts {
         config: Arc::new(Config::default()),
+        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, pace)),
         documents,
         mcp,
+        sealer,
         store,
         hub: Hub::new(1 << 16),
         tools: Arc::new(Registry::new(vec![counted.clone() as Arc<dyn Tool>], Environment::Development).unwrap()),

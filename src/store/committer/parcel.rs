@@ -50,14 +50,15 @@ impl Parcel {
             + commit.rows.iter().map(|row| row.body.len()).sum::<usize>()
             + lines.iter().map(|line| line.body.len()).sum::<usize>()
             + audit.iter().map(String::len).sum::<usize>()
+            + commit.deliveries.iter().map(|new| new.body.len()).sum::<usize>()
             + commit.idempotency.as_ref().map_or(0, |row| row.body.len());
         Self { commit, sheet, title, lines, audit, bytes, keys }
     }
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.
     pub fn is_plain(&self) -> bool {
-        let Commit { create, idempotency, audit, .. } = &self.commit;
-        create.is_none() && idempotency.is_none() && audit.is_empty()
+        let Commit { create, idempotency, audit, deliveries, .. } = &self.commit;
+        create.is_none() && idempotency.is_none() && audit.is_empty() && deliveries.is_empty()
     }
 }
 

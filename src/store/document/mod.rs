@@ -1,5 +1,6 @@
 //! Documents: what a tenant configures over REST, and the view of them that every replica keeps.
 
+mod seal;
 mod shelf;
 
 use serde_json::Value;
@@ -7,6 +8,7 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
+pub use seal::{KeySource, Sealer};
 pub use shelf::{Change, Documents};
 
 macro_rules! kinds {

@@ -54,13 +54,16 @@ impl State {
         for row in commit.rows {
             kept.rows.insert((row.kind, row.id.clone()), row);
         }
-        let id = kept.thread.thread_id.clone();
+        let (id, tenant) = (kept.thread.thread_id.clone(), kept.thread.tenant);
         let numbered = commit.records.into_iter().zip(commit.last_seq + 1..);
         kept.observations.extend(numbered.map(|(record, seq)| Observation::of(record, id.clone(), seq)));
         if let Some(row) = commit.idempotency {
             self.idempotency.insert((row.tenant, row.scope.clone(), row.key.clone()), (commit.pk, row));
         }
         self.audit.extend(commit.audit);
+        for delivery in commit.deliveries {
+            self.post(commit.pk, tenant, commit.now, delivery);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! Nothing survives the process.
 
 mod apply;
+mod deliveries;
 mod documents;
 mod query;
 mod usage;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
+use super::delivery::Delivery;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
@@ -36,6 +38,8 @@ struct State {
     threads: BTreeMap<ThreadPk, Kept>,
     idempotency: HashMap<(TenantPk, String, String), (ThreadPk, IdempotencyRow)>,
     audit: Vec<AuditRow>,
+    /// By the order in which they were written.
+    deliveries: BTreeMap<i64, Delivery>,
     documents: Vec<Document>,
     revision: i64,
     /// A tenant's key is its place, from 1.
@@ -109,6 +113,7 @@ impl Store for Memory {
         let mut state = self.state();
         state.idempotency.retain(|_, (owner, _)| *owner != pk);
         state.audit.retain(|line| line.thread != pk);
+        state.deliveries.retain(|_, delivery| delivery.thread != pk);
         Ok(state.threads.remove(&pk).is_some())
     }
 

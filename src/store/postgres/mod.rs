@@ -3,6 +3,7 @@
 //! Two committers write, each thread always by the same one; everything else takes a connection from a pool. Replicas
 //! are alive by the database's clock.
 
+mod deliveries;
 mod documents;
 mod fault;
 mod lease;

@@ -14,9 +14,10 @@ use super::writer::CONNECT;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (1, "threads and their rows", include_str!("../../../migrations/postgres/0001_threads_and_their_rows.sql")),
     (2, "agent state view", include_str!("../../../migrations/postgres/0002_agent_state_view.sql")),
+    (3, "deliveries", include_str!("../../../migrations/postgres/0003_deliveries.sql")),
     (5, "documents", include_str!("../../../migrations/postgres/0005_documents.sql")),
     (6, "usage", include_str!("../../../migrations/postgres/0006_usage.sql")),
 ];

@@ -11,6 +11,7 @@ use sqlx::query::Query;
 use super::nul::escaped;
 use crate::engine::step::Row;
 use crate::store::committer::{Line, Parcel, Sending};
+use crate::store::delivery::NewDelivery;
 use crate::store::{AuditRow, IdempotencyRow, LeaseChange};
 
 /// Verdicts, the strongest last; a thread without one is stale.
@@ -173,6 +174,13 @@ macro_rules! full {
     FROM unnest($45::bigint[], $46::bigint[], $47::bigint[], $48::text[], $49::text[], $50::text[])
         v (pk, tenant, at, actor, action, detail)
     JOIN ok ON ok.pk = v.pk
+), d AS (
+    INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
+    SELECT ok.pk, ok.tenant, v.at, v.at, 0, v.id, v.kind, v.target, v.lane, v.event, 'pending', v.body
+    FROM unnest($51::bigint[], $52::bigint[], $53::text[], $54::text[], $55::text[], $56::text[], $57::text[],
+        $58::text[]) WITH ORDINALITY v (pk, at, id, kind, target, lane, event, body, place)
+    JOIN ok ON ok.pk = v.pk
+    ORDER BY v.place
 )
 SELECT pk, 1 FROM ok UNION ALL SELECT pk, 2 FROM taken UNION ALL SELECT pk, 3 FROM known"
         )
@@ -204,7 +212,8 @@ pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
     }
     let query = with_new_threads(query, parcels);
     let query = with_keys(query, parcels);
-    with_audit(query, parcels)
+    let query = with_audit(query, parcels);
+    with_deliveries(query, parcels)
 }
 
 pub(super) fn landed(parcels: &[&Parcel]) -> Statement {
@@ -307,4 +316,19 @@ fn with_audit(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&lines, |(line, _)| escaped(&line.actor)))
         .bind(column(&lines, |(line, _)| escaped(&line.action)))
         .bind(column(&lines, |(_, detail)| detail.as_str()))
+}
+
+fn with_deliveries(query: Statement, parcels: &[Parcel]) -> Statement {
+    let of = |p: &'_ Parcel| (p.commit.pk.0, p.commit.now);
+    let new: Vec<((i64, i64), &NewDelivery)> =
+        parcels.iter().flat_map(|p| p.commit.deliveries.iter().map(move |new| (of(p), new))).collect();
+    query
+        .bind(column(&new, |((pk, _), _)| *pk))
+        .bind(column(&new, |((_, now), _)| *now))
+        .bind(column(&new, |(_, new)| new.id.as_str()))
+        .bind(column(&new, |(_, new)| new.kind.as_str()))
+        .bind(column(&new, |(_, new)| escaped(&new.target)))
+        .bind(column(&new, |(_, new)| new.lane.as_deref().map(escaped)))
+        .bind(column(&new, |(_, new)| new.event.as_str()))
+        .bind(column(&new, |(_, new)| new.body.as_str()))
 }

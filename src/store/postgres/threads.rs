@@ -53,7 +53,7 @@ const LIST: &str = select!(
 /// Whatever was being committed to it is seen by now, and nothing more can be.
 const DELETE_THE_REST: &str = "
 WITH r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
-    i AS (DELETE FROM idempotency WHERE pk = $1)
+    i AS (DELETE FROM idempotency WHERE pk = $1), d AS (DELETE FROM deliveries WHERE pk = $1)
 DELETE FROM audit WHERE pk = $1";
 
 pub(super) async fn named(pool: &PgPool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {

@@ -27,8 +27,8 @@ pub(super) const DUPLICATE: i64 = 3;
 pub(super) const LANDED: i64 = 4;
 
 /// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 observations, $6 their bodies; in a
-/// full script also $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details. Returns the pks that are not
-/// `DONE`. (`$7` is the seventh argument of the call in whatever statement it stands; `?7` would not be.)
+/// full script also $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details, $11 deliveries, $12 their
+/// bodies. Returns the pks that are not `DONE`. (`$7` is the seventh argument of the call in whatever statement it stands; `?7` would not be.)
 macro_rules! script {
     ($created:literal, $kept:literal) => {
         concat!(
@@ -129,6 +129,11 @@ SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->>
     a.value ->> 6, CAST(substr($10, a.value ->> 7, a.value ->> 8) AS TEXT)
 FROM jsonb_each($9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
+INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts, created_at, body)
+SELECT p.pk, p.tenant, d.value ->> 1, d.value ->> 2, CAST(substr($12, d.value ->> 3, d.value ->> 4) AS TEXT),
+    d.value ->> 5, d.value ->> 6, 'pending', p.now, 0, p.now, CAST(substr($12, d.value ->> 7, d.value ->> 8) AS TEXT)
+FROM jsonb_each($11) d CROSS JOIN temp.parcels p ON p.pk = d.value ->> 0 AND p.verdict = 0;
+
 "
 );
 
@@ -152,14 +157,14 @@ pub(super) fn script(parcels: &[Parcel]) -> Script {
     if parcels.iter().all(Parcel::is_plain) {
         bound(sqlx::query(PLAIN), [threads, rows, lines])
     } else {
-        let (keys, audit) = beside(parcels);
-        bound(sqlx::query(FULL), [threads, rows, lines, keys, audit])
+        let [keys, audit, deliveries] = beside(parcels);
+        bound(sqlx::query(FULL), [threads, rows, lines, keys, audit, deliveries])
     }
 }
 
-/// Idempotency keys and audit lines.
-fn beside(parcels: &[Parcel]) -> (Sheaf, Sheaf) {
-    let [mut keys, mut audit] = [const { Sheaf::new() }; 2];
+/// Idempotency keys, audit lines and deliveries.
+fn beside(parcels: &[Parcel]) -> [Sheaf; 3] {
+    let [mut keys, mut audit, mut deliveries] = [const { Sheaf::new() }; 3];
     for Parcel { commit, audit: details, .. } in parcels {
         if let Some(key) = &commit.idempotency {
             keys.row(commit.pk)
@@ -174,8 +179,12 @@ fn beside(parcels: &[Parcel]) -> (Sheaf, Sheaf) {
             audit.row(commit.pk).cell(line.thread).cell(line.tenant).cell(line.at).body(Some(&line.actor));
             audit.cell(&line.action).body(Some(detail));
         }
+        for new in &commit.deliveries {
+            deliveries.row(commit.pk).cell(&new.id).cell(new.kind.as_str()).body(Some(&new.target)).cell(&new.lane);
+            deliveries.cell(&new.event).body(Some(&new.body));
+        }
     }
-    (keys, audit)
+    [keys, audit, deliveries]
 }
 
 fn bound<const N: usize>(query: Script, sheaves: [Sheaf; N]) -> Script {

@@ -4,6 +4,7 @@
 //! is answered.
 
 mod batch;
+mod deliveries;
 mod documents;
 mod fault;
 mod inbox;

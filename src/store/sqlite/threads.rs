@@ -71,6 +71,7 @@ pub(super) async fn delete(writer: &Writer, pk: ThreadPk) -> Result<bool> {
          DELETE FROM observations WHERE pk = ?1;
          DELETE FROM idempotency WHERE pk = ?1;
          DELETE FROM audit WHERE pk = ?1;
+         DELETE FROM deliveries WHERE pk = ?1;
          DELETE FROM threads WHERE pk = ?1 RETURNING pk;
          COMMIT",
     );

@@ -11,7 +11,7 @@ use pes::store::Store;
 use pes::store::memory::Memory;
 
 fn configured(keys: &[&str]) -> Auth {
-    Auth { keys: keys.iter().map(|key| key.parse().unwrap()).collect() }
+    Auth { keys: keys.iter().map(|key| key.parse().unwrap()).collect(), ..Auth::default() }
 }
 
 fn new_key(scopes: &[Scope]) -> NewKey {

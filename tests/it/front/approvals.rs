@@ -218,6 +218,7 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
         records: Vec::new(),
         idempotency: None,
         audit: Vec::new(),
+        deliveries: Vec::new(),
     };
     store.commit(commit).await.unwrap();
     resume(&app, approval(&suspension)).await.expect(200);

@@ -21,3 +21,4 @@ mod resume;
 mod tenants;
 mod threads;
 mod usage;
+mod webhooks;

@@ -7,6 +7,8 @@ mod drain;
 #[cfg(feature = "failpoints")]
 mod kill;
 #[cfg(feature = "failpoints")]
+mod outbox;
+#[cfg(feature = "failpoints")]
 pub mod process;
 #[cfg(feature = "failpoints")]
 mod story;

@@ -40,6 +40,12 @@ impl Place {
         self.folder.path()
     }
 
+    /// Settings beside those in the environment.
+    pub fn configure(&self, toml: &str) {
+        std::fs::create_dir_all(self.file("config")).expect("the folder takes folders");
+        std::fs::write(self.file("config/local.toml"), toml).expect("the folder takes files");
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

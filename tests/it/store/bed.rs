@@ -156,6 +156,7 @@ pub fn after(thread: &ThreadRow) -> Commit {
         records: Vec::new(),
         idempotency: None,
         audit: Vec::new(),
+        deliveries: Vec::new(),
     }
 }
 

@@ -2,20 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use pes::auth::Keys;
 use pes::config::{Config, ConfiguredKey};
-use pes::engine::{DynCore, Registered, pes::Pes};
 use pes::http::Front;
-use pes::live::Hub;
-use pes::provider::Models;
-use pes::runtime::clock::{Clock, System};
-use pes::runtime::{Parts, Runtime};
 use pes::store::Store;
-use pes::store::document::Documents;
-use pes::tool::policy::Policies;
-use pes::tool::{Registry, builtin};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -74,36 +64,9 @@ impl App {
     pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let (config, folder) = settings(change);
         let (listener, address) = bind().await;
-        let clock: Arc<dyn Clock> = Arc::new(System);
-        let now = clock.clone();
-        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || now.now())).await.expect("keys");
-        let tools: Vec<_> = builtin::all().into_iter().chain(builtin::demo()).collect();
-        let cores: Vec<Arc<dyn DynCore>> = vec![Arc::new(Registered::<Pes>::new())];
-        let documents = Documents::open(store.clone()).await.expect("documents");
-        let time = clock.clone();
-        let mcp = pes::mcp::Catalog::start(pes::mcp::Parts {
-            config: config.mcp.clone(),
-            documents: documents.clone(),
-            egress: Arc::new(pes::egress::Egress::new(Duration::from_secs(1))),
-            now: Arc::new(move || time.now()),
-        });
-        let policies = Policies::of_server(&config, documents.clone()).expect("sound rules");
-        let registry = Registry::new(tools, config.env).expect("the tools are sound");
-        let registry = registry.with_sources(vec![mcp.clone()]).with_policies(policies);
-        let parts = Parts {
-            documents,
-            mcp,
-            config: Arc::new(config.clone()),
-            store,
-            hub: Hub::new(config.limits.socket_queue_bytes),
-            tools: Arc::new(registry),
-            models: Arc::new(Models::new(&config.models).expect("the demo is there")),
-            cores,
-            clock,
-        };
-        let runtime = Runtime::start(parts).await.expect("a runtime");
-        let mcp = runtime.mcp().clone();
-        let front = Front::new(config, runtime, Arc::new(keys), address).expect("a sound configuration");
+        let app = pes::app::App::on(store, config).await.unwrap_or_else(|error| panic!("{error}"));
+        let front = app.front(address).expect("a sound configuration");
+        let mcp = app.runtime.mcp().clone();
         Self::serve(listener, front, mcp, folder)
     }
 

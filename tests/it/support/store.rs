@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pes::domain::Millis;
-use pes::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use pes::domain::ids::{DeliveryId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
+use pes::store::delivery::{Deliveries, Delivery, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::{
     AuditRow, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
@@ -76,27 +77,40 @@ fn mood_of(moods: &Moods, call: &str) -> Mood {
 }
 
 macro_rules! passed_on {
-    ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+    ($trait:ident { $($own:tt)* } $($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
-        impl Store for Moody {
-            fn describe(&self) -> String {
-                self.inner.describe()
-            }
-            fn is_shared(&self) -> bool {
-                self.inner.is_shared()
-            }
+        impl $trait for Moody {
+            $($own)*
             $(async fn $call(&self, $($name: $type),*) -> Result<$answer> {
                 self.pass(stringify!($call)).await?;
                 self.inner.$call($($name),*).await
             })*
-            async fn close(&self) {
-                self.inner.close().await;
-            }
         }
     };
 }
 
 passed_on! {
+    Deliveries {}
+    claim_deliveries(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
+    settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
+    next_delivery() -> Option<Millis>;
+    deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis) -> Option<bool>;
+    forget_deliveries(before: Millis) -> u64;
+}
+
+passed_on! {
+    Store {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+        fn is_shared(&self) -> bool {
+            self.inner.is_shared()
+        }
+        async fn close(&self) {
+            self.inner.close().await;
+        }
+    }
     commit(commit: Commit) -> Committed;
     thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
     thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;

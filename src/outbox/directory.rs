@@ -1,0 +1,69 @@
+//! Who wants to be told: the operator's webhooks, and those that tenants set up.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::ids::TenantPk;
+use crate::domain::webhook::WebhookEvent;
+use crate::egress::{Destination, SigningSecret};
+use crate::store::document::{Document, DocumentKind, Documents, Sealer};
+
+/// One address, what it wants to know, and what is shared with it.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    pub id: String,
+    pub to: Destination,
+    pub events: Vec<WebhookEvent>,
+    pub secrets: Vec<SigningSecret>,
+    /// Set up by the operator.
+    pub is_fixed: bool,
+}
+
+pub struct Directory {
+    /// Of one tenant, or of all.
+    fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
+    documents: Arc<Documents>,
+    sealer: Arc<Sealer>,
+}
+
+impl Directory {
+    pub fn new(fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>, documents: Arc<Documents>, sealer: Arc<Sealer>) -> Self {
+        Self { fixed, documents, sealer }
+    }
+
+    /// The operator's first.
+    pub fn of(&self, tenant: TenantPk) -> Vec<Arc<Webhook>> {
+        let own = self.documents.of(tenant, DocumentKind::Webhook);
+        let own = own.iter().filter_map(|document| of_document(document, &self.sealer));
+        self.fixed(tenant).cloned().chain(own.map(Arc::new)).collect()
+    }
+
+    pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Arc<Webhook>> {
+        let fixed = self.fixed(tenant).find(|webhook| webhook.id == id);
+        fixed.cloned().or_else(|| {
+            let document = self.documents.one(tenant, DocumentKind::Webhook, id)?;
+            of_document(&document, &self.sealer).map(Arc::new)
+        })
+    }
+
+    fn fixed(&self, tenant: TenantPk) -> impl Iterator<Item = &Arc<Webhook>> {
+        let is_theirs = move |owner: &Option<TenantPk>| owner.is_none_or(|owner| owner == tenant);
+        self.fixed.iter().filter(move |(owner, _)| is_theirs(owner)).map(|(_, webhook)| webhook)
+    }
+}
+
+/// A stored webhook: `{url, events, secrets: [sealed]}`. A secret that cannot be opened any more signs nothing.
+fn of_document(document: &Document, sealer: &Sealer) -> Option<Webhook> {
+    let body = document.body.as_ref()?;
+    let url = body["url"].as_str()?.parse().ok()?;
+    let sealed = body["secrets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let opened = sealed.iter().filter_map(Value::as_str).filter_map(|sealed| sealer.open(sealed, &document.id));
+    Some(Webhook {
+        id: document.id.clone(),
+        to: Destination::Untrusted { url, tenant: document.tenant },
+        events: serde_json::from_value(body["events"].clone()).ok()?,
+        secrets: opened.filter_map(|text| SigningSecret::parse(&text).ok()).collect(),
+        is_fixed: false,
+    })
+}

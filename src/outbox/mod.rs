@@ -1,0 +1,56 @@
+//! Telling those outside: what is to be told is written with the transition that it tells of; a worker tells it, at least
+//! once, for as long as it takes.
+//!
+//! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that wants to know.
+//! They are stored by that commit, so whatever happened is told and nothing else is. [`Worker`] claims what is due (one
+//! replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. A process that dies in
+//! between leaves a claim that runs out.
+
+mod announce;
+mod directory;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::domain::Millis;
+use crate::egress::Egress;
+
+pub use directory::{Directory, Webhook};
+pub use worker::Worker;
+
+/// Who is told, and how.
+pub struct Outbox {
+    pub directory: Directory,
+    pub egress: Arc<Egress>,
+    pub pace: Pace,
+    pub bell: Bell,
+}
+
+impl Outbox {
+    pub fn new(directory: Directory, egress: Arc<Egress>, pace: Pace) -> Self {
+        Self { directory, egress, pace, bell: Bell::default() }
+    }
+}
+
+/// Rung when something was left in the outbox here.
+#[derive(Default)]
+pub struct Bell(Notify);
+
+impl Bell {
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// When attempts are made, and for how long what is over is kept.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// Between one attempt and the next; after the last one a delivery is dead.
+    pub backoff: Vec<Millis>,
+    /// What one attempt may take.
+    pub attempt: Duration,
+    pub kept: Millis,
+}

@@ -1,0 +1,150 @@
+//! The worker: claims what is due, sends it, settles it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Outbox;
+use crate::domain::Millis;
+use crate::egress::{Bounds, Error, Post, sign};
+use crate::failpoint;
+use crate::store::delivery::{Delivery, Settled};
+use crate::store::{self, Store};
+
+/// Deliveries under way at once.
+const PLACES: usize = 32;
+/// How much of an answer is read: nobody needs it.
+const ANSWER: usize = 16 * 1024;
+/// What another replica left is looked for as often.
+const HORIZON: Duration = Duration::from_secs(5);
+/// What a claim has beyond twice its attempt: for writing down what came of it.
+const MARGIN: Millis = 1_000;
+const HOUSEKEEPING: Millis = 3_600_000;
+
+pub struct Worker {
+    pub store: Arc<dyn Store>,
+    pub outbox: Arc<Outbox>,
+    pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
+}
+
+impl Worker {
+    /// Works until stopped; then ends the attempts under way.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut under_way = JoinSet::new();
+        let mut cleaned = Millis::MIN;
+        while !stop.is_cancelled() {
+            let now = (self.now)();
+            if now.saturating_sub(cleaned) >= HOUSEKEEPING {
+                cleaned = now;
+                if let Err(error) = self.store.forget_deliveries(now - self.outbox.pace.kept).await {
+                    tracing::warn!(%error, "old deliveries are kept a while longer");
+                }
+            }
+            let rest = self.begin(&mut under_way, now).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the outbox cannot be read");
+                HORIZON
+            });
+            tokio::select! {
+                () = stop.cancelled() => {}
+                // A place is free.
+                Some(_) = under_way.join_next() => {}
+                // Rung or slept out: both mean look.
+                _ = timeout(rest, self.outbox.bell.0.notified()) => {}
+            }
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    /// Begins what is due and has a place; how long to rest then.
+    async fn begin(self: &Arc<Self>, under_way: &mut JoinSet<()>, now: Millis) -> store::Result<Duration> {
+        let free = PLACES - under_way.len().min(PLACES);
+        if free == 0 {
+            return Ok(HORIZON);
+        }
+        let until = now + 2 * i64::try_from(self.outbox.pace.attempt.as_millis()).unwrap_or(MARGIN) + MARGIN;
+        let claimed = self.store.claim_deliveries(now, until, u32::try_from(free).unwrap_or(1)).await?;
+        let is_all = claimed.len() < free;
+        for delivery in claimed {
+            under_way.spawn(self.clone().deliver(delivery));
+        }
+        if !is_all {
+            return Ok(Duration::ZERO);
+        }
+        let next = self.store.next_delivery().await?.unwrap_or(Millis::MAX);
+        let rest = Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0));
+        Ok(rest.clamp(Duration::from_millis(20), HORIZON))
+    }
+
+    async fn deliver(self: Arc<Self>, delivery: Delivery) {
+        failpoint::reached("delivery.claimed");
+        let (outcome, said) = self.attempt(&delivery).await;
+        failpoint::reached("delivery.sent");
+        let now = (self.now)();
+        let settled = match outcome {
+            Outcome::Taken => Settled::Delivered,
+            Outcome::Useless => Settled::Dead,
+            Outcome::Failed => match self.outbox.pace.backoff.get(delivery.attempts.saturating_sub(1) as usize) {
+                Some(pause) => Settled::Later(now + jittered(*pause, &delivery)),
+                None => Settled::Dead,
+            },
+        };
+        let written = self.store.settle_delivery(&delivery.id, delivery.attempts, settled, &said, now).await;
+        if let Err(error) = written {
+            tracing::warn!(%error, deliveryId = %delivery.id, "an attempt is not written down; it is made again");
+        }
+    }
+
+    async fn attempt(&self, delivery: &Delivery) -> (Outcome, String) {
+        let Some(webhook) = self.outbox.directory.one(delivery.tenant, &delivery.target) else {
+            return (Outcome::Useless, "the webhook is gone".to_owned());
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let seconds = (self.now)() / 1_000;
+        sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
+        let time = self.outbox.pace.attempt;
+        let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
+        let body = Bytes::from(delivery.body.clone());
+        match self.outbox.egress.post(Post { to: webhook.to.clone(), headers, body, bounds }).await {
+            Ok(answer) => {
+                let status = answer.status();
+                answer.let_go(Duration::from_secs(1)).await;
+                (of_status(status), status.to_string())
+            }
+            Err(error @ Error::Refused(_)) => (Outcome::Useless, error.to_string()),
+            Err(error) => (Outcome::Failed, error.to_string()),
+        }
+    }
+}
+
+/// What an attempt means.
+enum Outcome {
+    Taken,
+    Failed,
+    /// Trying again is no use.
+    Useless,
+}
+
+/// A redirect is no success: whoever moves says so in the settings.
+fn of_status(status: StatusCode) -> Outcome {
+    match status {
+        StatusCode::GONE => Outcome::Useless,
+        status if status.is_success() => Outcome::Taken,
+        _ => Outcome::Failed,
+    }
+}
+
+/// A fifth more or less, so that what failed together is not tried together.
+fn jittered(pause: Millis, delivery: &Delivery) -> Millis {
+    let mut hasher = DefaultHasher::new();
+    (delivery.id.as_str(), delivery.attempts).hash(&mut hasher);
+    let share = i64::try_from(hasher.finish() % 401).unwrap_or(0) - 200;
+    pause + pause * share / 1_000
+}

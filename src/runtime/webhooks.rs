@@ -1,0 +1,167 @@
+//! What a tenant's administrators do with webhooks.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::shared::Shared;
+use super::{Result, Runtime};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::DeliveryId;
+use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
+use crate::egress::{Destination, SigningSecret};
+use crate::outbox::{Webhook, Worker};
+use crate::store::delivery::{Delivery, TargetKind};
+use crate::store::document::{Change, DocumentKind, Expected};
+use crate::store::{Page, PageAsk};
+
+impl Runtime {
+    /// The operator's first.
+    pub fn webhooks(&self, caller: &Caller) -> Vec<WebhookResource> {
+        let webhooks = self.0.outbox.directory.of(caller.tenant);
+        webhooks.iter().map(|webhook| resource(webhook, None)).collect()
+    }
+
+    pub fn webhook(&self, caller: &Caller, id: &str) -> Result<WebhookResource> {
+        let webhook = self.0.outbox.directory.one(caller.tenant, id);
+        webhook.map(|webhook| resource(&webhook, None)).ok_or_else(|| Fault::not_found("webhook"))
+    }
+
+    /// Without secrets it gets one, which the answer shows.
+    pub async fn create_webhook(&self, caller: &Caller, spec: WebhookSpec) -> Result<WebhookResource> {
+        let id = self.0.mint().webhook();
+        let made = match &spec.secrets {
+            Some(_) => None,
+            None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
+        };
+        let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
+        let sealed = self.sealed(&id, &secrets)?;
+        self.write_webhook(caller, &id, &spec, sealed, Expected::Absent).await?;
+        Ok(WebhookResource { secret: made, ..self.webhook(caller, &id)? })
+    }
+
+    /// Without secrets it keeps those that it has.
+    pub async fn put_webhook(&self, caller: &Caller, id: &str, spec: WebhookSpec) -> Result<WebhookResource> {
+        let known = self.0.documents.one(caller.tenant, DocumentKind::Webhook, id);
+        let known = known.ok_or_else(|| Fault::not_found("webhook"))?;
+        let sealed = match &spec.secrets {
+            Some(secrets) => self.sealed(id, secrets)?,
+            None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
+        };
+        self.write_webhook(caller, id, &spec, sealed, Expected::Version(known.version)).await?;
+        self.webhook(caller, id)
+    }
+
+    /// What it was not told yet is dead.
+    pub async fn delete_webhook(&self, caller: &Caller, id: &str) -> Result<()> {
+        let change = self.change(caller, id, None);
+        match self.0.documents.write(change, Expected::Any).await? {
+            Some(_) => Ok(()),
+            None => Err(Fault::not_found("webhook")),
+        }
+    }
+
+    /// What it was told and is to be told, newest first.
+    pub async fn deliveries(&self, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
+        self.webhook(caller, id)?;
+        let page = self.0.store.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
+        Ok(Page { items: page.items.into_iter().map(told).collect(), next_cursor: page.next_cursor })
+    }
+
+    /// Makes a delivery that is over once more, from its first attempt, under the same id.
+    pub async fn replay_delivery(&self, caller: &Caller, id: &DeliveryId) -> Result<()> {
+        match self.0.store.replay_delivery(caller.tenant, id, self.0.now()).await? {
+            None => Err(Fault::not_found("delivery")),
+            Some(false) => {
+                Err(Fault::new(Code::PreconditionFailed, "The delivery is not over: it is still being tried."))
+            }
+            Some(true) => {
+                self.0.outbox.bell.ring();
+                Ok(())
+            }
+        }
+    }
+
+    fn sealed(&self, id: &str, secrets: &[String]) -> Result<Value> {
+        if secrets.is_empty() || secrets.len() > MOST_SECRETS {
+            let why = format!("has 1 to {MOST_SECRETS} entries");
+            return Err(Fault::new(Code::Invalid, format!("`secrets` {why}.")).at("/secrets", why));
+        }
+        for (at, secret) in secrets.iter().enumerate() {
+            let wrong = |why: String| Fault::new(Code::Invalid, why.clone()).at(format!("/secrets/{at}"), why);
+            SigningSecret::parse(secret).map_err(wrong)?;
+        }
+        secrets.iter().map(|secret| self.0.sealer.seal(secret, id).map(Value::from)).collect()
+    }
+
+    async fn write_webhook(
+        &self,
+        caller: &Caller,
+        id: &str,
+        spec: &WebhookSpec,
+        sealed: Value,
+        expected: Expected,
+    ) -> Result<()> {
+        let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
+        let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
+        let to = Destination::Untrusted { url, tenant: caller.tenant };
+        self.0.outbox.egress.judge(&to).map_err(|error| wrong(error.to_string()))?;
+        if spec.events.is_empty() {
+            return Err(Fault::new(Code::Invalid, "`events` names none.").at("/events", "names none"));
+        }
+        let body = json!({ "url": to.url().as_str(), "events": spec.events, "secrets": sealed });
+        match self.0.documents.write(self.change(caller, id, Some(body)), expected).await? {
+            Some(_) => Ok(()),
+            None => Err(Fault::new(Code::PreconditionFailed, "Somebody else changed the webhook; look again.")),
+        }
+    }
+
+    fn change(&self, caller: &Caller, id: &str, body: Option<Value>) -> Change {
+        Change {
+            tenant: caller.tenant,
+            kind: DocumentKind::Webhook,
+            id: id.to_owned(),
+            body,
+            by: caller.name.clone(),
+            now: self.0.now(),
+        }
+    }
+}
+
+impl Shared {
+    /// Who tells those outside.
+    pub(super) fn worker(&self) -> Arc<Worker> {
+        let clock = self.clock.clone();
+        let now = Arc::new(move || clock.now());
+        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now })
+    }
+}
+
+/// Two while one is changed for the other; more is a mistake.
+const MOST_SECRETS: usize = 4;
+
+fn resource(webhook: &Webhook, secret: Option<String>) -> WebhookResource {
+    WebhookResource {
+        webhook_id: webhook.id.clone(),
+        url: webhook.to.url().to_string(),
+        events: webhook.events.clone(),
+        secret_count: webhook.secrets.len(),
+        is_fixed: webhook.is_fixed,
+        secret,
+    }
+}
+
+fn told(delivery: Delivery) -> DeliveryResource {
+    DeliveryResource {
+        delivery_id: delivery.id.to_string(),
+        event: delivery.event,
+        status: delivery.status.as_str().to_owned(),
+        attempts: delivery.attempts,
+        created_at: delivery.created_at,
+        due_at: delivery.due_at,
+        finished_at: delivery.finished_at,
+        said: delivery.said,
+        body: serde_json::from_str(&delivery.body).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,130 @@
+//! The outbox as it is stored: what somebody outside is to be told, from the commit that it tells of to the last attempt.
+
+use async_trait::async_trait;
+
+use super::{Page, PageAsk, Result};
+use crate::domain::Millis;
+use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
+
+macro_rules! named {
+    ($(#[$about:meta])* $enum:ident { $($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $enum { $($(#[$doc])* $name,)+ }
+
+        impl $enum {
+            pub const ALL: &'static [$enum] = &[$($enum::$name,)+];
+
+            /// As it is stored.
+            pub fn as_str(self) -> &'static str {
+                match self { $($enum::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+named! {
+    /// Who is told.
+    TargetKind {
+        /// A tenant's or the operator's webhook.
+        Webhook = "webhook",
+        /// Another agent that asked to be told of its task.
+        Push = "push",
+    }
+}
+
+named! {
+    DeliveryStatus {
+        Pending = "pending",
+        Delivered = "delivered",
+        /// Given up; it can be replayed.
+        Dead = "dead",
+    }
+}
+
+/// What a commit leaves in the outbox. It is due at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDelivery {
+    /// What the receiver tells repetitions by: the same in every attempt.
+    pub id: DeliveryId,
+    pub kind: TargetKind,
+    pub target: String,
+    /// Deliveries of one lane are made one after another, in the order in which they were written; without one, each
+    /// for itself.
+    pub lane: Option<String>,
+    pub event: String,
+    /// As it is sent.
+    pub body: String,
+}
+
+/// One entry of the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: DeliveryId,
+    pub tenant: TenantPk,
+    pub thread: ThreadPk,
+    pub kind: TargetKind,
+    pub target: String,
+    pub lane: Option<String>,
+    pub event: String,
+    pub body: String,
+    pub status: DeliveryStatus,
+    /// When it is tried next, or until when whoever claimed it may take; `None` when it is over.
+    pub due_at: Option<Millis>,
+    pub attempts: u32,
+    /// What became of the last attempt.
+    pub said: Option<String>,
+    pub created_at: Millis,
+    pub finished_at: Option<Millis>,
+}
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Delivered,
+    Later(Millis),
+    Dead,
+}
+
+impl Settled {
+    /// Status and next time.
+    pub(crate) fn becomes(self) -> (DeliveryStatus, Option<Millis>) {
+        match self {
+            Settled::Delivered => (DeliveryStatus::Delivered, None),
+            Settled::Later(at) => (DeliveryStatus::Pending, Some(at)),
+            Settled::Dead => (DeliveryStatus::Dead, None),
+        }
+    }
+}
+
+/// The outbox; a part of every [`Store`](super::Store).
+#[async_trait]
+pub trait Deliveries: Send + Sync + 'static {
+    /// Deliveries that are due, oldest first, each with one attempt more; until `until` nobody else is given them. Of a
+    /// lane only the first that is not over.
+    async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
+    /// Records what an attempt came to. `false`: it is no longer the caller's (claimed again, replayed, erased).
+    async fn settle_delivery(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        settled: Settled,
+        said: &str,
+        now: Millis,
+    ) -> Result<bool>;
+    /// When the next delivery that can be made is due, if any.
+    async fn next_delivery(&self) -> Result<Option<Millis>>;
+    /// What a target was told and is to be told, newest first.
+    async fn deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        page: &PageAsk,
+    ) -> Result<Page<Delivery>>;
+    /// Makes a delivery that is over due again, from its first attempt. `None`: the tenant has none of that id; `false`:
+    /// it is not over yet.
+    async fn replay_delivery(&self, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>>;
+    /// Forgets deliveries that were over before this; returns how many.
+    async fn forget_deliveries(&self, before: Millis) -> Result<u64>;
+}

@@ -1,0 +1,164 @@
+//! The outbox.
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row as _};
+
+use super::Postgres;
+use super::fault::error;
+use super::nul::{escaped, unescaped};
+use crate::domain::Millis;
+use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
+use crate::store::cursor::{Cursor, page};
+use crate::store::delivery::{Deliveries, Delivery, Settled, TargetKind};
+use crate::store::{Page, PageAsk, Result, text};
+
+#[async_trait]
+impl Deliveries for Postgres {
+    async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+        claim(&self.pool, now, until, limit).await
+    }
+    async fn settle_delivery(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        settled: Settled,
+        said: &str,
+        now: Millis,
+    ) -> Result<bool> {
+        settle(&self.pool, id, attempt, settled, said, now).await
+    }
+    async fn next_delivery(&self) -> Result<Option<Millis>> {
+        next(&self.pool).await
+    }
+    async fn deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        page: &PageAsk,
+    ) -> Result<Page<Delivery>> {
+        list(&self.pool, tenant, kind, target, page).await
+    }
+    async fn replay_delivery(&self, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
+        replay(&self.pool, tenant, id, now).await
+    }
+    async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
+        forget(&self.pool, before).await
+    }
+}
+
+macro_rules! columns {
+    () => {
+        "id, tenant, pk, target_kind, target, lane, event, body, status, due_at, attempts, said, created_at, finished_at"
+    };
+}
+
+/// A row that another replica claims right now is skipped.
+const CLAIM: &str = concat!(
+    "WITH due AS (
+        SELECT d.ord FROM deliveries d
+        WHERE d.due_at <= $1 AND (d.lane IS NULL OR NOT EXISTS (
+            SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
+        ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
+    )
+    UPDATE deliveries SET due_at = $2, attempts = attempts + 1 FROM due WHERE deliveries.ord = due.ord RETURNING ",
+    columns!()
+);
+
+const NEXT: &str = "
+SELECT d.due_at FROM deliveries d
+WHERE d.due_at IS NOT NULL AND (d.lane IS NULL OR NOT EXISTS (
+    SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
+ORDER BY d.due_at LIMIT 1";
+
+const SETTLE: &str = "
+UPDATE deliveries SET status = $3, due_at = $4, said = $5, finished_at = CASE WHEN $4::bigint IS NULL THEN $6 END
+WHERE id = $1 AND attempts = $2 AND due_at IS NOT NULL";
+
+const LIST: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", ord FROM deliveries
+    WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND ord < $4 ORDER BY ord DESC LIMIT $5"
+);
+
+const REPLAY: &str = "
+WITH found AS (
+    SELECT ord, due_at IS NULL AS is_over FROM deliveries WHERE tenant = $1 AND id = $2 FOR UPDATE
+), again AS (
+    UPDATE deliveries d SET status = 'pending', due_at = $3, attempts = 0, finished_at = NULL
+    FROM found WHERE d.ord = found.ord AND found.is_over
+)
+SELECT is_over FROM found";
+
+async fn claim(pool: &PgPool, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+    let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));
+    query.fetch_all(pool).await.map_err(error)?.iter().map(delivery).collect()
+}
+
+async fn settle(
+    pool: &PgPool,
+    id: &DeliveryId,
+    attempt: u32,
+    settled: Settled,
+    said: &str,
+    now: Millis,
+) -> Result<bool> {
+    let (status, due_at) = settled.becomes();
+    let update = sqlx::query(SETTLE).bind(id.as_str()).bind(attempt as i32).bind(status.as_str()).bind(due_at);
+    let update = update.bind(escaped(said)).bind(now);
+    Ok(update.execute(pool).await.map_err(error)?.rows_affected() == 1)
+}
+
+async fn next(pool: &PgPool) -> Result<Option<Millis>> {
+    let query = sqlx::query_scalar(NEXT);
+    query.fetch_optional(pool).await.map_err(error)
+}
+
+async fn list(
+    pool: &PgPool,
+    tenant: TenantPk,
+    kind: TargetKind,
+    target: &str,
+    ask: &PageAsk,
+) -> Result<Page<Delivery>> {
+    let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
+    let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(escaped(target)).bind(before);
+    let found = query.bind(i64::from(ask.limit) + 1).fetch_all(pool).await.map_err(error)?;
+    let placed = |row: &PgRow| Ok((row.try_get::<i64, _>("ord").map_err(error)?, delivery(row)?));
+    let found = page(found.iter().map(placed).collect::<Result<_>>()?, ask.limit, |(ord, _)| Cursor::new(*ord, ""));
+    Ok(Page { items: found.items.into_iter().map(|(_, one)| one).collect(), next_cursor: found.next_cursor })
+}
+
+async fn replay(pool: &PgPool, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
+    let query = sqlx::query_scalar(REPLAY).bind(tenant.0).bind(escaped(id.as_str())).bind(now);
+    query.fetch_optional(pool).await.map_err(error)
+}
+
+async fn forget(pool: &PgPool, before: Millis) -> Result<u64> {
+    let delete = sqlx::query("DELETE FROM deliveries WHERE finished_at < $1").bind(before);
+    Ok(delete.execute(pool).await.map_err(error)?.rows_affected())
+}
+
+fn delivery(row: &PgRow) -> Result<Delivery> {
+    let attempts: i32 = row.try_get("attempts").map_err(error)?;
+    let lane: Option<String> = row.try_get("lane").map_err(error)?;
+    let said: Option<String> = row.try_get("said").map_err(error)?;
+    Ok(Delivery {
+        id: row.try_get::<String, _>("id").map_err(error)?.into(),
+        tenant: TenantPk(row.try_get("tenant").map_err(error)?),
+        thread: ThreadPk(row.try_get("pk").map_err(error)?),
+        kind: text::target_kind(row.try_get("target_kind").map_err(error)?)?,
+        target: unescaped(row.try_get("target").map_err(error)?),
+        lane: lane.map(unescaped),
+        event: row.try_get("event").map_err(error)?,
+        body: row.try_get("body").map_err(error)?,
+        status: text::delivery_status(row.try_get("status").map_err(error)?)?,
+        due_at: row.try_get("due_at").map_err(error)?,
+        attempts: attempts.unsigned_abs(),
+        said: said.map(unescaped),
+        created_at: row.try_get("created_at").map_err(error)?,
+        finished_at: row.try_get("finished_at").map_err(error)?,
+    })
+}

@@ -1,0 +1,205 @@
+//! Webhooks: set up over REST or in the settings, told at least once, signed with every secret.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use pes::config::{Config, Webhook};
+use pes::domain::webhook::WebhookEvent;
+use pes::egress::{SigningSecret, sign};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::app::App;
+use crate::support::wire::{Request, Step, Wire, answer};
+
+const EVENTS: [&str; 4] = ["run.finished", "run.failed", "suspension.requested", "suspension.resolved"];
+
+fn ok() -> Vec<Step> {
+    answer("204 No Content", "", "")
+}
+
+/// Loopback is allowed, and attempts follow each other at once.
+async fn app(wire: &Wire, change: impl FnOnce(&mut Config)) -> App {
+    let address = wire.address.to_string();
+    App::with(|config| {
+        config.egress.allow.push(address);
+        config.outbox.backoff_ms = vec![1; 3];
+        change(config);
+    })
+    .await
+}
+
+async fn hook(app: &App, wire: &Wire, secrets: &[&str]) -> String {
+    let spec = json!({ "url": format!("http://{}/hook", wire.address), "events": EVENTS, "secrets": secrets });
+    app.post("/webhooks", spec).await.expect(201)["webhookId"].as_str().unwrap().to_owned()
+}
+
+fn is_signed(request: &Request, secret: &str) -> bool {
+    let mut expected = HeaderMap::new();
+    let (id, seconds) = (request.header("webhook-id").unwrap(), request.header("webhook-timestamp").unwrap());
+    let body = request.body.to_string();
+    sign(&mut expected, &[SigningSecret::parse(secret).unwrap()], id, seconds.parse().unwrap(), body.as_bytes());
+    let signatures = request.header("webhook-signature").unwrap().split(' ');
+    signatures.into_iter().any(|signature| signature == expected["webhook-signature"])
+}
+
+/// The deliveries, newest first, as soon as this holds of them.
+async fn deliveries(app: &App, hook: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let path = format!("/webhooks/{hook}/deliveries");
+    crate::support::http::soon(async {
+        loop {
+            let found = app.get(&path).await.expect(200)["items"].as_array().unwrap().clone();
+            if holds(&found) {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+fn are(status: &str) -> impl Fn(&[Value]) -> bool {
+    move |found| !found.is_empty() && found.iter().all(|one| one["status"] == status)
+}
+
+#[tokio::test]
+async fn what_happens_is_told_once_and_signed() {
+    let mut wire = Wire::serve((0..3).map(|_| ok()).collect()).await;
+    let app = app(&wire, |_| {}).await;
+    let id = hook(&app, &wire, &["old", "new"]).await;
+    let suspension = app.suspend("t", "send").await;
+    let body = json!({ "suspensionId": suspension["suspensionId"], "approved": true });
+    app.ask("POST", "/threads/t/resume").header("prefer", "wait=20").json(&body).send().await.expect(200);
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let request = wire.request().await;
+        assert!(is_signed(&request, "old") && is_signed(&request, "new") && !is_signed(&request, "other"));
+        told.push(request.body);
+    }
+    told.sort_by_key(|body| EVENTS.iter().position(|event| body["type"] == *event));
+    let [finished, requested, resolved] = &told[..] else { panic!("{told:#?}") };
+    assert_eq!((&finished["type"], &finished["data"]["status"]), (&json!("run.finished"), &json!("completed")));
+    assert_eq!(requested["data"]["suspensionId"], suspension["suspensionId"]);
+    assert_eq!(
+        (&requested["data"]["kind"], &requested["data"]["toolName"]),
+        (&json!("approval"), &json!("demo_send_email"))
+    );
+    assert_eq!(requested["data"]["toolInput"], Value::Null, "arguments are told to those who may ask for them");
+    assert_eq!((&resolved["data"]["decision"], &resolved["data"]["decidedBy"]), (&json!("approved"), &json!("local")));
+    let known = deliveries(&app, &id, |found| found.len() == 3 && are("delivered")(found)).await;
+    assert_eq!((&known[0]["attempts"], &known[0]["said"]), (&json!(1), &json!("204 No Content")));
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_made_again_under_the_same_id_until_it_is_given_up() {
+    let failing = || answer("500 Oops", "", "");
+    let mut wire =
+        Wire::serve(vec![failing(), vec![Step::Cut], answer("302 Found", "location: /\r\n", ""), failing(), ok()])
+            .await;
+    let app = app(&wire, |_| {}).await;
+    let id = hook(&app, &wire, &["s"]).await;
+    app.finish("t", "hello").await;
+    let first = wire.request().await;
+    let name = first.header("webhook-id").unwrap().to_owned();
+    for _ in 0..3 {
+        let again = wire.request().await;
+        assert_eq!((again.header("webhook-id"), &again.body), (Some(name.as_str()), &first.body));
+    }
+    let dead = deliveries(&app, &id, are("dead")).await.remove(0);
+    assert_eq!((&dead["attempts"], &dead["deliveryId"]), (&json!(4), &json!(name)));
+    let replay = |id: &str| app.ask("POST", &format!("/webhooks/deliveries/{id}/replay")).send();
+    assert_eq!(replay(&name).await.status, 202);
+    assert_eq!(wire.request().await.header("webhook-id"), Some(name.as_str()));
+    deliveries(&app, &id, are("delivered")).await;
+    replay("dlv_none").await.problem("not_found");
+}
+
+#[tokio::test]
+async fn whoever_is_gone_is_not_asked_again() {
+    let mut wire = Wire::serve(vec![answer("410 Gone", "", "")]).await;
+    let app = app(&wire, |_| {}).await;
+    let id = hook(&app, &wire, &["s"]).await;
+    app.finish("t", "hello").await;
+    wire.request().await;
+    assert_eq!(deliveries(&app, &id, are("dead")).await[0]["attempts"], 1);
+}
+
+#[tokio::test]
+async fn a_delivery_under_way_is_no_reason_to_replay_it() {
+    let gone = Arc::new(Notify::new());
+    let mut wire = Wire::serve(vec![vec![Step::Stall(gone)]]).await;
+    let app = app(&wire, |_| {}).await;
+    hook(&app, &wire, &["s"]).await;
+    app.finish("t", "hello").await;
+    let request = wire.request().await;
+    let path = format!("/webhooks/deliveries/{}/replay", request.header("webhook-id").unwrap());
+    app.ask("POST", &path).send().await.problem("precondition_failed");
+}
+
+#[tokio::test]
+async fn a_secret_is_shown_once_kept_sealed_and_can_be_changed() {
+    let wire = Wire::serve(Vec::new()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let app = app(&wire, |config| config.store.data_dir = data.clone()).await;
+    let spec = json!({ "url": "https://example.com/hook", "events": ["run.failed"] });
+    let made = app.post("/webhooks", spec.clone()).await.expect(201);
+    let secret = made["secret"].as_str().unwrap();
+    assert!(secret.starts_with("whsec_"), "{made:#}");
+    let path = format!("/webhooks/{}", made["webhookId"].as_str().unwrap());
+    let shown = app.get(&path).await.expect(200);
+    assert_eq!((&shown["secret"], &shown["secretCount"]), (&Value::Null, &json!(1)));
+    let mut both = spec.clone();
+    both["secrets"] = json!(["first-secret", "second-secret"]);
+    let put = |body: Value| app.ask("PUT", &path).json(&body).send();
+    assert_eq!(put(both).await.expect(200)["secretCount"], 2);
+    assert_eq!(put(spec).await.expect(200)["secretCount"], 2, "they stay");
+    for file in ["pes.db", "pes.db-wal"] {
+        let bytes = std::fs::read(data.join(file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(secret) && !text.contains("second-secret"), "{file} holds a secret in clear");
+    }
+    assert_eq!(app.get("/webhooks").await.expect(200)["items"].as_array().unwrap().len(), 1);
+    assert_eq!(app.ask("DELETE", &path).send().await.status, 204);
+    app.get(&path).await.problem("not_found");
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_webhook_is_refused() {
+    let app = App::start().await;
+    let table = [
+        (json!({ "url": "http://10.0.0.1/", "events": ["run.failed"] }), "/url"),
+        (json!({ "url": "http://127.0.0.1:1/", "events": ["run.failed"] }), "/url"),
+        (json!({ "url": "nonsense", "events": ["run.failed"] }), "/url"),
+        (json!({ "url": "https://example.com", "events": [] }), "/events"),
+        (json!({ "url": "https://example.com", "events": ["run.failed"], "secrets": [] }), "/secrets"),
+        (json!({ "url": "https://example.com", "events": ["run.failed"], "secrets": ["whsec_?"] }), "/secrets/0"),
+    ];
+    for (spec, pointer) in table {
+        let problem = app.post("/webhooks", spec).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+    }
+}
+
+#[tokio::test]
+async fn the_operators_webhooks_are_told_too_and_nobody_changes_them() {
+    let mut wire = Wire::serve(vec![ok()]).await;
+    let url = format!("http://{}/", wire.address);
+    let app = App::with(|config| {
+        config.webhooks.push(Webhook {
+            id: "ops".to_owned(),
+            url,
+            events: vec![WebhookEvent::RunFinished],
+            secrets: Vec::new(),
+            tenant: None,
+        });
+    })
+    .await;
+    let shown = app.get("/webhooks/ops").await.expect(200);
+    assert_eq!(shown["isFixed"], true);
+    app.finish("t", "hello").await;
+    let request = wire.request().await;
+    assert_eq!(request.body["type"], "run.finished");
+    deliveries(&app, "ops", are("delivered")).await;
+    app.ask("DELETE", "/webhooks/ops").send().await.problem("not_found");
+}

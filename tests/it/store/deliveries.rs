@@ -1,0 +1,146 @@
+//! The outbox.
+
+use pes::domain::ids::{DeliveryId, ThreadPk};
+use pes::store::delivery::{Delivery, DeliveryStatus, NewDelivery, Settled, TargetKind};
+use pes::store::{Commit, Committed};
+
+use super::bed::{Bed, after, page, together};
+use super::on_every_store;
+
+on_every_store!(
+    what_a_commit_leaves_is_stored_with_it_or_not_at_all,
+    a_delivery_is_claimed_by_one_at_a_time,
+    those_of_a_lane_go_one_after_another,
+    only_who_claimed_it_last_settles_it,
+    what_is_over_can_be_replayed_and_is_forgotten_in_time,
+    a_thread_takes_its_deliveries_with_it,
+);
+
+fn new(id: &str, lane: Option<&str>) -> NewDelivery {
+    NewDelivery {
+        id: id.into(),
+        kind: TargetKind::Webhook,
+        target: "hook".into(),
+        lane: lane.map(str::to_owned),
+        event: "run.finished".into(),
+        body: r#"{"é":"\u0000"}"#.into(),
+    }
+}
+
+/// Commits at 100.
+async fn post(bed: &Bed, pk: ThreadPk, deliveries: Vec<NewDelivery>) {
+    let commit = Commit { deliveries, ..bed.next(pk).await };
+    bed.done(commit).await;
+}
+
+async fn claim(bed: &Bed, now: i64) -> Vec<Delivery> {
+    bed.store.claim_deliveries(now, now + 50, 10).await.unwrap()
+}
+
+fn ids(deliveries: &[Delivery]) -> Vec<&str> {
+    deliveries.iter().map(|delivery| delivery.id.as_str()).collect()
+}
+
+async fn settle(bed: &Bed, id: &str, attempt: u32, settled: Settled) -> bool {
+    bed.store.settle_delivery(&DeliveryId::from(id), attempt, settled, "200 OK", 500).await.unwrap()
+}
+
+async fn what_a_commit_leaves_is_stored_with_it_or_not_at_all(bed: Bed) {
+    let pk = bed.thread("t").await;
+    let stale = Commit { deliveries: vec![new("d0", None)], ..after(&bed.read(pk).await) };
+    post(&bed, pk, vec![new("d1", None), new("d2", None)]).await;
+    assert_eq!(bed.store.commit(stale).await.unwrap(), Committed::Stale);
+    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+    assert_eq!(ids(&told), ["d2", "d1"]);
+    let one = &told[1];
+    assert_eq!((one.tenant, one.thread, one.created_at, one.due_at), (bed.tenant, pk, 100, Some(100)));
+    assert_eq!((one.status, one.attempts, one.event.as_str()), (DeliveryStatus::Pending, 0, "run.finished"));
+    assert_eq!((one.body.as_str(), &one.said, one.finished_at), (r#"{"é":"\u0000"}"#, &None, None));
+    let first = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(1)).await.unwrap();
+    let rest = pes::store::PageAsk { cursor: first.next_cursor, limit: 1 };
+    let rest = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &rest).await.unwrap();
+    assert_eq!((ids(&rest.items), rest.next_cursor), (vec!["d1"], None));
+    let other = bed.other_tenant().await.tenant;
+    assert!(bed.store.deliveries(other, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items.is_empty());
+    assert!(bed.store.deliveries(bed.tenant, TargetKind::Push, "hook", &page(10)).await.unwrap().items.is_empty());
+}
+
+async fn a_delivery_is_claimed_by_one_at_a_time(bed: Bed) {
+    let pk = bed.thread("t").await;
+    assert_eq!(bed.store.next_delivery().await.unwrap(), None);
+    post(&bed, pk, (0..20).map(|n| new(&format!("d{n}"), None)).collect()).await;
+    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(100));
+    assert!(claim(&bed, 99).await.is_empty(), "not due yet");
+    let claims = together((0..6).map(|_| {
+        let bed = bed.clone();
+        async move { bed.store.claim_deliveries(100, 150, 4).await.unwrap() }
+    }));
+    let mut claimed: Vec<String> = claims
+        .await
+        .iter()
+        .flat_map(|found| ids(found).join(" ").split(' ').map(str::to_owned).collect::<Vec<_>>())
+        .filter(|id| !id.is_empty())
+        .collect();
+    claimed.extend(ids(&claim(&bed, 100).await).iter().map(|id| (*id).to_owned()));
+    claimed.sort();
+    let count = claimed.len();
+    claimed.dedup();
+    assert_eq!((claimed.len(), count), (20, 20), "each once");
+    assert!(claim(&bed, 149).await.is_empty(), "all are claimed");
+    let again = claim(&bed, 150).await;
+    assert_eq!((again.len(), again[0].attempts), (10, 2), "a claim runs out");
+}
+
+async fn those_of_a_lane_go_one_after_another(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("a1", Some("a")), new("b1", Some("b")), new("a2", Some("a")), new("free", None)]).await;
+    assert_eq!(ids(&claim(&bed, 100).await), ["a1", "b1", "free"]);
+    assert!(settle(&bed, "a1", 1, Settled::Later(300)).await);
+    assert!(claim(&bed, 120).await.is_empty(), "the first of its lane waits");
+    assert!(settle(&bed, "b1", 1, Settled::Delivered).await && settle(&bed, "free", 1, Settled::Delivered).await);
+    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(300), "who waits for another is not next");
+    assert!(!ids(&claim(&bed, 300).await).contains(&"a2"));
+    assert!(settle(&bed, "a1", 2, Settled::Dead).await);
+    assert_eq!(ids(&claim(&bed, 301).await), ["a2"]);
+}
+
+async fn only_who_claimed_it_last_settles_it(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("d", None)]).await;
+    claim(&bed, 100).await;
+    claim(&bed, 150).await;
+    assert!(!settle(&bed, "d", 1, Settled::Delivered).await, "it was claimed again");
+    assert!(settle(&bed, "d", 2, Settled::Delivered).await);
+    assert!(!settle(&bed, "d", 2, Settled::Dead).await, "it is over");
+    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+    let one = &told[0];
+    assert_eq!((one.status, one.due_at, one.finished_at), (DeliveryStatus::Delivered, None, Some(500)));
+    assert_eq!(one.said.as_deref(), Some("200 OK"));
+}
+
+async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("d", None), new("open", None)]).await;
+    let id = DeliveryId::from("d");
+    let replay = async |tenant, now| bed.store.replay_delivery(tenant, &id, now).await.unwrap();
+    assert_eq!(replay(bed.tenant, 200).await, Some(false), "it is not over");
+    claim(&bed, 100).await;
+    settle(&bed, "d", 1, Settled::Dead).await;
+    assert_eq!(replay(bed.other_tenant().await.tenant, 200).await, None);
+    assert_eq!(replay(bed.tenant, 600).await, Some(true));
+    let again = bed.store.claim_deliveries(600, 650, 1).await.unwrap();
+    let again = again.iter().chain(&claim(&bed, 600).await).find(|one| one.id == id).unwrap().clone();
+    assert_eq!((again.attempts, again.finished_at), (1, None));
+    settle(&bed, "d", 1, Settled::Delivered).await;
+    assert_eq!(bed.store.forget_deliveries(500).await.unwrap(), 0);
+    assert_eq!(bed.store.forget_deliveries(501).await.unwrap(), 1);
+    let left = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+    assert_eq!(ids(&left), ["open"]);
+}
+
+async fn a_thread_takes_its_deliveries_with_it(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("d", None)]).await;
+    assert!(bed.store.delete_thread(pk).await.unwrap());
+    assert!(claim(&bed, 100).await.is_empty());
+}
