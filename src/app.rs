@@ -18,6 +18,7 @@ use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime};
 use crate::store::document::Documents;
 use crate::store::{self, Store};
+use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;
 use crate::tool::{Registry, Tool, ToolSource, builtin};
 
@@ -74,6 +75,8 @@ impl App {
         rooms.tools.extend(outward::http_tools(&config, &egress)?);
         let documents = Documents::open(store.clone()).await?;
         let sealer = Arc::new(outward::sealer(&config));
+        let bytes = config.limits.tool_output_bytes;
+        rooms.sources.push(Arc::new(HttpTools::new(documents.clone(), sealer.clone(), egress.clone(), bytes)));
         let clock = rooms.clock.clone();
         let time = rooms.clock.clone();
         let mcp = mcp::Catalog::start(mcp::Parts {

@@ -7,6 +7,7 @@ pub mod digest;
 pub mod fault;
 pub mod frame;
 pub mod hitl;
+pub mod http_tool;
 pub mod ids;
 pub mod message;
 pub mod model;

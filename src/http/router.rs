@@ -12,8 +12,8 @@ use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, audit, cancel, documentation, fork, health, index, keys, mcp_servers, messages, offers, pause, plan,
-    policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage, webhooks,
+    agent_state, audit, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers, messages, offers,
+    pause, plan, policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage, webhooks,
 };
 use super::{cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -75,6 +75,8 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(policy::audit))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(http_tools::list, http_tools::create))
+        .routes(routes!(http_tools::get, http_tools::put, http_tools::delete))
         .routes(routes!(webhooks::list, webhooks::create))
         .routes(routes!(webhooks::get, webhooks::put, webhooks::delete))
         .routes(routes!(webhooks::deliveries))

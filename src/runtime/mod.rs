@@ -20,6 +20,7 @@ mod effects;
 mod feed;
 mod fork;
 mod history;
+mod http_tools;
 mod idempotent;
 mod inline;
 mod lease;

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod args;
 pub mod builtin;
 pub mod http;
+pub mod http_source;
 mod outward;
 pub mod policy;
 pub mod registry;

@@ -111,21 +111,33 @@ impl Toolset {
     /// Tools of the caller's own, declared for one run: none may hide another, and each must be usable.
     pub fn check_client_tools(&self, tools: &[ClientTool]) -> Result<(), Fault> {
         for (at, tool) in tools.iter().enumerate() {
-            let refuse = |member: &str, why: String| {
-                let detail = format!("The client tool `{}` {why}.", tool.name);
-                Err(Fault::new(Code::Invalid, detail).at(format!("/options/clientTools/{at}/{member}"), why))
-            };
-            if !is_name(&tool.name) {
-                return refuse("name", "needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -".to_owned());
-            }
-            if self.tools.contains_key(&tool.name) {
-                return refuse("name", "has the name of a tool of this server".to_owned());
-            }
+            let place = format!("/options/clientTools/{at}");
             if tools[..at].iter().any(|other| other.name == tool.name) {
-                return refuse("name", "is declared twice".to_owned());
+                return Err(unfit(&tool.name, &place, "name", "is declared twice".to_owned()));
             }
-            if let Err(why) = Schema::compile(&tool.input_schema) {
-                return refuse("inputSchema", format!("has a schema that cannot be used: {why}"));
+            self.check(&tool.spec(), &place)?;
+        }
+        Ok(())
+    }
+
+    /// A tool that is to be offered beside these.
+    pub fn check_new(&self, spec: &ToolSpec) -> Result<(), Fault> {
+        self.check(spec, "")
+    }
+
+    fn check(&self, spec: &ToolSpec, place: &str) -> Result<(), Fault> {
+        let refuse = |member: &str, why: String| Err(unfit(&spec.name, place, member, why));
+        if !is_name(&spec.name) {
+            return refuse("name", "needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -".to_owned());
+        }
+        if self.tools.contains_key(&spec.name) {
+            return refuse("name", "has the name of another tool".to_owned());
+        }
+        for (member, schema) in
+            [("inputSchema", Some(&spec.input_schema)), ("outputSchema", spec.output_schema.as_ref())]
+        {
+            if let Some(Err(why)) = schema.map(Schema::compile) {
+                return refuse(member, format!("has a schema that cannot be used: {why}"));
             }
         }
         Ok(())
@@ -244,6 +256,10 @@ fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>) -> Verdict {
         custom_schema: None,
     };
     Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk }
+}
+
+fn unfit(tool: &str, place: &str, member: &str, why: String) -> Fault {
+    Fault::new(Code::Invalid, format!("The tool `{tool}` {why}.")).at(format!("{place}/{member}"), why)
 }
 
 fn denied(tool: &str, ruling: &Ruling) -> Verdict {

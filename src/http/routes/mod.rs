@@ -6,6 +6,7 @@ pub(crate) mod cancel;
 pub(crate) mod documentation;
 pub(crate) mod fork;
 pub(crate) mod health;
+pub(crate) mod http_tools;
 pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod mcp_servers;

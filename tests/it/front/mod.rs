@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod fork;
 mod guard;
+mod http_tools;
 mod idempotency;
 mod limits;
 mod offers;

@@ -20,11 +20,17 @@ fn filled(path: &str, ids: &BTreeMap<&str, String>) -> String {
     ids.iter().fold(path.to_owned(), |path, (name, id)| path.replace(&format!("{{{name}}}"), id))
 }
 
+fn http_tool() -> Value {
+    json!({ "name": "find", "description": "Finds.", "url": "https://example.com/", "inputSchema": {} })
+}
+
 /// A body that is good enough to get to the question whose thread it is.
 fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'static str, Value)> {
     let json = |value| Some(("application/json", value));
     match (method, path) {
         ("POST", "/threads/{thread}/resume") => json(json!({ "suspensionId": ids["suspension"], "approved": true })),
+        ("PUT", "/webhooks/{webhook}") => json(json!({ "url": "https://example.com/", "events": ["run.failed"] })),
+        ("PUT", "/http-tools/{tool}") => json(http_tool()),
         ("PUT", "/threads/{thread}/agent-state") => json(json!({ "data": {} })),
         ("PATCH", "/threads/{thread}") => Some(("application/merge-patch+json", json!({ "title": "mine" }))),
         ("PATCH", "/threads/{thread}/plan") => Some(("application/json-patch+json", json!([]))),
@@ -62,7 +68,8 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     let suspension = app.suspend("t1", "send").await;
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     let run = &app.get("/threads/t1/runs").await.expect(200)["items"][0]["runId"];
-    let ids = BTreeMap::from([
+    let mut ids = BTreeMap::from([
+        ("delivery", "dlv_1".to_owned()),
         ("thread", "t1".to_owned()),
         ("run", id(run)),
         ("call", id(&suspension["callId"])),
@@ -72,6 +79,9 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         ("name", "shop".to_owned()),
         ("tool", "price".to_owned()),
     ]);
+    let hook = app.post("/webhooks", json!({ "url": "https://example.com/", "events": ["run.failed"] })).await;
+    ids.insert("webhook", id(&hook.expect(201)["webhookId"]));
+    ids.insert("tool", id(&app.post("/http-tools", http_tool()).await.expect(201)["name"]));
     let before = app.get("/threads/t1").await.expect(200);
 
     let app = app.key("key-b-0123456789abcdef0123456789");

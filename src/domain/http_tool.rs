@@ -1,0 +1,58 @@
+//! HTTP tools as a tenant sets them up over the API.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::tool::{ToolClass, ToolSpec};
+
+/// A service of the tenant's own, offered to its agents.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpToolSpec {
+    pub name: String,
+    pub description: String,
+    /// Public: it is held to what this server calls for tenants.
+    pub url: String,
+    /// JSON Schema of the arguments.
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    /// JSON Schema of the answer; what does not fit becomes an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
+    #[serde(default = "external")]
+    pub class: ToolClass,
+    /// Whether a call that is repeated under its `Idempotency-Key` has its effect once.
+    #[serde(default)]
+    pub idempotent: bool,
+    #[serde(default = "patience")]
+    pub timeout_ms: i64,
+    /// What calls are signed with: `whsec_…`, or any text. Never shown again. Absent = one is made (when created), or it
+    /// stays (when replaced).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+fn external() -> ToolClass {
+    ToolClass::External
+}
+
+fn patience() -> i64 {
+    30_000
+}
+
+impl HttpToolSpec {
+    /// As a tool.
+    pub fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            input_schema: self.input_schema.clone(),
+            output_schema: self.output_schema.clone(),
+            class: self.class,
+            idempotent: self.idempotent,
+            timeout_ms: self.timeout_ms,
+            risk_level: None,
+        }
+    }
+}

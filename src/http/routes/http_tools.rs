@@ -1,0 +1,81 @@
+//! `/http-tools`: services of the tenant's own, as tools of its agents.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+
+use crate::domain::http_tool::HttpToolSpec;
+use crate::http::asked::Asked;
+use crate::http::caller::MayAdmin;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::json::Sent;
+use crate::http::page::Listed;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+
+/// Every HTTP tool of the caller's tenant. Secrets are never shown.
+#[utoipa::path(get, path = "/http-tools", tag = "tools", responses((status = 200, body = Listed<HttpToolSpec>)))]
+pub(crate) async fn list(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    _: NoParams,
+) -> Answer<Json<Listed<HttpToolSpec>>> {
+    Ok(Json(Listed::whole(front.runtime.http_tools(&caller)?)))
+}
+
+/// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
+#[utoipa::path(post, path = "/http-tools", tag = "tools", request_body = HttpToolSpec,
+    responses((status = 201, body = HttpToolSpec)))]
+pub(crate) async fn create(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    _: NoParams,
+    asked: Asked,
+    sent: Sent<HttpToolSpec>,
+) -> Answer<Response> {
+    let made = front.runtime.create_http_tool(&caller, sent.value).await?;
+    let location = [(LOCATION, format!("{}/http-tools/{}", asked.base, made.name))];
+    Ok((StatusCode::CREATED, location, Json(made)).into_response())
+}
+
+/// One tool.
+#[utoipa::path(get, path = "/http-tools/{tool}", tag = "tools", responses((status = 200, body = HttpToolSpec)))]
+pub(crate) async fn get(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<Json<HttpToolSpec>> {
+    let name: String = ids.get("tool")?;
+    Ok(Json(front.runtime.http_tool(&caller, &name)?))
+}
+
+/// Replace a tool. Without `secret` it keeps its own.
+#[utoipa::path(put, path = "/http-tools/{tool}", tag = "tools", request_body = HttpToolSpec,
+    responses((status = 200, body = HttpToolSpec)))]
+pub(crate) async fn put(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+    sent: Sent<HttpToolSpec>,
+) -> Answer<Json<HttpToolSpec>> {
+    let name: String = ids.get("tool")?;
+    Ok(Json(front.runtime.put_http_tool(&caller, &name, sent.value).await?))
+}
+
+/// Remove a tool. Calls under way end as they would.
+#[utoipa::path(delete, path = "/http-tools/{tool}", tag = "tools", responses((status = 204)))]
+pub(crate) async fn delete(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+) -> Answer<StatusCode> {
+    let name: String = ids.get("tool")?;
+    front.runtime.delete_http_tool(&caller, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

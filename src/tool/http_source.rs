@@ -1,0 +1,61 @@
+//! The HTTP tools that tenants set up: one document each, `HttpToolSpec` with its secret sealed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::http::HttpTool;
+use super::{Tool, ToolSource};
+use crate::domain::http_tool::HttpToolSpec;
+use crate::domain::ids::TenantPk;
+use crate::egress::{Destination, Egress, SigningSecret};
+use crate::store::document::{Document, DocumentKind, Documents, Sealer};
+
+pub struct HttpTools {
+    documents: Arc<Documents>,
+    sealer: Arc<Sealer>,
+    egress: Arc<Egress>,
+    /// The largest answer of one.
+    bytes: usize,
+    /// What was made of each tenant's documents, by their versions.
+    kept: Mutex<HashMap<TenantPk, Made>>,
+}
+
+/// Tools with the versions of their documents.
+type Made = Vec<(i64, Arc<dyn Tool>)>;
+
+impl HttpTools {
+    pub fn new(documents: Arc<Documents>, sealer: Arc<Sealer>, egress: Arc<Egress>, bytes: usize) -> Self {
+        Self { documents, sealer, egress, bytes, kept: Mutex::default() }
+    }
+
+    fn tool(&self, document: &Document) -> Option<Arc<dyn Tool>> {
+        let spec: HttpToolSpec = serde_json::from_value(document.body.clone()?).ok()?;
+        let to = Destination::Untrusted { url: spec.url.parse().ok()?, tenant: document.tenant };
+        let secret = spec.secret.as_deref().and_then(|sealed| self.sealer.open(sealed, &document.id));
+        let secret = secret.and_then(|text| SigningSecret::parse(&text).ok());
+        let secrets = secret.into_iter().collect();
+        Some(Arc::new(HttpTool::new(spec.spec(), to, secrets, self.egress.clone(), self.bytes)))
+    }
+}
+
+impl ToolSource for HttpTools {
+    fn generation(&self, _: TenantPk) -> u64 {
+        self.documents.revision().unsigned_abs()
+    }
+
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.remove(&tenant).unwrap_or_default();
+        let made = self.documents.of(tenant, DocumentKind::HttpTool).into_iter().filter_map(|document| {
+            let same = known.iter().find(|(version, _)| *version == document.version);
+            let tool = same.map(|(_, tool)| tool.clone()).or_else(|| self.tool(&document))?;
+            Some((document.version, tool))
+        });
+        let made: Made = made.collect();
+        let tools = made.iter().map(|(_, tool)| tool.clone()).collect();
+        if !made.is_empty() {
+            kept.insert(tenant, made);
+        }
+        tools
+    }
+}
