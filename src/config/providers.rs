@@ -71,23 +71,11 @@ impl Models {
     }
 }
 
-/// What a reference refers to. The error names the place and what is missing there, never a key.
+/// What a reference refers to; a key that is none stays as it is. The error names the place, never a key.
 fn follow(key: &mut SecretString, place: &str, variables: &Variables) -> Result<(), Error> {
     let text = key.expose_secret();
-    let found = if let Some(name) = text.strip_prefix("env:") {
-        match variables.get_secret(name)? {
-            Some(found) => found,
-            None => return Err(Error(format!("{place}: the variable {name} is not set"))),
-        }
-    } else if let Some(path) = text.strip_prefix("file:") {
-        match std::fs::read_to_string(path) {
-            Ok(found) if found.trim().is_empty() => return Err(Error(format!("{place}: {path} is empty"))),
-            Ok(found) => found.trim().to_owned(),
-            Err(error) => return Err(Error(format!("{place}: {path} cannot be read: {error}"))),
-        }
-    } else {
-        return Ok(());
-    };
-    *key = found.into();
+    if text.starts_with("env:") || text.starts_with("file:") {
+        *key = variables.referred(text).map_err(|error| Error(format!("{place}: {error}")))?;
+    }
     Ok(())
 }

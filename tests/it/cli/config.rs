@@ -143,8 +143,14 @@ fn keys_are_followed_to_where_they_are() {
     assert_eq!(models.openai.api_key.unwrap().expose_secret(), "sk-of-file");
     assert_eq!(models.tenant_keys["acme"]["xai"].0.expose_secret(), "sk-of-env");
     for (text, expected) in [
-        ("[models.providers.groq]\napi_key = \"env:NO\"", "models.providers.groq.api_key: the variable NO is not set"),
-        ("[models.anthropic]\napi_key = \"file:/no\"", "models.anthropic.api_key: /no cannot be read"),
+        (
+            "[models.providers.groq]\napi_key = \"env:NO\"",
+            "models.providers.groq.api_key: the secret `env:NO` is empty",
+        ),
+        (
+            "[models.anthropic]\napi_key = \"file:/no\"",
+            "models.anthropic.api_key: the secret `file:/no` cannot be read",
+        ),
         ("[models.providers.openai]\nmodel = \"m\"", "models.providers.openai: it has a section of its own"),
         ("[models.providers.groq]\nkey = \"sk\"", "my.toml: "),
     ] {

@@ -109,7 +109,7 @@ async fn a_key_is_nowhere_whatever_fails() {
 async fn a_key_that_cannot_be_used_is_named_and_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("key"), format!("{CANARY}\nline two")).unwrap();
-    let bad = command(folder.path(), "http://127.0.0.1:9/v1").output().await.unwrap();
+    let bad = soon(command(folder.path(), "http://127.0.0.1:9/v1").output()).await.unwrap();
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert_eq!((bad.status.code(), said.contains(CANARY)), (Some(2), false), "{said}");
     assert!(said.contains("API key of openai"), "{said}");
