@@ -41,6 +41,7 @@ impl Entry {
             .map_err(|why| refuse(&format!("has an input schema that cannot be used: {why}")))?;
         let output = spec.output_schema.as_ref().map(Schema::compile).transpose();
         let output = output.map_err(|why| refuse(&format!("has an output schema that cannot be used: {why}")))?;
+        metrics::counter!("pes_tool_schemas_compiled_total").increment(1);
         Ok(Self { tool, spec, arguments, output })
     }
 

@@ -19,6 +19,7 @@ mod fork;
 mod item;
 mod list;
 mod load;
+mod offer;
 mod pause;
 mod plan;
 mod record;

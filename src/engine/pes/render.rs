@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::offer::tools_of_step;
 use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
 use super::view;
 use crate::domain::ids::{CallId, PayloadId, StreamId};
 use crate::domain::model::{self, CallContext, ModelRequest};
 use crate::domain::payload::{self, Payloads};
-use crate::domain::plan::{StepType, TodoItem};
+use crate::domain::plan::TodoItem;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::run::Run;
 use crate::domain::tool::{CallRecord, CallStatus, ToolResult, ToolSpec};
@@ -94,7 +95,7 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
     let offered = world.tools.offered(settings);
     let (phase, mut messages, tools, schema) = match (open.item, state.phase()) {
         (Some(item), _) => {
-            let tools = tools_of_step(item, offered);
+            let tools = tools_of_step(state, item, offered);
             (model::Phase::Execution, step(state, &open, frame, item, &tools, material), tools, None)
         }
         (None, Phase::Synthesizing) => {
@@ -132,18 +133,6 @@ fn context(state: &State, open: &Open<'_>) -> CallContext {
         iteration: open.call.iteration,
         attempt: open.call.attempt,
         query: open.run.query.clone(),
-    }
-}
-
-/// A tool step sees the tools that it must use, or all when it names none; a reasoning step sees none.
-fn tools_of_step(item: &Item, offered: Vec<Arc<ToolSpec>>) -> Vec<Arc<ToolSpec>> {
-    let required = &item.def.required_tools;
-    match (item.def.step_type, required.is_empty()) {
-        (Some(StepType::Tool) | None, true) => offered,
-        (Some(StepType::Reasoning), true) => Vec::new(),
-        (Some(StepType::Tool | StepType::Reasoning) | None, false) => {
-            offered.into_iter().filter(|tool| required.contains(&tool.name)).collect()
-        }
     }
 }
 

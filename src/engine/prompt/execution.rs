@@ -33,7 +33,7 @@ fn step(
     let stage = Stage {
         phase: format!("execution {}", prompt.item.id),
         instructions,
-        tools: prompt.tools,
+        tools: layers::schemas(prompt.tools),
         persona: |prompts| prompts.execution.as_ref(),
     };
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;

@@ -14,7 +14,8 @@ use crate::domain::tool::ToolSpec;
 pub(super) struct Stage<'a> {
     pub phase: String,
     pub instructions: &'a str,
-    pub tools: &'a [Arc<ToolSpec>],
+    /// What is said of the tools.
+    pub tools: String,
     pub persona: fn(&PersonaPrompts) -> Option<&String>,
 }
 
@@ -27,7 +28,7 @@ pub(super) fn system(frame: &Frame<'_>, stage: &Stage<'_>, marker: &Marker) -> P
         phase.as_str(),
         name.as_str(),
         stage.instructions,
-        &tools(stage.tools),
+        &stage.tools,
         persona,
         &settings.system_prompt,
         &marker.explained(),
@@ -35,8 +36,25 @@ pub(super) fn system(frame: &Frame<'_>, stage: &Stage<'_>, marker: &Marker) -> P
     PromptMessage::System { content }
 }
 
+/// With more tools than this a planner is told their names and a line of each; a step that uses one sees its schema.
+const MANY: usize = 24;
+/// How long that line is.
+const LINE_CHARS: usize = 120;
+
+/// What a planner is told: enough to choose.
+pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
+    if tools.len() <= MANY {
+        return schemas(tools);
+    }
+    let line = |tool: &Arc<ToolSpec>| {
+        let first = tool.description.trim().lines().next().unwrap_or_default();
+        format!("- {}: {}", tool.name, one_line(&first.chars().take(LINE_CHARS).collect::<String>()))
+    };
+    format!("Tools:\n{}", tools.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
 /// Told in words too, for models that are not offered tools natively.
-fn tools(tools: &[Arc<ToolSpec>]) -> String {
+pub(super) fn schemas(tools: &[Arc<ToolSpec>]) -> String {
     if tools.is_empty() {
         return String::new();
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::data::{Marker, marked};
-use super::layers::{Stage, history, notes, system};
+use super::layers::{Stage, history, notes, outline, system};
 use super::template::{PLAN, REFINE, paragraphs};
 use super::{PlanPrompt, RefinePrompt};
 use crate::domain::plan::TodoItem;
@@ -13,7 +13,7 @@ pub fn plan(prompt: &PlanPrompt<'_>) -> Vec<PromptMessage> {
     let stage = Stage {
         phase: "planning".to_owned(),
         instructions: PLAN,
-        tools: prompt.tools,
+        tools: outline(prompt.tools),
         persona: |prompts| prompts.planning.as_ref(),
     };
     marked(prompt.frame.seed, |marker| {
@@ -28,7 +28,7 @@ pub fn refine(prompt: &RefinePrompt<'_>) -> Vec<PromptMessage> {
     let stage = Stage {
         phase: "refinement".to_owned(),
         instructions: REFINE,
-        tools: prompt.tools,
+        tools: outline(prompt.tools),
         persona: |prompts| prompts.planning.as_ref(),
     };
     marked(prompt.frame.seed, |marker| {

@@ -10,7 +10,7 @@ pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
     let stage = Stage {
         phase: "synthesis".to_owned(),
         instructions: SYNTHESIS,
-        tools: &[],
+        tools: String::new(),
         persona: |prompts| prompts.synthesis.as_ref(),
     };
     marked(prompt.frame.seed, |marker| {

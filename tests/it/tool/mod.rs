@@ -2,6 +2,7 @@
 
 mod answers;
 mod builtins;
+mod many;
 mod policy;
 mod registry;
 mod sources;

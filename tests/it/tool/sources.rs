@@ -16,7 +16,7 @@ use super::{judge, settings};
 
 struct Named(Arc<ToolSpec>);
 
-fn tool(name: &str, schema: Value) -> Arc<dyn Tool> {
+pub fn tool(name: &str, schema: Value) -> Arc<dyn Tool> {
     Arc::new(Named(Arc::new(ToolSpec {
         name: name.to_owned(),
         description: "of a tenant".to_owned(),
@@ -40,14 +40,14 @@ impl Tool for Named {
 }
 
 #[derive(Default)]
-struct Shelf {
+pub struct Shelf {
     generation: AtomicU64,
     asked: AtomicUsize,
     tools: Mutex<BTreeMap<i64, Vec<Arc<dyn Tool>>>>,
 }
 
 impl Shelf {
-    fn put(&self, tenant: i64, tools: Vec<Arc<dyn Tool>>) {
+    pub fn put(&self, tenant: i64, tools: Vec<Arc<dyn Tool>>) {
         self.tools.lock().unwrap().insert(tenant, tools);
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
@@ -63,7 +63,7 @@ impl ToolSource for Shelf {
     }
 }
 
-fn registry(shelves: &[Arc<Shelf>]) -> Registry {
+pub fn registry(shelves: &[Arc<Shelf>]) -> Registry {
     let sources = shelves.iter().map(|shelf| shelf.clone() as Arc<dyn ToolSource>).collect();
     Registry::new(builtin::all(), Environment::Development).unwrap().with_sources(sources)
 }
