@@ -4,13 +4,15 @@ use serde_json::{Value, json};
 
 use super::record::to_value;
 use super::rows;
-use super::state::{Definition, Item, Track};
+use super::state::{Call, Definition, Item, Track};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::thread::AgentState;
+use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
 
 impl Transition<'_> {
     pub fn begin_as_copy(&mut self, state: Value, messages: Vec<ConversationMessage>, agent: AgentState) -> Handled {
@@ -23,6 +25,7 @@ impl Transition<'_> {
         self.title = Some(self.state.head.title.clone()).filter(|title| !title.is_empty());
         self.state.head.plan = self.store("plan", Value::String(word("plan")));
         self.state.head.plan_version = state.get("planVersion").and_then(Value::as_i64).unwrap_or(0);
+        self.record_copied_heading();
         let items: Vec<Item> = list.into_iter().enumerate().map(|(at, todo)| self.copied(at as i64, todo)).collect();
         for item in &items {
             self.definition_changed(&item.def.id);
@@ -43,6 +46,7 @@ impl Transition<'_> {
 
     fn copied(&mut self, ord: i64, todo: TodoItem) -> Item {
         let keeps = todo.status.is_settled();
+        let calls = if keeps { self.copied_calls(&todo) } else { Vec::new() };
         let result = todo.result.filter(|_| keeps).map(|result| self.store(format!("item-{}.result", todo.id), result));
         let def = Definition {
             id: todo.id,
@@ -65,12 +69,74 @@ impl Transition<'_> {
             run: todo.run_id.filter(|_| keeps),
             ..Track::default()
         };
-        Item { ord, def, track, calls: Vec::new(), turns: Vec::new() }
+        Item { ord, def, track, calls, turns: Vec::new() }
+    }
+
+    /// The calls of an item that is over, with their results: later steps and people see them as before.
+    fn copied_calls(&mut self, todo: &TodoItem) -> Vec<CallId> {
+        let over = todo.tool_calls.iter().filter_map(|called| {
+            let result = todo.tool_results.iter().find(|result| result.call_id == called.call_id)?;
+            let ran = todo.actual_tool_calls.iter().find(|ran| ran.call_id == called.call_id);
+            Some((called, ran, result.clone()))
+        });
+        let over: Vec<(&ToolCall, Option<&ToolCall>, ToolResult)> = over.collect();
+        over.into_iter().map(|(called, ran, result)| self.copied_call(todo, called, ran, result)).collect()
+    }
+
+    fn copied_call(
+        &mut self,
+        todo: &TodoItem,
+        called: &ToolCall,
+        ran: Option<&ToolCall>,
+        result: ToolResult,
+    ) -> CallId {
+        let id = called.call_id.clone();
+        let arguments = self.store(format!("call-{id}.arguments"), called.arguments.clone());
+        let edited = ran.filter(|ran| ran.arguments != called.arguments);
+        let edited = edited.map(|ran| self.store(format!("call-{id}.modified"), ran.arguments.clone()));
+        let output = result.output.clone().map(|output| self.store(format!("call-{id}.output"), output));
+        let record = CallRecord {
+            call_id: id.clone(),
+            tool_name: called.tool_name.clone(),
+            arguments,
+            modified_arguments: edited,
+            run_id: todo.run_id.clone().unwrap_or_else(|| "".into()),
+            item_id: Some(todo.id.clone()),
+            iteration: 1,
+            attempt: 1,
+            status: CallStatus::Done,
+            provider_call_id: None,
+            idempotent: false,
+            // What was decided about it stands with the other thread's own call.
+            policy: None,
+            digest: None,
+            // Started under a lease of the other thread: none of this one's.
+            epoch: ran.map(|_| 0),
+            result: Some(ToolResult { output, ..result }),
+            created_at: todo.updated_timestamp,
+            updated_at: todo.updated_timestamp,
+        };
+        let ord = self.ord();
+        self.state.calls.insert(id.clone(), Call { ord, record });
+        self.call(&id, |_| ());
+        id
+    }
+
+    /// What the list is for, told before it, as a planner's reply is.
+    fn record_copied_heading(&mut self) {
+        let (intent, title) = (self.state.head.intent.clone(), self.state.head.title.clone());
+        if !intent.is_empty() {
+            self.record(ObservationType::Intent, None, "Intent", json!({ "intent": intent }));
+        }
+        if !title.is_empty() {
+            self.record(ObservationType::Title, None, title.clone(), json!({ "title": title }));
+        }
     }
 
     /// The base of the copy's own history: the whole list.
     fn record_copied(&mut self) {
-        let list: Vec<TodoItem> = self.state.list.iter().map(super::view::todo_item).collect();
+        let list: Vec<TodoItem> =
+            self.state.list.iter().map(|item| super::view::whole_item(self.state, item)).collect();
         let body = json!({
             "plan": self.state.head.plan, "planVersion": self.state.head.plan_version, "rawOutput": "",
             "todoList": to_value(&list),

@@ -33,7 +33,7 @@ pub(super) fn todo_item(item: &Item) -> TodoItem {
     }
 }
 
-fn whole_item(state: &State, item: &Item) -> TodoItem {
+pub(super) fn whole_item(state: &State, item: &Item) -> TodoItem {
     TodoItem {
         tool_calls: tool_calls(state, item),
         actual_tool_calls: actual_calls(state, item),

@@ -53,3 +53,22 @@ async fn a_fork_that_is_asked_for_again_is_answered_the_same() {
     let stored = app.get(&format!("/threads/{}", first["threadId"].as_str().unwrap())).await.expect(200);
     assert_eq!(first["lastSeq"], stored["lastSeq"]);
 }
+
+#[tokio::test]
+async fn a_fork_knows_what_its_items_brought_and_what_they_are_for() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let fork = app.post("/threads/t1/fork", json!({ "threadId": "t2" })).await.expect(201);
+    let original = app.get("/threads/t1/state").await.expect(200);
+    assert!(!original["todoList"][0]["toolResults"].as_array().unwrap().is_empty(), "{original:#}");
+    let now = app.get("/threads/t2/state").await.expect(200);
+    let folded = app.get(&format!("/threads/t2/state?at={}", fork["lastSeq"])).await.expect(200);
+    for copy in [now, folded] {
+        for field in ["intent", "title", "plan"] {
+            assert_eq!(copy[field], original[field], "{field}");
+        }
+        for field in ["result", "toolCalls", "actualToolCalls", "toolResults"] {
+            assert_eq!(copy["todoList"][0][field], original["todoList"][0][field], "{field}");
+        }
+    }
+}
