@@ -7,6 +7,7 @@ use crate::domain::ids::{CallId, MessageId, RunId, StreamId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelFailure, ModelReply};
 use crate::domain::run::Ask;
+use crate::domain::settings::RunSettings;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::ToolOutcome;
 
@@ -29,8 +30,9 @@ pub enum Event {
     CancelAsked { run: Option<RunId>, by: String },
     /// The holder has stopped every effect of a thread whose cancel was asked for: the second phase.
     EffectsStopped,
-    /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list.
-    PlanEdited { expected: i64, list: Vec<Value>, by: String },
+    /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list;
+    /// `settings` are those that the next run would have, for a thread without an active one.
+    PlanEdited { expected: i64, list: Vec<Value>, by: String, settings: Box<RunSettings> },
     /// A client wrote the application state. `expected` is from `If-Match`, if given.
     StatePut { data: Value, expected: Option<i64>, by: String },
     /// A new holder took the thread: slots `Running` under an older epoch are settled.

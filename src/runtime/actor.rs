@@ -229,7 +229,15 @@ impl Actor {
         self.work.stop().await;
         self.let_go();
         let run = self.seat.take().and_then(|seat| seat.machine.run().map(|run| run.run_id.clone()));
-        let was_there = self.shared.store.delete_thread(self.pk).await?;
+        let was_there = match self.shared.store.delete_thread(self.pk).await {
+            Ok(was_there) => was_there,
+            Err(error) => {
+                // What was stopped for it is taken up again, as soon as the store lets it be.
+                self.owed.push_back(Arc::new(Event::Woke));
+                self.pay().await;
+                return Err(error.into());
+            }
+        };
         // Who waits for its run, or for more of it, looks again and finds that it is gone.
         run.iter().for_each(|run| self.shared.waiters.tell(run));
         self.shared.hub.gap(self.pk);

@@ -103,6 +103,8 @@ impl Runtime {
         let is_full = items.len() >= limit as usize;
         let next_cursor =
             items.last().filter(|last| is_full && last.seq < row.last_seq).map(|last| last.seq.to_string());
-        Ok(EventsPage { items, next_cursor, last_seq: row.last_seq, min_seq: row.min_seq })
+        // More may have been written since the thread was read.
+        let last_seq = items.last().map_or(row.last_seq, |last| last.seq.max(row.last_seq));
+        Ok(EventsPage { items, next_cursor, last_seq, min_seq: row.min_seq })
     }
 }

@@ -7,6 +7,7 @@ use super::{PlanPatch, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
+use crate::domain::settings::CallOptions;
 use crate::engine::event::Event;
 
 impl Runtime {
@@ -33,7 +34,9 @@ impl Runtime {
             return Err(stale(version));
         }
         let list = patched(list, patch)?;
-        let event = Event::PlanEdited { expected: if_match, list, by: caller.name.clone() };
+        let settings = self.0.settings(caller, &row.core, &row.sheet.config, &CallOptions::default())?;
+        let (by, settings) = (caller.name.clone(), Box::new(settings));
+        let event = Event::PlanEdited { expected: if_match, list, by, settings };
         let audit = (caller.name.clone(), "edit plan", json!({ "planVersion": if_match }));
         let note = Note { audit: Some(audit), wants_plan: true, ..Note::default() };
         let decided = self.decide(row.pk, event, note).await?;

@@ -1,5 +1,6 @@
 //! A run's budget: when it is spent, no further model call is made, and the run ends with what there is.
 
+use super::state::Cancel;
 use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::fault::Code;
@@ -33,6 +34,9 @@ impl Transition<'_> {
 
     /// Whether a model call would be next, or time is over.
     pub fn is_budget_spent(&self) -> bool {
+        if self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some()) {
+            return false;
+        }
         let is_late = self.deadline().is_some_and(|at| at <= self.stamp.now);
         (is_late || self.is_model_ready()) && self.spent().is_some()
     }
@@ -41,6 +45,16 @@ impl Transition<'_> {
         let main = self.state.head.active.as_ref().and_then(|active| active.model.as_ref());
         main.is_some_and(|call| !call.is_running())
             || self.state.works().any(|work| work.model.as_ref().is_some_and(|call| !call.is_running()))
+    }
+
+    /// Nothing begins any more. What still runs is stopped first, as in a cancel; then the run ends.
+    pub fn stop_on_budget(&mut self) {
+        if !self.state.is_any_running() {
+            return self.end_on_budget();
+        }
+        let reason = "the run's budget is spent".to_owned();
+        self.active().cancel = Some(Cancel { by: "engine".to_owned(), reason, spent: true });
+        self.run_changed();
     }
 
     /// The run ends with an account of what was done: `partial` if anything was, else an error.

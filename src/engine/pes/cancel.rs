@@ -40,8 +40,8 @@ impl Transition<'_> {
 
     fn mark_cancelled(&mut self, by: &str, reason: &str) {
         let active = self.active();
-        if active.cancel.is_none() {
-            active.cancel = Some(Cancel { by: by.to_owned(), reason: reason.to_owned() });
+        if active.cancel.as_ref().is_none_or(|cancel| cancel.spent) {
+            active.cancel = Some(Cancel { by: by.to_owned(), reason: reason.to_owned(), spent: false });
             self.run_changed();
         }
     }
@@ -49,6 +49,9 @@ impl Transition<'_> {
     /// The second phase, once nothing is `Running`, or the holder has stopped it.
     pub fn complete_cancel(&mut self) {
         let Some(cancel) = self.active().cancel.clone() else { return };
+        if cancel.spent {
+            return self.end_on_budget();
+        }
         self.stop_everything(&cancel.reason);
         self.end_run(RunStatus::Cancelled, None);
     }

@@ -26,7 +26,7 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
         Event::PauseAsked { by } => t.pause(&by),
         Event::CancelAsked { run, by } => t.cancel(run, &by),
         Event::EffectsStopped => t.effects_stopped(),
-        Event::PlanEdited { expected, list, by } => t.edit_plan(expected, list, &by),
+        Event::PlanEdited { expected, list, by, settings } => t.edit_plan(expected, list, &by, &settings),
         Event::StatePut { data, expected, by: _ } => t.put_state(data, expected),
         Event::Recovered => t.recover(),
         Event::Woke => {

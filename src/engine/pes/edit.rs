@@ -12,6 +12,7 @@ use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
+use crate::domain::settings::RunSettings;
 
 /// What a person may say about an item.
 #[derive(Debug, PartialEq)]
@@ -27,12 +28,12 @@ struct Wanted {
 }
 
 impl Transition<'_> {
-    pub fn edit_plan(&mut self, expected: i64, list: Vec<Value>, by: &str) -> Handled {
+    pub fn edit_plan(&mut self, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
         self.check_editable(expected, list.len())?;
         let wanted = read_list(list)?;
         self.check_protected(&wanted)?;
         check_graph(&wanted)?;
-        self.check_tools(&wanted)?;
+        self.check_tools(&wanted, next)?;
         let before: Vec<ItemId> = self.state.list.iter().map(|item| item.def.id.clone()).collect();
         let is_same = |(item, wanted): (&Item, &Wanted)| as_wanted(item) == *wanted;
         if before.len() == wanted.len() && self.state.list.iter().zip(&wanted).all(is_same) {
@@ -106,9 +107,9 @@ impl Transition<'_> {
         Ok(())
     }
 
-    fn check_tools(&self, wanted: &[Wanted]) -> Result<(), Fault> {
-        let Some(run) = &self.state.run else { return Ok(()) };
-        let tools = self.world.tools.offered(&run.settings);
+    fn check_tools(&self, wanted: &[Wanted], next: &RunSettings) -> Result<(), Fault> {
+        let settings = self.state.run.as_ref().map_or(next, |run| &run.settings);
+        let tools = self.world.tools.offered(settings);
         for wanted in wanted.iter().filter(|wanted| wanted.status == ItemStatus::Pending) {
             if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool))
             {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::execute::Replied;
 use super::record::{cut, to_value};
-use super::refine::Merged;
+use super::refine::{Merged, is_wanted};
 use super::state::{Definition, Item, ModelCall, Phase, Repair, Track};
 use super::transition::Transition;
 use crate::domain::fault::Code;
@@ -73,12 +73,19 @@ impl Transition<'_> {
     }
 
     fn usable_plan(&self, reply: &ModelReply) -> Result<PlanDraft, String> {
-        let draft = parse::plan(&reply.text, &reply.tool_calls).map_err(|fault| fault.0)?;
+        let mut draft = parse::plan(&reply.text, &reply.tool_calls).map_err(|fault| fault.0)?;
         let most = self.world.limits.items_per_plan;
         if draft.items.len() > most {
             return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));
         }
+        let with_new = self.items_with(&draft.items);
+        if with_new > most {
+            return Err(format!("With the new items the todoList has {with_new}; at most {most} are allowed."));
+        }
         let steered = self.state.phase() == Phase::Refining;
+        if !steered {
+            draft.items.retain(is_wanted);
+        }
         if draft.items.is_empty() && draft.answer.as_deref().is_none_or(|answer| answer.trim().is_empty()) && !steered {
             return Err("The todoList is empty and there is no answer; give one of them.".into());
         }

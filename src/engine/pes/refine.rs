@@ -98,7 +98,7 @@ impl Transition<'_> {
     fn merge_items(&mut self, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
         let version = self.state.head.plan_version + 1;
         let mut merged = Merged::default();
-        let mut added = Vec::new();
+        let (mut added, mut left_out) = (Vec::new(), Vec::new());
         let mut ord = self.state.list.next_ord();
         let room = self.world.limits.items_per_plan.saturating_sub(self.state.list.len());
         for draft in drafts {
@@ -109,7 +109,8 @@ impl Transition<'_> {
                 continue;
             }
             match self.state.item(&id).map(|item| item.track.status) {
-                None if is_wanted(draft) && added.len() < room => {
+                None if is_wanted(draft) && added.len() >= room => left_out.push(id),
+                None if is_wanted(draft) => {
                     let mut item = self.new_item(ord, draft);
                     item.def.since = version;
                     added.push(item);
@@ -118,6 +119,9 @@ impl Transition<'_> {
                 None => {}
                 Some(status) => self.merge_item(&id, status, draft, by.is_none(), &mut merged),
             }
+        }
+        if !left_out.is_empty() {
+            self.tell_left_out(&left_out, by);
         }
         if merged.is_relinked {
             self.state.list.rebuild(|_| ());
@@ -128,6 +132,25 @@ impl Transition<'_> {
             merged.changes.extend(ids.iter().map(|id| self.change(ChangeType::Added, id)));
         }
         merged
+    }
+
+    /// How many items the list would have with what the planner adds to it.
+    pub fn items_with(&self, drafts: &[ItemDraft]) -> usize {
+        let is_new = |draft: &&ItemDraft| is_wanted(draft) && self.state.item(&draft.id.as_str().into()).is_none();
+        self.state.list.len() + drafts.iter().filter(is_new).count()
+    }
+
+    /// There is no room for these: who added them is told, and everybody who reads the log.
+    fn tell_left_out(&mut self, ids: &[ItemId], by: Option<&ItemId>) {
+        const NAMED: usize = 5;
+        let (most, count) = (self.world.limits.items_per_plan, ids.len());
+        let named: Vec<&str> = ids.iter().take(NAMED).map(ItemId::as_str).collect();
+        let dots = if count > NAMED { ", …" } else { "" };
+        let message =
+            format!("The plan is full with {most} items: {count} new ones were left out ({}{dots}).", named.join(", "));
+        let phase = if by.is_some() { model::Phase::Execution } else { model::Phase::Planning };
+        self.record_error(phase, Code::TooManyItems.as_str(), &message, false, by);
+        self.note(by, message);
     }
 
     fn merge_item(&mut self, id: &ItemId, status: ItemStatus, draft: &ItemDraft, refines: bool, merged: &mut Merged) {
@@ -243,6 +266,6 @@ impl Merged {
 }
 
 /// A new item that is said to be over already is none.
-fn is_wanted(draft: &ItemDraft) -> bool {
+pub(super) fn is_wanted(draft: &ItemDraft) -> bool {
     !matches!(draft.status, Some(ItemStatus::Cancelled | ItemStatus::Failed))
 }

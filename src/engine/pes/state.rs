@@ -144,6 +144,9 @@ impl Replan {
 pub(super) struct Cancel {
     pub by: String,
     pub reason: String,
+    /// Nobody asked: the run's budget is spent, and it ends with what there is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spent: bool,
 }
 
 /// One model call, over all its attempts.

@@ -385,6 +385,10 @@ fn a_spent_budget_ends_the_run_with_an_account_of_what_was_done() {
     sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.deadline_ms = Some(5000))).unwrap();
     let at = sim.steps[0].wake_at.unwrap();
     sim.now = at;
-    sim.apply(Event::Woke).unwrap();
+    let step = sim.apply(Event::Woke).unwrap();
+    assert!(step.stop_effects && !sim.is_idle(), "what runs is stopped first");
+    sim.crash();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
+    let error = sim.run("run_1").outcome.unwrap().error.unwrap();
+    assert_eq!(error.code.as_str(), "budget_exceeded", "the crash changes nothing");
 }

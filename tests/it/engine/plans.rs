@@ -207,7 +207,7 @@ fn a_refused_call_becomes_an_error_result_with_its_pointer_and_does_not_start() 
 fn edit(sim: &mut Sim, expected: i64, change: impl FnOnce(&mut Vec<Value>)) -> Result<pes::engine::step::Step, String> {
     let mut list = sim.view()["todoList"].as_array().unwrap().clone();
     change(&mut list);
-    let result = sim.apply(Event::PlanEdited { expected, list, by: "ann".into() });
+    let result = sim.apply(Event::PlanEdited { expected, list, by: "ann".into(), settings: Default::default() });
     result.map_err(|illegal| illegal.0.code.as_str().to_owned())
 }
 
@@ -323,4 +323,64 @@ fn a_client_writes_the_application_state_against_its_version() {
     let large = sim.apply(put(json!("x".repeat(20)), None)).unwrap_err();
     assert_eq!(large.0.code.as_str(), "state_too_large");
     sim.reload();
+}
+
+#[test]
+fn a_full_plan_says_what_it_left_out() {
+    let mut sim =
+        Sim::new(patching(json!([{ "id": "d", "description": "d" }, { "id": "e", "description": "e" }]), false));
+    sim.limits.items_per_plan = 4;
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.view()["todoList"].as_array().unwrap().len(), 4);
+    let error = &sim.contents(ObservationType::Error)[0];
+    assert_eq!((&error["code"], &error["fatal"]), (&json!("too_many_items"), &json!(false)), "{error:#}");
+    assert!(error["message"].as_str().unwrap().contains("(e)"), "{error:#}");
+}
+
+#[test]
+fn a_refinement_that_does_not_fit_is_asked_for_again() {
+    let mut asked = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "refinement" | "repair" => {
+            asked += 1;
+            let more: Vec<Value> =
+                (asked..3).map(|n| json!({ "id": format!("n{n}"), "description": "more" })).collect();
+            todo(json!(more))
+        }
+        other => says(format!("result of {other}")),
+    });
+    sim.limits.items_per_plan = 3;
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.ask("and two more").unwrap();
+    sim.go();
+    let asked_again =
+        sim.prompts.iter().any(|prompt| format!("{:?}", prompt.messages).contains("at most 3 are allowed"));
+    assert!(asked_again, "the planner is told");
+    assert_eq!(sim.item("n2")["status"], "completed");
+    assert_eq!(sim.run("run_2").status, RunStatus::Completed);
+}
+
+#[test]
+fn what_a_first_plan_lists_as_cancelled_is_not_run() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => todo(json!([
+            { "id": "a", "description": "a" }, { "id": "b", "description": "b", "status": "cancelled" },
+        ])),
+        other => says(format!("result of {other}")),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    let ids: Vec<Value> = sim.view()["todoList"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect();
+    assert_eq!(ids, ["a"]);
+}
+
+#[test]
+fn a_person_cannot_require_an_unknown_tool_of_an_idle_thread_either() {
+    let mut sim = Sim::new(|_| says("fine"));
+    let new = |tool: &str| json!({ "id": "n", "description": "n", "requiredTools": [tool] });
+    assert_eq!(edit(&mut sim, 0, |list| list.push(new("nothing"))).unwrap_err(), "plan_invalid");
+    edit(&mut sim, 0, |list| list.push(new("read"))).unwrap();
 }

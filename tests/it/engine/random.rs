@@ -170,7 +170,7 @@ fn edit(sim: &mut Sim, choices: &mut Choices) {
         _ => list.push(json!({ "id": format!("p{}", choices.pick(5)), "description": "a person's item" })),
     }
     let expected = view["planVersion"].as_i64().unwrap();
-    let _ = sim.apply(Event::PlanEdited { expected, list, by: "ann".into() });
+    let _ = sim.apply(Event::PlanEdited { expected, list, by: "ann".into(), settings: Default::default() });
 }
 
 /// People answer everything and the thread comes to rest.

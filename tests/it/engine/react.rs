@@ -121,7 +121,7 @@ fn there_is_no_plan_to_change() {
     sim.go();
     assert_eq!(answers(&sim), ["done"]);
     assert_eq!(sim.view()["todoList"].as_array().unwrap().len(), 1);
-    let edit = Event::PlanEdited { expected: 0, list: vec![], by: "ann".into() };
+    let edit = Event::PlanEdited { expected: 0, list: vec![], by: "ann".into(), settings: Default::default() };
     assert_eq!(sim.apply(edit).unwrap_err().0.code.as_str(), "plan_not_editable");
 
     let mut settings = RunSettings::default();

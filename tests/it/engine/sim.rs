@@ -25,6 +25,9 @@ pub use super::script::*;
 
 use super::told::Told;
 
+/// What may stand in a row that is written again and again: a few values below the size from which they are payloads.
+const ROW_BYTES: usize = 8 * pes::domain::payload::INLINE_LIMIT;
+
 /// What a scripted model says to a request.
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
 
@@ -115,7 +118,9 @@ impl Sim {
         let mut seen = BTreeSet::new();
         for row in &step.rows {
             assert!(seen.insert((row.kind, row.id.clone())), "row {:?} {} is written twice", row.kind, row.id);
-            self.rows.insert((row.kind, row.id.clone()), row.clone());
+            let before = self.rows.insert((row.kind, row.id.clone()), row.clone());
+            let is_again = before.is_some() && row.kind == RowKind::Payload;
+            assert!(!is_again, "payload {} is written again", row.id);
         }
         for (id, value) in &step.payloads {
             self.payloads.insert(id.clone(), value.clone());
@@ -164,6 +169,12 @@ impl Sim {
         assert!(head < 4096, "a head of {head} bytes: {}", self.head);
         if !changes_the_plan {
             assert!(step.rows.len() < 24 + 3 * settled, "{} rows", step.rows.len());
+        }
+        // Messages and payloads are written once, and a run, which holds its query, when its status moves. Whatever else
+        // is written refers to them.
+        let written_again = |row: &&Row| !matches!(row.kind, RowKind::Message | RowKind::Payload | RowKind::Run);
+        for row in step.rows.iter().filter(written_again) {
+            assert!(row.body.len() < ROW_BYTES, "{:?} {} has {} bytes", row.kind, row.id, row.body.len());
         }
     }
 

@@ -3,7 +3,7 @@
 use pes::domain::run::OnBusy;
 use pes::domain::settings::RunSettings;
 use pes::engine::pes::Pes;
-use pes::engine::step::{Keep, Row};
+use pes::engine::step::{Keep, Row, RowKind};
 use pes::engine::{DynCore, Loaded, Registered};
 use serde_json::{Value, json};
 
@@ -84,4 +84,25 @@ fn the_released_state_shape_is_the_one_that_is_written() {
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/state.json");
     std::fs::write(path, serde_json::to_string_pretty(&written).unwrap() + "\n").unwrap();
     assert!(written == released, "a changed shape needs a new file: look at {path}, and add it");
+}
+
+/// The bounds themselves are those of the simulation, which hold for every step of every test.
+#[test]
+fn large_queries_and_outputs_and_a_long_history_make_no_row_larger() {
+    const LARGE: usize = 200_000;
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" | "refinement" => plan(&[("a", &[], &["read"]), ("b", &["a"], &["read"])]),
+        "synthesis" => says("y".repeat(LARGE)),
+        other if other.ends_with(".1") => calls(&[("read", json!({ "x": "z".repeat(LARGE) }))]),
+        other => says(format!("{other} {}", "w".repeat(LARGE))),
+    });
+    sim.tools.output = Some(Value::String("o".repeat(LARGE)));
+    for _ in 0..4 {
+        sim.ask(&"q".repeat(LARGE)).unwrap();
+        sim.go();
+        assert!(sim.is_idle());
+    }
+    let writes_runs = |step: &&pes::engine::step::Step| step.rows.iter().any(|row| row.kind == RowKind::Run);
+    let (steps, writes) = (sim.steps.len(), sim.steps.iter().filter(writes_runs).count());
+    assert!(writes <= 4 * 3 && steps > 2 * writes, "{writes} of {steps} steps write a run and its query");
 }

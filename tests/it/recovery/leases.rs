@@ -119,3 +119,14 @@ async fn a_process_that_lost_its_lease_goes_on_as_another_incarnation() {
         assert_eq!(ended(&instance, &run).await, RunStatus::Completed, "{call}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_whose_erasure_failed_goes_on() {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "late").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    store.set("delete_thread", Mood::Fails);
+    let refused = instance.runtime().delete_thread(instance.caller(), &"t".into()).await.unwrap_err();
+    assert_eq!(refused.code.as_str(), "store_unavailable");
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+}
