@@ -15,6 +15,9 @@ use tokio::time::Sleep;
 
 use super::refusal;
 
+#[cfg(test)]
+mod tests;
+
 /// How long and how much a client may go on sending after its answer.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;

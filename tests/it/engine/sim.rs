@@ -25,9 +25,6 @@ pub use super::script::*;
 
 use super::told::Told;
 
-/// What may stand in a row that is written again and again: a few values below the size from which they are payloads.
-const ROW_BYTES: usize = 8 * pes::domain::payload::INLINE_LIMIT;
-
 /// What a scripted model says to a request.
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
 
@@ -155,26 +152,6 @@ impl Sim {
         );
         if self.machine.is_active() {
             assert!(waits || !self.in_flight.is_empty(), "active, but nothing will happen");
-        }
-    }
-
-    /// What a transition writes does not grow with the plan, the history or earlier outputs: only with what it changes.
-    fn check_bytes(&self, step: &Step) {
-        let changes_the_plan = step.records.iter().any(|record| {
-            let is_plan = matches!(record.kind, ObservationType::Plan | ObservationType::PlanUpdate);
-            is_plan || record.kind == ObservationType::RunFinished
-        });
-        let settled = step.records.iter().filter(|record| record.kind == ObservationType::ItemStatusChange).count();
-        let head = step.head.as_ref().map_or(0, String::len);
-        assert!(head < 4096, "a head of {head} bytes: {}", self.head);
-        if !changes_the_plan {
-            assert!(step.rows.len() < 24 + 3 * settled, "{} rows", step.rows.len());
-        }
-        // Messages and payloads are written once, and a run, which holds its query, when its status moves. Whatever else
-        // is written refers to them.
-        let written_again = |row: &&Row| !matches!(row.kind, RowKind::Message | RowKind::Payload | RowKind::Run);
-        for row in step.rows.iter().filter(written_again) {
-            assert!(row.body.len() < ROW_BYTES, "{:?} {} has {} bytes", row.kind, row.id, row.body.len());
         }
     }
 

@@ -1,15 +1,39 @@
-//! Every shape in which the state was ever released loads for ever.
+//! Every shape in which the state was ever released loads for ever. And how much of it a step writes.
 
+use pes::domain::observation::ObservationType;
 use pes::domain::run::OnBusy;
 use pes::domain::settings::RunSettings;
 use pes::engine::pes::Pes;
-use pes::engine::step::{Keep, Row, RowKind};
+use pes::engine::step::{Keep, Row, RowKind, Step};
 use pes::engine::{DynCore, Loaded, Registered};
 use serde_json::{Value, json};
 
 use super::sim::*;
 
+/// What may stand in a row that is written again and again: a few values below the size from which they are payloads.
+const ROW_BYTES: usize = 8 * pes::domain::payload::INLINE_LIMIT;
+
 impl Sim {
+    /// What a transition writes does not grow with the plan, the history or earlier outputs: only with what it changes.
+    pub fn check_bytes(&self, step: &Step) {
+        let changes_the_plan = step.records.iter().any(|record| {
+            let is_plan = matches!(record.kind, ObservationType::Plan | ObservationType::PlanUpdate);
+            is_plan || record.kind == ObservationType::RunFinished
+        });
+        let settled = step.records.iter().filter(|record| record.kind == ObservationType::ItemStatusChange).count();
+        let head = step.head.as_ref().map_or(0, String::len);
+        assert!(head < 4096, "a head of {head} bytes: {}", self.head);
+        if !changes_the_plan {
+            assert!(step.rows.len() < 24 + 3 * settled, "{} rows", step.rows.len());
+        }
+        // Messages and payloads are written once, and a run, which holds its query, when its status moves. Whatever else
+        // is written refers to them.
+        let written_again = |row: &&Row| !matches!(row.kind, RowKind::Message | RowKind::Payload | RowKind::Run);
+        for row in step.rows.iter().filter(written_again) {
+            assert!(row.body.len() < ROW_BYTES, "{:?} {} has {} bytes", row.kind, row.id, row.body.len());
+        }
+    }
+
     /// Everything that is stored and loaded, with what it amounts to.
     pub fn stored(&self) -> Value {
         let loaded = self.rows.values().filter(|row| row.keep != Keep::Never);
@@ -102,7 +126,7 @@ fn large_queries_and_outputs_and_a_long_history_make_no_row_larger() {
         sim.go();
         assert!(sim.is_idle());
     }
-    let writes_runs = |step: &&pes::engine::step::Step| step.rows.iter().any(|row| row.kind == RowKind::Run);
+    let writes_runs = |step: &&Step| step.rows.iter().any(|row| row.kind == RowKind::Run);
     let (steps, writes) = (sim.steps.len(), sim.steps.iter().filter(writes_runs).count());
     assert!(writes <= 4 * 3 && steps > 2 * writes, "{writes} of {steps} steps write a run and its query");
 }

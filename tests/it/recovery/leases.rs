@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pes::Instance;
 use pes::domain::ids::RunId;
+use pes::domain::observation::{Observation, ObservationType};
 use pes::domain::payload::INLINE_LIMIT;
 use pes::domain::run::RunStatus;
 use pes::store::memory::Memory;
@@ -12,6 +13,7 @@ use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
 use super::probe::{Probe, Tally, ask, instance};
+use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
 
 /// A fifth before the lease of 10 s that the store knows of.
@@ -33,15 +35,10 @@ async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
     waited.run.status
 }
 
-/// Returns when a call of the item's loop has begun.
-async fn item_has_begun(instance: &Instance) {
+/// Returns when the thread's log has such an observation.
+async fn logged(instance: &Instance, thread: &str, is_wanted: impl Fn(&Observation) -> bool) {
     let (runtime, caller) = (instance.runtime(), instance.caller());
-    loop {
-        let log = runtime.events_page(caller, &"t".into(), 0, 500, Vec::new()).await.unwrap();
-        let of_item = |kind: &str| log.items.iter().any(|o| o.kind.as_str() == kind && o.parent_id.is_some());
-        if of_item("LLM_STREAM_START") {
-            return;
-        }
+    while !runtime.events_page(caller, &thread.into(), 0, 200, Vec::new()).await.unwrap().items.iter().any(&is_wanted) {
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -71,7 +68,7 @@ async fn a_tool_does_not_start_when_the_lease_ended_while_it_was_prepared() {
     let (store, probe, instance) = bed().await;
     // So long that the call's arguments are a payload of their own, to be read before it can start.
     let run = ask(&instance, "t", &format!("call {}", "x".repeat(INLINE_LIMIT))).await;
-    item_has_begun(&instance).await;
+    logged(&instance, "t", |seen| seen.kind == ObservationType::LlmStreamStart && seen.parent_id.is_some()).await;
     store.set("payloads", Mood::Hangs);
     store.holds("payloads").await;
     for call in ["renew", "register"] {
@@ -129,4 +126,32 @@ async fn a_thread_whose_erasure_failed_goes_on() {
     let refused = instance.runtime().delete_thread(instance.caller(), &"t".into()).await.unwrap_err();
     assert_eq!(refused.code.as_str(), "store_unavailable");
     assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+}
+
+/// A tool's code that does not yield cannot be stopped, only left unheard: neither a cancel nor a drain waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {
+    let (_store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "block").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    soon(runtime.cancel_thread(caller, &"t".into(), None)).await.unwrap();
+    assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
+    assert_eq!(probe.tally().over, 0, "it is still at it");
+    soon(runtime.drain()).await;
+    probe.release();
+}
+
+/// One thread's task that waits for the store keeps no other thread from its timer.
+#[tokio::test]
+async fn a_thread_that_is_slow_to_wake_delays_no_other() {
+    let (store, _probe, instance) = bed().await;
+    let slow = ask(&instance, "slow", "retry").await;
+    logged(&instance, "slow", |seen| seen.kind == ObservationType::LlmStreamError).await;
+    store.set("commit", Mood::HangsOnce);
+    store.holds("commit").await;
+    let other = ask(&instance, "t", "retry").await;
+    assert_eq!(ended(&instance, &other).await, RunStatus::Completed);
+    let seen = instance.runtime().run(instance.caller(), &slow).await.unwrap();
+    assert_eq!(seen.status, RunStatus::Running, "it is the one that waits");
 }

@@ -13,6 +13,7 @@ pub mod process;
 #[cfg(feature = "failpoints")]
 mod story;
 
+mod crashes;
 mod leases;
 mod probe;
 mod replicas;

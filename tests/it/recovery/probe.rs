@@ -1,6 +1,6 @@
 //! A tool that tells when it is called and when it is gone, and the agents that call it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use async_trait::async_trait;
 use pes::domain::ids::RunId;
@@ -8,15 +8,19 @@ use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::runtime::{Answered, ProcessAsk};
 use pes::store::Store;
 use pes::tool::{Tool, ToolContext, ToolOutput};
-use pes::{Config, Instance};
+use pes::{Builder, Config, Instance};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::support::http::soon;
 
 /// `hang` calls the tool for ever, `call` has it return at once, `late` after a while, `ask` asks a person; `talk` calls
-/// nothing.
+/// nothing; `retry` is planned at the second attempt; `block` calls the tool and does not yield until it is released.
 const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning", query = "retry", attempt = 1 }
+fail = { kind = "retry", retry_after_ms = 200 }
+
 [[reply]]
 when = { phase = "planning", query = "talk" }
 delay_ms = 700
@@ -58,19 +62,33 @@ pub struct Tally {
 }
 
 #[derive(Clone)]
-pub struct Probe(watch::Sender<Tally>);
+pub struct Probe {
+    tally: watch::Sender<Tally>,
+    released: Arc<(Mutex<bool>, Condvar)>,
+}
 
 impl Probe {
     pub fn new() -> Self {
-        Self(watch::channel(Tally::default()).0)
+        Self { tally: watch::channel(Tally::default()).0, released: Arc::default() }
     }
 
     pub fn tally(&self) -> Tally {
-        *self.0.borrow()
+        *self.tally.borrow()
     }
 
     pub async fn reaches(&self, is_reached: impl FnMut(&Tally) -> bool) {
-        soon(self.0.subscribe().wait_for(is_reached)).await.expect("the probe is there");
+        soon(self.tally.subscribe().wait_for(is_reached)).await.expect("the probe is there");
+    }
+
+    /// Lets those go that block.
+    pub fn release(&self) {
+        *self.released.0.lock().expect("nobody panics") = true;
+        self.released.1.notify_all();
+    }
+
+    fn block(&self) {
+        let released = self.released.0.lock().expect("nobody panics");
+        drop(self.released.1.wait_while(released, |released| !*released).expect("nobody panics"));
     }
 }
 
@@ -99,10 +117,11 @@ impl Tool for Probe {
     }
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        self.0.send_modify(|tally| tally.begun += 1);
-        let _call = Call(self.0.clone());
+        self.tally.send_modify(|tally| tally.begun += 1);
+        let _call = Call(self.tally.clone());
         match arguments["how"].as_str() {
             Some("hang") => std::future::pending().await,
+            Some("block") => self.block(),
             Some("late") => tokio::time::sleep(std::time::Duration::from_secs(2)).await,
             Some(_) | None => {}
         }
@@ -112,13 +131,21 @@ impl Tool for Probe {
 
 /// A process of its own on `store`.
 pub async fn instance(store: Arc<dyn Store>, probe: &Probe, change: impl FnOnce(&mut Config)) -> Instance {
+    equipped(probe, change, |built| built.store(store)).await
+}
+
+pub async fn equipped(
+    probe: &Probe,
+    change: impl FnOnce(&mut Config),
+    equip: impl FnOnce(Builder) -> Builder,
+) -> Instance {
     let script = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(script.path(), SCRIPT).expect("it can be written");
     let mut config = Config::default();
     config.models.demo.pace_ms = 0;
     config.models.demo.script = Some(script.path().to_owned());
     change(&mut config);
-    Instance::build(config).store(store).tool(Arc::new(probe.clone())).open().await.expect("it opens")
+    equip(Instance::build(config).tool(Arc::new(probe.clone()))).open().await.expect("it opens")
 }
 
 /// Asks; the run.

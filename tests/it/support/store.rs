@@ -27,6 +27,8 @@ pub enum Mood {
     Well,
     /// They wait until the mood is better.
     Hangs,
+    /// The next one waits for ever, those after it do well.
+    HangsOnce,
     Fails,
 }
 
@@ -63,6 +65,11 @@ impl Moody {
             match mood {
                 Mood::Well => return Ok(()),
                 Mood::Fails => return Err(Error::Unavailable("it was told to fail".to_owned())),
+                Mood::HangsOnce => {
+                    self.set(call, Mood::Well);
+                    self.held.send_modify(|held| held.push(call));
+                    std::future::pending().await
+                }
                 Mood::Hangs => {
                     self.held.send_modify(|held| held.push(call));
                     moods.changed().await.expect("the store is there");
