@@ -24,6 +24,7 @@ impl Config {
         for range in &server.trusted_proxies {
             let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
         }
+        self.models.gate.check()?;
         for (model, price) in &self.prices {
             if !model.contains(':') || !price.is_sound() {
                 return Err(Error(format!(

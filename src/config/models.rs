@@ -8,6 +8,7 @@ use std::str::FromStr;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use super::Gate;
 use super::providers::Provider;
 use super::secret::Key;
 use super::section::{by_path, file_only, named, table};
@@ -46,6 +47,7 @@ section! {
         /// Keys of a tenant's own, by tenant and provider; its runs use them, and nobody else's do.
         tenant_keys: BTreeMap<String, BTreeMap<String, Key>> = BTreeMap::new(),
             file_only().example("{ acme = { openai = \"env:ACME_OPENAI_KEY\" } }");
+        gate: Gate = Gate::default(), table::<Gate>();
         openai: OpenAi = OpenAi::default(), table::<OpenAi>();
         anthropic: Anthropic = Anthropic::default(), table::<Anthropic>();
         gemini: Gemini = Gemini::default(), table::<Gemini>();

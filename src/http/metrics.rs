@@ -63,10 +63,17 @@ pub(super) async fn fold(closing: CancellationToken) {
 }
 
 /// The text of `/metrics`. Gauges that belong to one server, not to the process, stand at its end.
-pub(crate) fn render(active_threads: usize) -> String {
+pub(crate) fn render(active_threads: usize, providers: &[(&str, Vec<(String, usize)>)]) -> String {
     let handle = recorder();
     handle.run_upkeep();
     let gauge =
         "# HELP pes_active_threads Threads with a live actor.\n# TYPE pes_active_threads gauge\npes_active_threads";
-    format!("{}{gauge} {active_threads}\n", handle.render())
+    let mut text = format!("{}{gauge} {active_threads}\n", handle.render());
+    for (name, values) in providers.iter().filter(|(_, values)| !values.is_empty()) {
+        text.push_str(&format!("# TYPE {name} gauge\n"));
+        for (provider, value) in values {
+            text.push_str(&format!("{name}{{provider=\"{provider}\"}} {value}\n"));
+        }
+    }
+    text
 }

@@ -106,6 +106,7 @@ impl Models {
                     is_default,
                     base_url: entry.opened.base_url.clone(),
                     facts,
+                    health: None,
                     prompts: Vec::new(),
                     check: None,
                 });
@@ -190,6 +191,7 @@ fn demo(config: &config::Models) -> Result<Entry, Fault> {
         is_default: false,
         base_url: None,
         facts: ModelFacts::default(),
+        health: None,
         prompts: client.prompts().to_vec(),
         check: None,
     };

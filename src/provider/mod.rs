@@ -6,6 +6,7 @@ mod check;
 mod client;
 pub mod demo;
 mod endpoint;
+pub mod gate;
 mod gemini;
 mod http;
 mod known;
@@ -60,6 +61,9 @@ pub struct ModelInfo {
     pub base_url: Option<String>,
     #[serde(flatten)]
     pub facts: ModelFacts,
+    /// How its provider does; the demo model has no gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<gate::Health>,
     /// Example prompts, for the demo model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,

@@ -29,6 +29,7 @@ mod perform;
 mod plan;
 mod policy;
 mod publish;
+mod rooms;
 mod runs;
 mod seat;
 mod settings;

@@ -23,6 +23,7 @@ use crate::engine::{DynCore, World};
 use crate::live::Hub;
 use crate::mcp;
 use crate::outbox::Outbox;
+use crate::provider::gate::Gates;
 use crate::provider::{Catalog, ChatModel};
 use crate::store::document::{Documents, Sealer};
 use crate::store::{self, Store};
@@ -45,6 +46,7 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) limits: Limits,
     pub(super) book: Book,
+    pub(super) gates: Gates,
     pub(super) tenure: Tenure,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,

@@ -20,6 +20,7 @@ use crate::live::Hub;
 use crate::mcp;
 use crate::outbox::Outbox;
 use crate::provider::Catalog;
+use crate::provider::gate::Gates;
 use crate::store::Store;
 use crate::store::document::{Documents, Sealer};
 use crate::tool::Registry;
@@ -59,6 +60,7 @@ impl Runtime {
             keyed,
             limits: parts.config.of_threads(),
             book: Book::new(&parts.config),
+            gates: Gates::new(&parts.config.models.gate),
             pks: AtomicU64::new(parts.clock.seed()),
             store: parts.store,
             documents: parts.documents,

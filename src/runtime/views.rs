@@ -84,10 +84,6 @@ impl Runtime {
         Ok(self.0.inlined(thread.pk, read(&row)?).await?)
     }
 
-    pub fn models(&self) -> Vec<ModelInfo> {
-        self.0.models.list()
-    }
-
     /// Every model with whether it answers now; each is asked for a word, with the caller's tenant's keys.
     pub async fn checked_models(&self, caller: &Caller) -> Vec<ModelInfo> {
         provider::check(&*self.0.models, &caller.tenant_name).await

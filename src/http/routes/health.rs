@@ -36,7 +36,7 @@ pub(crate) async fn readyz(State(front): State<Front>) -> Answer<Json<Value>> {
 /// Numbers for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, body = String)))]
 pub(crate) async fn metrics(State(front): State<Front>) -> impl IntoResponse {
-    let text = metrics::render(front.runtime.active_threads());
+    let text = metrics::render(front.runtime.active_threads(), &front.runtime.provider_figures());
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 

@@ -14,6 +14,7 @@ use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Hub, StreamHead};
 use crate::provider::DeltaStream;
+use crate::provider::gate::Asker;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 
@@ -39,10 +40,15 @@ impl ModelCall {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
+        let asker = Asker { tenant, has_own_key: shared.keyed.contains_key(&tenant) };
+        let pass = match shared.gates.enter(&provider, asker).await {
+            Ok(pass) => pass,
+            Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
+        };
         if !hold.holds() {
             return None;
         }
-        let deltas = match client.call(request).await {
+        let deltas = match pass.call(&*client, request).await {
             Ok(deltas) => deltas,
             Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
         };

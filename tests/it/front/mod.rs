@@ -19,6 +19,7 @@ mod policy;
 mod process;
 mod reads;
 mod resume;
+mod saturation;
 mod tenants;
 mod threads;
 mod usage;

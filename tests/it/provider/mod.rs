@@ -4,6 +4,7 @@ mod check;
 mod exchange;
 mod failures;
 mod faults;
+mod gate;
 mod loops;
 mod peer;
 mod replies;

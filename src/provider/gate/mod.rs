@@ -1,0 +1,168 @@
+//! The gate before a provider: how many calls go out at once, how many wait for how long, and whether the provider is
+//! left alone because it failed too often. It sends nothing again: a call that it holds back is a failure like any
+//! other, and the engine decides what follows.
+
+mod breaker;
+mod places;
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::http::failure;
+use super::{ChatModel, DeltaStream, demo};
+use crate::config;
+use crate::domain::ids::TenantPk;
+use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest};
+use breaker::{Breaker, Entry, Outcome};
+use places::{Crowded, Place, Places};
+
+pub use breaker::BreakerState;
+
+/// On whose behalf a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub tenant: TenantPk,
+    /// Its calls carry a key of its own, not the server's.
+    pub has_own_key: bool,
+}
+
+/// How a provider does, as `GET /models` and `/metrics` tell it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    pub breaker: BreakerState,
+    /// Calls under way.
+    pub running: usize,
+    /// Calls that wait for a place.
+    pub waiting: usize,
+}
+
+/// The gates of all providers, made as they are needed.
+pub struct Gates {
+    config: config::Gate,
+    gates: Mutex<BTreeMap<String, Arc<Gate>>>,
+}
+
+struct Gate {
+    places: Places,
+    breaker: Mutex<Breaker>,
+}
+
+impl Gates {
+    pub fn new(config: &config::Gate) -> Self {
+        Self { config: config.clone(), gates: Mutex::default() }
+    }
+
+    /// Waits until it is one's turn. The failure is `Saturated` or `BreakerOpen`: no request may be sent.
+    pub async fn enter(&self, provider: &str, asker: Asker) -> Result<Pass, ModelFailure> {
+        let Some(gate) = self.gate(provider) else { return Ok(Pass(None)) };
+        gate.breaker().rest(Instant::now()).map_err(left_alone)?;
+        let place = gate.places.take(asker).await.map_err(crowded)?;
+        let entry = gate.breaker().enter(Instant::now()).map_err(left_alone)?;
+        Ok(Pass(Some(Held { gate, entry, outcome: Outcome::Unknown, _place: place })))
+    }
+
+    /// Whether a call to this provider would be served or may wait.
+    pub fn has_room(&self, provider: &str) -> bool {
+        self.gate(provider).is_none_or(|gate| gate.places.has_room())
+    }
+
+    /// How the provider does; `None`: it has no gate.
+    pub fn health(&self, provider: &str) -> Option<Health> {
+        let gate = self.gate(provider)?;
+        let breaker = gate.breaker().state(Instant::now());
+        Some(Health { breaker, running: gate.places.running(), waiting: gate.places.waiting() })
+    }
+
+    fn gate(&self, provider: &str) -> Option<Arc<Gate>> {
+        if provider == demo::PROVIDER {
+            return None;
+        }
+        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = gates.get(provider) {
+            return Some(gate.clone());
+        }
+        let rest = Duration::from_millis(self.config.breaker_ms);
+        let breaker = Mutex::new(Breaker::new(self.config.breaker_failures, rest));
+        let gate = Arc::new(Gate { places: Places::new(&self.config), breaker });
+        gates.insert(provider.to_owned(), gate.clone());
+        Some(gate)
+    }
+}
+
+impl Gate {
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn left_alone(rest: Duration) -> ModelFailure {
+    let message = "the provider failed too often in a row and is left alone for a while";
+    let retry_after_ms = i64::try_from(rest.as_millis()).ok();
+    ModelFailure { retry_after_ms, ..failure(FailureKind::BreakerOpen, message) }
+}
+
+fn crowded(why: Crowded) -> ModelFailure {
+    failure(
+        FailureKind::Saturated,
+        match why {
+            Crowded::QueueFull => "too many calls wait for this provider already",
+            Crowded::TooLate => "no place at this provider came free in time",
+        },
+    )
+}
+
+/// The right to send one request. Dropped unused, it is given back.
+pub struct Pass(Option<Held>);
+
+impl Pass {
+    /// Sends it. The place is held until the reply has ended or is dropped.
+    pub async fn call(self, client: &dyn ChatModel, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
+        let Pass(Some(mut held)) = self else { return client.call(request).await };
+        let opened = client.call(request).await;
+        if let Err(failure) = &opened {
+            held.outcome = Outcome::of(failure);
+        }
+        Ok(Passing { deltas: opened?, held }.boxed())
+    }
+}
+
+/// A call under way. Its end is told to the breaker, however it ends.
+struct Held {
+    gate: Arc<Gate>,
+    entry: Entry,
+    outcome: Outcome,
+    _place: Place,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.gate.breaker().left(self.entry, self.outcome, Instant::now());
+    }
+}
+
+struct Passing {
+    deltas: DeltaStream,
+    held: Held,
+}
+
+impl Stream for Passing {
+    type Item = Result<Delta, ModelFailure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.deltas.poll_next_unpin(context);
+        match &next {
+            Poll::Ready(Some(Ok(Delta::Stop(_)))) => self.held.outcome = Outcome::Well,
+            Poll::Ready(Some(Err(failure))) => self.held.outcome = Outcome::of(failure),
+            Poll::Ready(Some(Ok(_)) | None) | Poll::Pending => {}
+        }
+        next
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether models can take more work, and how they do.
+
+use super::shared::Shared;
+use super::{Result, Runtime};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::settings::RunSettings;
+use crate::provider::ModelInfo;
+use crate::provider::gate::{BreakerState, Health};
+
+const COME_BACK_MS: i64 = 1_000;
+
+impl Shared {
+    /// Refuses a run while the queue of every model that it could ask is full.
+    pub(super) fn has_room(&self, settings: &RunSettings) -> Result<()> {
+        let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
+        if providers.any(|provider| self.gates.has_room(provider)) {
+            return Ok(());
+        }
+        let mut fault =
+            Fault::new(Code::ProviderSaturated, "Too many calls wait for the model already; ask again soon.");
+        fault.retry_after_ms = Some(COME_BACK_MS);
+        Err(fault)
+    }
+}
+
+impl Runtime {
+    /// The models that runs may name, and how their providers do.
+    pub fn models(&self) -> Vec<ModelInfo> {
+        let health = |info: ModelInfo| ModelInfo { health: self.0.gates.health(&info.provider), ..info };
+        self.0.models.list().into_iter().map(health).collect()
+    }
+
+    /// What `/metrics` shows of the gated providers: a gauge's name, and its value for each.
+    pub fn provider_figures(&self) -> [(&'static str, Vec<(String, usize)>); 3] {
+        let mut names: Vec<String> = self.0.models.list().into_iter().map(|info| info.provider).collect();
+        names.sort();
+        names.dedup();
+        let known: Vec<(String, Health)> =
+            names.into_iter().filter_map(|name| Some((name.clone(), self.0.gates.health(&name)?))).collect();
+        let figure = |of: fn(&Health) -> usize| known.iter().map(|(name, health)| (name.clone(), of(health))).collect();
+        [
+            ("pes_provider_running_calls", figure(|health| health.running)),
+            ("pes_provider_waiting_calls", figure(|health| health.waiting)),
+            ("pes_provider_breaker_open", figure(|health| usize::from(health.breaker != BreakerState::Closed))),
+        ]
+    }
+}

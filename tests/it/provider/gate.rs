@@ -1,0 +1,138 @@
+//! The gate before a provider: places, the queue, tenants side by side, and the breaker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures_util::{FutureExt, StreamExt, stream};
+use pes::config;
+use pes::domain::fault::Fault;
+use pes::domain::ids::TenantPk;
+use pes::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
+use pes::provider::gate::{Asker, BreakerState, Gates};
+use pes::provider::{ChatModel, DeltaStream};
+use serde_json::{Map, Value};
+
+/// A model that hangs after its first word, or fails.
+#[derive(Default)]
+struct Model {
+    calls: AtomicUsize,
+    fails: std::sync::Mutex<Option<FailureKind>>,
+    ends: std::sync::atomic::AtomicBool,
+}
+
+#[async_trait]
+impl ChatModel for Model {
+    async fn call(&self, _: ModelRequest) -> Result<DeltaStream, ModelFailure> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        if let Some(kind) = *self.fails.lock().unwrap() {
+            return Err(failure(kind));
+        }
+        let word = stream::iter([Ok(Delta::Text("word".into()))]);
+        match self.ends.load(Ordering::SeqCst) {
+            true => Ok(word.chain(stream::iter([Ok(Delta::Stop(StopReason::EndTurn))])).boxed()),
+            false => Ok(word.chain(stream::pending()).boxed()),
+        }
+    }
+    fn admit(&self, _: &str, _: &Map<String, Value>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+fn failure(kind: FailureKind) -> ModelFailure {
+    let message = "as told".to_owned();
+    ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: String::new() }
+}
+
+fn gates(change: impl FnOnce(&mut config::Gate)) -> Gates {
+    let mut gate = config::Gate { queue_ms: 1_000, breaker_failures: 2, breaker_ms: 5_000, ..config::Gate::default() };
+    change(&mut gate);
+    Gates::new(&gate)
+}
+
+fn tenant(n: i64) -> Asker {
+    Asker { tenant: TenantPk(n), has_own_key: false }
+}
+
+async fn call(gates: &Gates, model: &Model, asker: Asker) -> Result<DeltaStream, FailureKind> {
+    let pass = gates.enter("openai", asker).await.map_err(|failure| failure.kind)?;
+    pass.call(model, super::request()).await.map_err(|failure| failure.kind)
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away() {
+    let (gates, model) = (gates(|gate| (gate.per_provider, gate.queue) = (2, 1)), Model::default());
+    let first = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    let _second = call(&gates, &model, tenant(2)).await.ok().unwrap();
+    assert!(gates.has_room("openai"));
+    let third = call(&gates, &model, tenant(3));
+    tokio::pin!(third);
+    assert!(third.as_mut().now_or_never().is_none(), "it waits");
+    assert!(!gates.has_room("openai"));
+    let health = gates.health("openai").unwrap();
+    assert_eq!((health.running, health.waiting), (2, 1));
+    assert_eq!(call(&gates, &model, tenant(4)).await.err(), Some(FailureKind::Saturated));
+    assert_eq!(model.calls.load(Ordering::SeqCst), 2, "what waits was not sent");
+    drop(first);
+    assert!(third.await.is_ok(), "a reply that is given up makes room");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_the_queue_allows() {
+    let (gates, model) = (gates(|gate| gate.per_provider = 1), Model::default());
+    let _held = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Saturated));
+    assert_eq!(gates.health("openai").unwrap().waiting, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_tenant_cannot_take_every_place_nor_one_key() {
+    for (per_tenant, per_key, own) in [(1, 9, false), (9, 1, true)] {
+        let gates = gates(|gate| (gate.per_provider, gate.per_tenant, gate.per_key) = (3, per_tenant, per_key));
+        let model = Model::default();
+        let greedy = Asker { has_own_key: own, ..tenant(1) };
+        let _held = call(&gates, &model, greedy).await.ok().unwrap();
+        assert_eq!(call(&gates, &model, greedy).await.err(), Some(FailureKind::Saturated));
+        assert!(call(&gates, &model, tenant(2)).await.is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_keeps_failing_is_left_alone_until_one_call_succeeds() {
+    let (gates, model) = (gates(|_| ()), Model::default());
+    *model.fails.lock().unwrap() = Some(FailureKind::Unreachable);
+    for _ in 0..2 {
+        assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Unreachable));
+    }
+    let refused = gates.enter("openai", tenant(1)).await.err().unwrap();
+    assert_eq!((refused.kind, refused.retry_after_ms), (FailureKind::BreakerOpen, Some(5_000)));
+    assert_eq!(model.calls.load(Ordering::SeqCst), 2, "nothing is sent");
+    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Open);
+    tokio::time::advance(std::time::Duration::from_millis(5_000)).await;
+    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::HalfOpen);
+    *model.fails.lock().unwrap() = None;
+    model.ends.store(true, Ordering::SeqCst);
+    let probe = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    assert_eq!(call(&gates, &model, tenant(2)).await.err(), Some(FailureKind::BreakerOpen), "one call tries");
+    probe.collect::<Vec<_>>().await;
+    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Closed);
+    assert!(call(&gates, &model, tenant(2)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_and_replies_that_are_given_up_open_no_breaker() {
+    let (gates, model) = (gates(|_| ()), Arc::new(Model::default()));
+    for kind in [Some(FailureKind::Refused), Some(FailureKind::TooLong), None] {
+        *model.fails.lock().unwrap() = kind;
+        for _ in 0..3 {
+            drop(call(&gates, &model, tenant(1)).await);
+        }
+    }
+    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Closed);
+}
+
+#[tokio::test]
+async fn the_demo_has_no_gate() {
+    let gates = gates(|gate| (gate.per_provider, gate.queue) = (1, 0));
+    assert!(gates.has_room("demo") && gates.health("demo").is_none());
+}
