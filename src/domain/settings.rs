@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::fault::{Code, Fault};
 use super::prompt::{Persona, SystemPrompt};
 use super::tool::ClientTool;
 
@@ -103,6 +104,23 @@ pub enum OnItemFailure {
     Stop,
 }
 
+/// What happens when a run's budget is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBudget {
+    /// The run ends with what there is.
+    #[default]
+    Stop,
+    /// A person may extend it.
+    Ask,
+}
+
+impl OnBudget {
+    fn is_stop(&self) -> bool {
+        *self == OnBudget::Stop
+    }
+}
+
 /// `executionConfig` as written; absent fields fall through to the next layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -119,6 +137,8 @@ pub struct ExecutionOverrides {
     pub max_parallel_items: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_item_failure: Option<OnItemFailure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_budget: Option<OnBudget>,
     /// How long a question to a person stays open; absent = for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
@@ -142,6 +162,8 @@ pub struct ExecutionConfig {
     #[serde(skip_serializing_if = "is_default")]
     pub parallel_reads: bool,
     pub on_item_failure: OnItemFailure,
+    #[serde(skip_serializing_if = "OnBudget::is_stop")]
+    pub on_budget: OnBudget,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
     pub suspension_expiry: super::hitl::ExpiryPolicy,
@@ -164,6 +186,7 @@ impl Default for ExecutionConfig {
             enable_a2a_delegation: false,
             max_parallel_items: 1,
             on_item_failure: OnItemFailure::Continue,
+            on_budget: OnBudget::Stop,
             suspension_timeout_ms: None,
             suspension_expiry: super::hitl::ExpiryPolicy::Deny,
             parallel_reads: true,
@@ -183,6 +206,25 @@ pub struct Budget {
     pub max_llm_calls: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
+}
+
+impl Budget {
+    /// Every bound leaves room for something; the fault points below `place`.
+    pub fn check(&self, place: &str) -> Result<(), Fault> {
+        let wrong = [
+            ("maxTokens", self.max_tokens == Some(0)),
+            ("maxCostUsd", self.max_cost_usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0 || usd > 1e9)),
+            ("maxLlmCalls", self.max_llm_calls == Some(0)),
+            ("deadlineMs", self.deadline_ms.is_some_and(|ms| ms <= 0)),
+        ];
+        match wrong.iter().find(|(_, is_wrong)| *is_wrong) {
+            None => Ok(()),
+            Some((field, _)) => {
+                let fault = Fault::new(Code::Invalid, format!("`{field}` of a budget must be above 0."));
+                Err(fault.at(format!("{place}/{field}"), "must be above 0"))
+            }
+        }
+    }
 }
 
 /// What a run was accepted with; stored with it, so that a restart with another configuration changes nothing.

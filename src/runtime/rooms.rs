@@ -3,15 +3,37 @@
 use super::shared::Shared;
 use super::{Result, Runtime};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::settings::RunSettings;
+use crate::domain::settings::{Budget, RunSettings};
+use crate::engine::ModelBook;
 use crate::provider::ModelInfo;
 use crate::provider::gate::{BreakerState, Health};
 
 const COME_BACK_MS: i64 = 1_000;
 
 impl Shared {
-    /// Refuses a run while the queue of every model that it could ask is full.
-    pub(super) fn has_room(&self, settings: &RunSettings) -> Result<()> {
+    /// Refuses a run whose budget cannot be kept, and any while the queue of every model that it could ask is full.
+    pub(super) fn can_serve(&self, settings: &RunSettings) -> Result<()> {
+        if let Some(budget) = &settings.budget {
+            self.check_budget(budget, settings)?;
+        }
+        self.has_room(settings)
+    }
+
+    fn check_budget(&self, budget: &Budget, settings: &RunSettings) -> Result<()> {
+        const PLACE: &str = "/options/budget";
+        budget.check(PLACE)?;
+        let mut choices = (0..).map_while(|n| settings.choice(n));
+        let unpriced = choices.find(|(provider, model)| self.book.price(provider, model).is_none());
+        match (budget.max_cost_usd, unpriced) {
+            (Some(_), Some((provider, model))) => {
+                let why = format!("`prices` of the server's configuration does not say what {provider}:{model} costs.");
+                Err(Fault::new(Code::Invalid, why.clone()).at(format!("{PLACE}/maxCostUsd"), why))
+            }
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
+    fn has_room(&self, settings: &RunSettings) -> Result<()> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
         if providers.any(|provider| self.gates.has_room(provider)) {
             return Ok(());

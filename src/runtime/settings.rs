@@ -215,6 +215,7 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
             *into = within(field, least, most, value.unwrap_or(*into))?;
         }
         config.enable_a2a_delegation = layer.enable_a2a_delegation.unwrap_or(config.enable_a2a_delegation);
+        config.on_budget = layer.on_budget.unwrap_or(config.on_budget);
         config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
         config.suspension_timeout_ms = layer.suspension_timeout_ms.or(config.suspension_timeout_ms);
         config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);

@@ -43,7 +43,7 @@ impl Runtime {
         for _ in 0..LOOKUPS {
             let (pk, core, sheet, is_new) = self.thread_or_new(caller, id).await?;
             let settings = self.0.settings(caller, &core, &sheet.config, &ask.options)?;
-            self.0.has_room(&settings)?;
+            self.0.can_serve(&settings)?;
             let asked = Ask {
                 query: ask.query.clone(),
                 user_id: ask.user_id.clone(),

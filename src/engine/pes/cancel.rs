@@ -50,7 +50,7 @@ impl Transition<'_> {
     pub fn complete_cancel(&mut self) {
         let Some(cancel) = self.active().cancel.clone() else { return };
         if cancel.spent {
-            return self.end_on_budget();
+            return self.end_on_budget(&cancel.reason);
         }
         self.stop_everything(&cancel.reason);
         self.end_run(RunStatus::Cancelled, None);

@@ -9,6 +9,7 @@ mod agent_state;
 mod ask;
 mod batch;
 mod budget;
+mod call;
 mod cancel;
 mod decide;
 mod edit;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::offer::tools_of_step;
 use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
@@ -13,6 +13,7 @@ use crate::domain::payload::{self, Payloads};
 use crate::domain::plan::TodoItem;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::run::Run;
+use crate::domain::settings::RunSettings;
 use crate::domain::tool::{CallRecord, CallStatus, ToolResult, ToolSpec};
 use crate::engine::effect::Effect;
 use crate::engine::prompt::{self, Frame, StepResult, Turn};
@@ -117,10 +118,19 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         messages,
         tools,
         response_schema: schema,
-        params: settings.llm_params.clone(),
+        params: params(settings, open.call),
         trace_id: open.run.trace_id.clone(),
         context: context(state, &open),
     })
+}
+
+/// A reply may be no longer than what was reserved for it.
+fn params(settings: &RunSettings, call: &ModelCall) -> Map<String, Value> {
+    let mut params = settings.llm_params.clone();
+    if let Some(reserved) = &call.reserved {
+        params.insert("maxTokens".to_owned(), reserved.output.into());
+    }
+    params
 }
 
 fn context(state: &State, open: &Open<'_>) -> CallContext {

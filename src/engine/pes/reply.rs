@@ -37,9 +37,12 @@ impl Transition<'_> {
         counters.llm_calls += 1;
         counters.usage.add(&reply.usage);
         counters.total_generation_ms += reply.total_ms;
+        let took = reply.usage.input_tokens + reply.usage.output_tokens;
         if let Some(cost) = cost {
             *counters.cost_nanos.get_or_insert(0) += cost;
         }
+        let active = self.active();
+        active.largest = active.largest.max(took);
         let plain = |text: &str| text.replace(char::is_control, " ");
         let used = ModelUse {
             run: self.run().run_id.clone(),
@@ -67,6 +70,7 @@ impl Transition<'_> {
             _ if is_over => {}
             Some(delay) => {
                 call.attempt += 1;
+                call.reserved = None;
                 call.slot = ModelSlot::Ready { not_before: (delay > 0).then_some(self.stamp.now + delay) };
                 self.put_call(item.as_ref(), call);
             }
@@ -81,6 +85,7 @@ impl Transition<'_> {
         let failure = interrupted("the process stopped while the model answered");
         self.record_stream_error(&stream, item, &failure, Some(0));
         call.attempt += 1;
+        call.reserved = None;
         call.slot = ModelSlot::Ready { not_before: None };
         self.put_call(item, call);
     }

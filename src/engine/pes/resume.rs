@@ -10,15 +10,25 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::domain::policy::Ruling;
+use crate::domain::settings::Budget;
 use crate::domain::tool::ToolStatus;
 
 /// What an answer means for the call that waited for it.
 enum Verdict {
-    Run { modified: Option<Modified> },
-    End { status: ToolStatus, result: Result<Value, crate::domain::tool::ToolError> },
+    Run {
+        modified: Option<Modified>,
+    },
+    End {
+        status: ToolStatus,
+        result: Result<Value, crate::domain::tool::ToolError>,
+    },
     Again,
     Abort,
     GoOn,
+    /// The budget grows by that.
+    Extend(Box<Budget>),
+    /// It does not: the run ends.
+    Stop,
 }
 
 impl Transition<'_> {
@@ -40,14 +50,18 @@ impl Transition<'_> {
         let (decision, verdict) = self.judge(&open, answer)?;
         let digest = match &verdict {
             Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
-            Verdict::Run { modified: None } | Verdict::End { .. } | Verdict::Again | Verdict::Abort | Verdict::GoOn => {
-                open.digest.clone()
-            }
+            Verdict::Run { modified: None }
+            | Verdict::End { .. }
+            | Verdict::Again
+            | Verdict::Abort
+            | Verdict::GoOn
+            | Verdict::Extend(_)
+            | Verdict::Stop => open.digest.clone(),
         };
         self.close_bound(&open.suspension_id, decision, by, reason, digest);
         match &open.call_id {
             Some(call) => self.settle_call(call, verdict),
-            None => self.active().pause = None,
+            None => self.settle_run(verdict),
         }
         Ok(Taken::Yes)
     }
@@ -79,7 +93,12 @@ impl Transition<'_> {
         match open.kind {
             SuspensionKind::Approval | SuspensionKind::PlanReview => self.judge_approval(open, answer),
             SuspensionKind::InDoubt => judge_doubt(answer),
-            SuspensionKind::Pause | SuspensionKind::Budget => Ok((Decision::Resumed, Verdict::GoOn)),
+            SuspensionKind::Pause => Ok((Decision::Resumed, Verdict::GoOn)),
+            SuspensionKind::Budget => match answer.approved {
+                Some(true) => Ok((Decision::Approved, Verdict::Extend(Box::new(self.extension(answer.value)?)))),
+                Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
+                None => Err(invalid("/approved", "true extends the budget, false ends the run")),
+            },
             SuspensionKind::Input
             | SuspensionKind::ClientTool
             | SuspensionKind::PeerInput
@@ -117,6 +136,16 @@ impl Transition<'_> {
         Ok((Decision::Answered, Verdict::End { status: ToolStatus::Success, result: Ok(value) }))
     }
 
+    /// What an answer to a question about the whole run comes to.
+    fn settle_run(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::GoOn => self.active().pause = None,
+            Verdict::Extend(more) => self.extend(&more),
+            Verdict::Stop => self.refuse_more("nobody wanted to extend it"),
+            Verdict::Run { .. } | Verdict::End { .. } | Verdict::Again | Verdict::Abort => {}
+        }
+    }
+
     fn settle_call(&mut self, call: &CallId, verdict: Verdict) {
         match verdict {
             Verdict::Run { modified } => self.unpark(call, modified),
@@ -132,7 +161,7 @@ impl Transition<'_> {
                 }
                 return;
             }
-            Verdict::GoOn => {}
+            Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop => {}
         }
         self.went_on(call);
     }
@@ -161,8 +190,10 @@ impl Transition<'_> {
         let why = "nobody answered in time";
         self.close_suspension(&open.suspension_id, Decision::Expired, "timer", Some(why.into()));
         let Some(call) = &open.call_id else {
-            self.active().pause = None;
-            return;
+            return match open.kind == SuspensionKind::Budget {
+                true => self.refuse_more(why),
+                false => self.active().pause = None,
+            };
         };
         let (code, message) = match open.kind {
             SuspensionKind::InDoubt => ("unknown", format!("whether it had its effect is not known, and {why}")),

@@ -11,7 +11,7 @@ impl Transition<'_> {
             if self.is_cancel_complete() {
                 self.complete_cancel();
             } else if self.is_budget_spent() {
-                self.stop_on_budget();
+                self.budget_ended();
             } else if !self.go_on() && !self.is_budget_spent() {
                 return;
             }

@@ -1,6 +1,7 @@
 //! Slots begin to run here, and nowhere else: only for the holder, only when due, never while a pause or a cancel holds
 //! them back.
 
+use super::budget::Funds;
 use super::state::{ModelCall, ModelSlot, Phase};
 use super::transition::Transition;
 use crate::domain::Millis;
@@ -11,7 +12,7 @@ use crate::domain::tool::CallStatus;
 impl Transition<'_> {
     /// Whether anything new may begin: an item, a phase, a slot.
     pub fn may_begin(&self) -> bool {
-        self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_none() && active.pause.is_none())
+        self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_none() && !active.is_held())
     }
 
     /// Starts the planner's or the synthesizer's call if it is due.
@@ -49,11 +50,13 @@ impl Transition<'_> {
     /// `true`: the call changed.
     fn start_model(&mut self, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
         let (Some(epoch), ModelSlot::Ready { not_before }) = (self.stamp.holder, &call.slot) else { return false };
-        if !self.is_due(*not_before) || !self.may_begin() || self.spent().is_some() {
+        if !self.is_due(*not_before) || !self.may_begin() {
             return false;
         }
+        let Funds::Enough(reserved) = self.funds(call) else { return false };
         let stream = self.mint.stream();
         call.shown = self.state.head.plan_version;
+        call.reserved = reserved;
         call.slot = ModelSlot::Running { epoch, stream: stream.clone() };
         self.record_stream_start(&stream, item, phase, call);
         true
@@ -84,7 +87,7 @@ impl Transition<'_> {
         if active.is_some_and(|active| active.cancel.is_some()) {
             return Some(self.stamp.now);
         }
-        let held = self.state.head.active.as_ref().is_none_or(|active| active.pause.is_some());
+        let held = self.state.head.active.as_ref().is_none_or(|active| active.is_held());
         let main = active.and_then(|active| active.model.as_ref()).and_then(|call| self.wakes_model(call));
         let works = self.state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
             Some(call) => self.wakes_model(call),
@@ -100,8 +103,10 @@ impl Transition<'_> {
 
     fn wakes_model(&self, call: &ModelCall) -> Option<Millis> {
         match &call.slot {
-            ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(self.stamp.now)),
             ModelSlot::Running { .. } => None,
+            // What runs now wakes it when it ends.
+            ModelSlot::Ready { .. } if self.funds(call) == Funds::Wait => None,
+            ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(self.stamp.now)),
         }
     }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::budget::Granted;
+pub(super) use super::call::{ModelCall, ModelSlot, Repair};
 use super::list::TodoList;
 use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, MessageId, RunId, StreamId, SuspensionId, ThreadId};
+use crate::domain::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, ThreadId};
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode, ValidationStatus};
 use crate::domain::run::{Counters, Run};
 use crate::domain::thread::AgentState;
@@ -57,6 +59,9 @@ pub(super) struct Head {
     #[serde(skip_serializing_if = "Value::is_null")]
     pub plan: Value,
     pub plan_version: i64,
+    /// How much was said in this conversation, in bytes.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub said: u64,
     /// The next number of a row.
     pub ord: i64,
     pub floor: i64,
@@ -90,6 +95,14 @@ pub(super) struct Active {
     pub cancel: Option<Cancel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SuspensionId>,
+    /// A person is asked for a larger budget; nothing new begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<SuspensionId>,
+    #[serde(default, skip_serializing_if = "Granted::is_nothing")]
+    pub granted: Granted,
+    /// The largest prompt so far with its reply, in tokens.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub largest: u64,
     /// What the planner must be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -147,54 +160,6 @@ pub(super) struct Cancel {
     /// Nobody asked: the run's budget is spent, and it ends with what there is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spent: bool,
-}
-
-/// One model call, over all its attempts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ModelCall {
-    pub slot: ModelSlot,
-    pub iteration: u32,
-    pub attempt: u32,
-    /// Attempts that this model failed; those that a crash interrupted do not count.
-    #[serde(default)]
-    pub failures: u32,
-    /// When the first of them failed, of whatever model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failing_since: Option<Millis>,
-    /// Which of the run's models is asked: 0 is the first choice, then the fallbacks.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub choice: u32,
-    /// A prompt was too long: this one is shorter than it would be.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub tight: bool,
-    /// The planVersion that the prompt shows.
-    pub shown: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repair: Option<Repair>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum ModelSlot {
-    #[serde(rename_all = "camelCase")]
-    Ready {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        not_before: Option<Millis>,
-    },
-    Running {
-        epoch: i64,
-        stream: StreamId,
-    },
-}
-
-/// What was wrong with the last reply.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Repair {
-    pub round: u32,
-    /// The reply's text, or a reference to it.
-    pub reply: Value,
-    pub fault: String,
 }
 
 /// A todo item: what it is, how it goes, and what happened in it.
@@ -291,7 +256,11 @@ pub(super) struct Work {
     pub patches: bool,
 }
 
-fn is_zero(n: &u32) -> bool {
+pub(super) fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn is_nothing(n: &u64) -> bool {
     *n == 0
 }
 
@@ -327,34 +296,10 @@ pub(super) struct Call {
     pub record: CallRecord,
 }
 
-impl ModelCall {
-    pub fn ready(iteration: u32, shown: i64) -> Self {
-        Self {
-            slot: ModelSlot::Ready { not_before: None },
-            iteration,
-            attempt: 1,
-            failures: 0,
-            failing_since: None,
-            choice: 0,
-            tight: false,
-            shown,
-            repair: None,
-        }
-    }
-
-    pub fn stream(&self) -> Option<&StreamId> {
-        match &self.slot {
-            ModelSlot::Ready { .. } => None,
-            ModelSlot::Running { stream, .. } => Some(stream),
-        }
-    }
-
-    pub fn answers(&self, stream: &StreamId, attempt: u32) -> bool {
-        self.attempt == attempt && self.stream() == Some(stream)
-    }
-
-    pub fn is_running(&self) -> bool {
-        self.stream().is_some()
+impl Active {
+    /// A pause, or a question about the budget, holds back whatever has not begun.
+    pub fn is_held(&self) -> bool {
+        self.pause.is_some() || self.asked.is_some()
     }
 }
 

@@ -138,6 +138,7 @@ impl<'a> Transition<'a> {
     pub fn write_message(&mut self, ord: i64, message: &ConversationMessage) {
         self.rows.retain(|row| row.kind != RowKind::Message || row.id != message.message_id.as_str());
         self.rows.push(rows::message(ord, message));
+        self.state.head.said += message.content.len() as u64;
     }
 
     pub fn say(&mut self, item: &ItemId, said: Said) {
@@ -244,8 +245,8 @@ pub(super) fn status_of(state: &State) -> ThreadStatus {
 impl State {
     /// Any slot `Ready` or `Running`: running; else it waits for a person. A pause holds back what is `Ready`.
     pub(super) fn run_status(&self) -> RunStatus {
-        let is_paused = self.head.active.as_ref().is_some_and(|active| active.pause.is_some());
-        let works = if is_paused { self.is_any_running() } else { self.is_any_busy() };
+        let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
+        let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
         if works { RunStatus::Running } else { RunStatus::Suspended }
     }
 

@@ -31,6 +31,11 @@ pub use repair::repair;
 pub use schema::plan_schema;
 pub use synthesis::synthesis;
 
+/// How many tokens a text has, cheaply and rather too many than too few.
+pub fn tokens(text: &str) -> u64 {
+    text.len() as u64 / 3 + 1
+}
+
 /// What every prompt of a run shares.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {

@@ -3,7 +3,7 @@
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
-use pes::domain::settings::{Budget, ExecutionConfig, OnItemFailure, RunSettings};
+use pes::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use pes::engine::event::Event;
 use serde_json::json;
 
@@ -355,40 +355,4 @@ fn late_and_repeated_answers_change_nothing() {
 
 fn three_items_plan() -> ModelReply {
     plan(&[("a", &[], &[])]).unwrap()
-}
-
-#[test]
-fn a_spent_budget_ends_the_run_with_an_account_of_what_was_done() {
-    let budget = |change: fn(&mut Budget)| {
-        let mut budget = Budget::default();
-        change(&mut budget);
-        RunSettings { budget: Some(budget), ..RunSettings::default() }
-    };
-    let mut sim = Sim::new(three_items);
-    sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.max_llm_calls = Some(3))).unwrap();
-    sim.go();
-    assert_eq!(sim.prompts.len(), 3);
-    let run = sim.run("run_1");
-    assert_eq!(
-        (run.status, run.outcome.unwrap().error.unwrap().code.as_str()),
-        (RunStatus::Completed, "budget_exceeded")
-    );
-    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
-    assert_eq!(sim.item("b")["status"], "cancelled");
-
-    let mut sim = Sim::new(three_items);
-    sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.max_tokens = Some(1))).unwrap();
-    sim.go();
-    assert_eq!((sim.prompts.len(), sim.run("run_1").status), (1, RunStatus::Failed));
-
-    let mut sim = Sim::new(three_items);
-    sim.ask_with("go", OnBusy::Enqueue, budget(|budget| budget.deadline_ms = Some(5000))).unwrap();
-    let at = sim.steps[0].wake_at.unwrap();
-    sim.now = at;
-    let step = sim.apply(Event::Woke).unwrap();
-    assert!(step.stop_effects && !sim.is_idle(), "what runs is stopped first");
-    sim.crash();
-    assert!(sim.is_idle() && sim.in_flight.is_empty());
-    let error = sim.run("run_1").outcome.unwrap().error.unwrap();
-    assert_eq!(error.code.as_str(), "budget_exceeded", "the crash changes nothing");
 }

@@ -70,7 +70,7 @@ impl Sim {
 }
 
 /// The last one is what is written now. 2: rows say who asked for a run, by which rule a call was judged, and what an
-/// approval is bound to; a program that knows only 1 reads it, too.
+/// approval is bound to, the head how much was said; a program that knows only 1 reads it, too.
 const RELEASED: &[&str] = &[include_str!("states/v1.json"), include_str!("states/v2.json")];
 
 #[test]

@@ -1,0 +1,92 @@
+//! A model call: which attempt of it stands where, of which model.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::budget::Reserved;
+use super::state::is_zero;
+use crate::domain::Millis;
+use crate::domain::ids::StreamId;
+
+/// One model call, over all its attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ModelCall {
+    pub slot: ModelSlot,
+    pub iteration: u32,
+    pub attempt: u32,
+    /// Attempts that this model failed; those that a crash interrupted do not count.
+    #[serde(default)]
+    pub failures: u32,
+    /// When the first of them failed, of whatever model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Millis>,
+    /// Which of the run's models is asked: 0 is the first choice, then the fallbacks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub choice: u32,
+    /// What it may take of the run's budget, while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Reserved>,
+    /// A prompt was too long: this one is shorter than it would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tight: bool,
+    /// The planVersion that the prompt shows.
+    pub shown: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ModelSlot {
+    #[serde(rename_all = "camelCase")]
+    Ready {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Millis>,
+    },
+    Running {
+        epoch: i64,
+        stream: StreamId,
+    },
+}
+
+/// What was wrong with the last reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Repair {
+    pub round: u32,
+    /// The reply's text, or a reference to it.
+    pub reply: Value,
+    pub fault: String,
+}
+
+impl ModelCall {
+    pub fn ready(iteration: u32, shown: i64) -> Self {
+        Self {
+            slot: ModelSlot::Ready { not_before: None },
+            iteration,
+            attempt: 1,
+            failures: 0,
+            failing_since: None,
+            choice: 0,
+            tight: false,
+            reserved: None,
+            shown,
+            repair: None,
+        }
+    }
+
+    pub fn stream(&self) -> Option<&StreamId> {
+        match &self.slot {
+            ModelSlot::Ready { .. } => None,
+            ModelSlot::Running { stream, .. } => Some(stream),
+        }
+    }
+
+    pub fn answers(&self, stream: &StreamId, attempt: u32) -> bool {
+        self.attempt == attempt && self.stream() == Some(stream)
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.stream().is_some()
+    }
+}
