@@ -30,6 +30,10 @@ const NOW: i64 = 1_760_000_000_000;
 struct Open;
 
 impl ModelBook for Open {
+    fn window(&self, _: &str, _: &str) -> Option<u64> {
+        None
+    }
+
     fn price(&self, _: &str, _: &str) -> Option<Price> {
         None
     }
@@ -115,6 +119,7 @@ fn says(text: &str) -> ModelReply {
         model: "demo".into(),
         time_to_first_token_ms: None,
         total_ms: 1,
+        fit: None,
     }
 }
 

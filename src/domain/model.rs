@@ -49,6 +49,20 @@ pub struct CallContext {
     pub attempt: u32,
     /// The user's query of the run.
     pub query: String,
+    /// What was left out so that the prompt fits; `None`: nothing.
+    pub fit: Option<ContextFit>,
+}
+
+/// What of a conversation and of earlier results a prompt shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextFit {
+    /// Messages of the conversation before.
+    pub kept: usize,
+    /// Older ones.
+    pub left_out: usize,
+    /// Results that are not whole.
+    pub shortened: usize,
 }
 
 /// A piece of a streamed reply.
@@ -121,6 +135,9 @@ pub struct ModelReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<i64>,
     pub total_ms: i64,
+    /// What the prompt left out, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fit: Option<ContextFit>,
 }
 
 /// A native tool call as the provider spelled it; `arguments` is JSON text, perhaps broken.

@@ -75,6 +75,8 @@ pub trait Toolbox: Send + Sync {
 
 /// What is known of models.
 pub trait ModelBook: Send + Sync {
+    /// How many tokens it reads and writes in one call; `None`: nobody said.
+    fn window(&self, provider: &str, model: &str) -> Option<u64>;
     /// `None`: nobody said what it costs.
     fn price(&self, provider: &str, model: &str) -> Option<Price>;
 }

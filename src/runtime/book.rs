@@ -1,21 +1,29 @@
 //! What the engine may know of models.
 
+use std::sync::Arc;
+
 use crate::config::Config;
 use crate::domain::usage::Price;
 use crate::engine::ModelBook;
+use crate::provider::Catalog;
 use crate::usage::Prices;
 
 pub(super) struct Book {
     prices: Prices,
+    models: Arc<dyn Catalog>,
 }
 
 impl Book {
-    pub(super) fn new(config: &Config) -> Self {
-        Self { prices: Prices::new(config.prices.clone()) }
+    pub(super) fn new(config: &Config, models: Arc<dyn Catalog>) -> Self {
+        Self { prices: Prices::new(config.prices.clone()), models }
     }
 }
 
 impl ModelBook for Book {
+    fn window(&self, provider: &str, model: &str) -> Option<u64> {
+        self.models.facts(provider, model).context_window
+    }
+
     fn price(&self, provider: &str, model: &str) -> Option<Price> {
         self.prices.of(provider, model)
     }

@@ -59,7 +59,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             keyed,
             limits: parts.config.of_threads(),
-            book: Book::new(&parts.config),
+            book: Book::new(&parts.config, parts.models.clone()),
             gates: Gates::new(&parts.config.models.gate),
             pks: AtomicU64::new(parts.clock.seed()),
             store: parts.store,

@@ -15,6 +15,7 @@ mod decide;
 mod edit;
 mod execute;
 mod finish;
+mod fit;
 mod flow;
 mod fork;
 mod item;
@@ -32,6 +33,7 @@ mod required_tools;
 mod resume;
 mod retry;
 mod rows;
+mod running;
 mod schedule;
 mod slots;
 mod state;
@@ -72,7 +74,7 @@ impl Core for Pes {
         decide::decide(state, world, stamp, event)
     }
     fn running(state: &State) -> Vec<Effect> {
-        render::running(state)
+        running::running(state)
     }
     fn is_active(state: &State) -> bool {
         state.is_active()

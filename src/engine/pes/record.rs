@@ -95,6 +95,9 @@ impl Transition<'_> {
             figures["costUsd"] = usd(cost).into();
         }
         self.record(ObservationType::LlmStreamMetadata, item, "Model figures", figures);
+        if let (Some(fit), Some(figures)) = (&reply.fit, self.records.last_mut()) {
+            figures.metadata = Some(json!({ "context": fit }));
+        }
         let mut end = json!({ "streamId": stream, "text": text });
         let thinking = (!reply.thinking.is_empty())
             .then(|| self.store(format!("{stream}.thinking"), Value::String(reply.thinking.clone())));

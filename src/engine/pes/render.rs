@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::fit::{self, Told};
 use super::offer::tools_of_step;
 use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
 use super::view;
@@ -94,19 +95,16 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
     let (provider, model) = settings.choice(open.call.choice)?;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
     let offered = world.tools.offered(settings);
-    let (phase, mut messages, tools, schema) = match (open.item, state.phase()) {
-        (Some(item), _) => {
-            let tools = tools_of_step(state, item, offered);
-            (model::Phase::Execution, step(state, &open, frame, item, &tools, material), tools, None)
-        }
-        (None, Phase::Synthesizing) => {
-            (model::Phase::Synthesis, synthesis(state, &open, frame, material), Vec::new(), None)
-        }
-        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
-            let messages = planning(state, &open, frame, &offered, material);
-            (model::Phase::Planning, messages, Vec::new(), Some(prompt::plan_schema()))
-        }
-    };
+    let mut told = Told::whole(material);
+    let mut rendered = render(state, &open, frame, &offered, &told);
+    let mut fit = None;
+    let size = fit::size(&rendered.messages, &rendered.tools);
+    if let Some(limit) = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit) {
+        let (less, left) = told.less(size - limit, &results(state, open.item, &told));
+        (told, fit) = (less, Some(left));
+        rendered = render(state, &open, frame, &offered, &told);
+    }
+    let Rendered { phase, mut messages, tools, schema } = rendered;
     if let Some(repair) = &open.call.repair {
         let reply = text_of(&repair.reply, &material.payloads);
         messages = prompt::repair(messages, &prompt::RepairPrompt { reply: &reply, fault: &repair.fault });
@@ -120,8 +118,34 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         response_schema: schema,
         params: params(settings, open.call),
         trace_id: open.run.trace_id.clone(),
-        context: context(state, &open),
+        context: CallContext { fit, ..context(state, &open) },
     })
+}
+
+/// A prompt without its repair.
+struct Rendered {
+    phase: model::Phase,
+    messages: Vec<PromptMessage>,
+    tools: Vec<Arc<ToolSpec>>,
+    schema: Option<Value>,
+}
+
+fn render(state: &State, open: &Open<'_>, frame: Frame<'_>, offered: &[Arc<ToolSpec>], told: &Told<'_>) -> Rendered {
+    match (open.item, state.phase()) {
+        (Some(item), _) => {
+            let tools = tools_of_step(state, item, offered.to_vec());
+            let messages = step(state, open, frame, item, &tools, told);
+            Rendered { phase: model::Phase::Execution, messages, tools, schema: None }
+        }
+        (None, Phase::Synthesizing) => {
+            let messages = synthesis(state, open, frame, told);
+            Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema: None }
+        }
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
+            let (messages, schema) = (planning(state, open, frame, offered, told), Some(prompt::plan_schema()));
+            Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
+        }
+    }
 }
 
 /// A reply may be no longer than what was reserved for it.
@@ -143,6 +167,7 @@ fn context(state: &State, open: &Open<'_>) -> CallContext {
         iteration: open.call.iteration,
         attempt: open.call.attempt,
         query: open.run.query.clone(),
+        fit: None,
     }
 }
 
@@ -151,15 +176,15 @@ fn planning(
     open: &Open<'_>,
     frame: Frame<'_>,
     tools: &[Arc<ToolSpec>],
-    material: &Material,
+    told: &Told<'_>,
 ) -> Vec<PromptMessage> {
-    let query = query_of(open, material);
-    let history = &material.history;
+    let query = query_of(open, told);
+    let history = told.history;
     if state.phase() != Phase::Refining {
         return prompt::plan(&prompt::PlanPrompt { frame, query: &query, history, tools });
     }
     let items: Vec<TodoItem> = state.list.iter().map(view::todo_item).collect();
-    let plan = text_of(&state.head.plan, &material.payloads);
+    let plan = text_of(&state.head.plan, told.payloads);
     prompt::refine(&prompt::RefinePrompt {
         frame,
         query: &query,
@@ -173,11 +198,11 @@ fn planning(
 }
 
 /// The run's query, and what was said since.
-fn query_of(open: &Open<'_>, material: &Material) -> String {
+fn query_of(open: &Open<'_>, told: &Told<'_>) -> String {
     let mut query = open.run.query.clone();
     for steer in open.active.steers.iter().filter(|steer| steer.shown) {
         query.push_str("\n\n");
-        query.push_str(&text_of(&steer.text, &material.payloads));
+        query.push_str(&text_of(&steer.text, told.payloads));
     }
     query
 }
@@ -188,10 +213,10 @@ fn step(
     frame: Frame<'_>,
     item: &Item,
     tools: &[Arc<ToolSpec>],
-    material: &Material,
+    told: &Told<'_>,
 ) -> Vec<PromptMessage> {
-    let results = results(state, Some(item), &material.payloads);
-    let turns = turns(state, item, &material.payloads);
+    let results = results(state, Some(item), told);
+    let turns = turns(state, item, told.payloads);
     let notes = item.track.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
     let prompt = prompt::StepPrompt {
         frame,
@@ -203,27 +228,28 @@ fn step(
         is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
     };
     match (state.shape, tools.is_empty()) {
-        (Shape::Single, _) => prompt::converse(&prompt, &material.history),
+        (Shape::Single, _) => prompt::converse(&prompt, told.history),
         (Shape::Planned, true) => prompt::reasoning_step(&prompt),
         (Shape::Planned, false) => prompt::tool_step(&prompt),
     }
 }
 
-fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, material: &Material) -> Vec<PromptMessage> {
-    let plan = text_of(&state.head.plan, &material.payloads);
+fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, told: &Told<'_>) -> Vec<PromptMessage> {
+    let plan = text_of(&state.head.plan, told.payloads);
     prompt::synthesis(&prompt::SynthesisPrompt {
         frame,
-        query: &query_of(open, material),
-        history: &material.history,
+        query: &query_of(open, told),
+        history: told.history,
         intent: &state.head.intent,
         plan: &plan,
-        results: &results(state, None, &material.payloads),
+        results: &results(state, None, told),
     })
 }
 
-fn results(state: &State, of: Option<&Item>, payloads: &Payloads) -> Vec<StepResult> {
+fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult> {
+    let payloads = told.payloads;
     let settled = state.list.iter().filter(|item| item.track.status.is_settled());
-    settled
+    let results = settled
         .map(|item| StepResult {
             item_id: item.def.id.to_string(),
             description: item.def.description.clone(),
@@ -233,7 +259,8 @@ fn results(state: &State, of: Option<&Item>, payloads: &Payloads) -> Vec<StepRes
             tool_results: view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
             is_dependency: of.is_some_and(|of| of.def.dependencies.contains(&item.def.id)),
         })
-        .collect()
+        .collect();
+    fit::cut(results, told.most)
 }
 
 /// The item's loop, and before it what it did when it was begun earlier.
@@ -345,26 +372,4 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         idempotency_key: format!("{}:{id}", state.thread_id),
         agent_state: state.agent_state.clone(),
     })
-}
-
-/// Slots marked `Running`, in list order.
-pub(super) fn running(state: &State) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
-    effects.extend(main.and_then(model_effect));
-    for item in state.list.open() {
-        let Some(work) = &item.track.work else { continue };
-        effects.extend(work.model.as_ref().and_then(model_effect));
-        let running = work.batch.iter().filter_map(|id| state.calls.get(id));
-        effects.extend(
-            running
-                .filter(|call| call.record.status == CallStatus::Running)
-                .map(|call| Effect::CallTool { call: call.record.call_id.clone(), attempt: call.record.attempt }),
-        );
-    }
-    effects
-}
-
-fn model_effect(call: &ModelCall) -> Option<Effect> {
-    Some(Effect::CallModel { stream: call.stream()?.clone(), attempt: call.attempt })
 }

@@ -47,7 +47,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// At most `most` characters, and then how many are missing, and where they are.
-pub(super) fn shortened(text: &str, most: usize, whereabouts: &str) -> String {
+pub(crate) fn shortened(text: &str, most: usize, whereabouts: &str) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some((cut, _)) => {

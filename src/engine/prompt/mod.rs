@@ -25,6 +25,7 @@ use crate::domain::prompt::PromptCall;
 use crate::domain::settings::RunSettings;
 use crate::domain::tool::{ToolResult, ToolSpec};
 
+pub(crate) use data::shortened;
 pub use execution::{converse, enforcement, reasoning_step, tool_step};
 pub use planning::{plan, refine};
 pub use repair::repair;

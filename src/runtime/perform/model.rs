@@ -36,6 +36,7 @@ impl ModelCall {
         let Self { shared, pk, tenant, stream, attempt, request, head, hold } = self;
         let began = Instant::now();
         let (provider, model) = (request.provider.clone(), request.model.clone());
+        let fit = request.context.fit;
         let client = match shared.model(tenant, &provider) {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
@@ -57,7 +58,10 @@ impl ModelCall {
         let answered = listen(deltas, growing, &mut tokens, provider, model).await;
         failpoint::reached("model.replied");
         Some(match answered {
-            Ok(reply) => Event::ModelReplied { stream, attempt, reply: Box::new(reply) },
+            Ok(reply) => {
+                let reply = Box::new(ModelReply { fit, ..reply });
+                Event::ModelReplied { stream, attempt, reply }
+            }
             Err(failure) => Event::ModelFailed { stream, attempt, failure },
         })
     }

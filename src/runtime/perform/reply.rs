@@ -83,6 +83,7 @@ impl Growing {
             usage: self.usage,
             provider,
             model,
+            fit: None,
         })
     }
 

@@ -147,7 +147,6 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
         tenant: TenantPk(1),
         shared: shared.clone(),
         pk: ThreadPk(1),
-        tenant: TenantPk(1),
         stream: "stream".into(),
         attempt: 1,
         request: ModelRequest {

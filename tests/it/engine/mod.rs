@@ -4,6 +4,7 @@ mod asked_again;
 mod budget;
 mod cancel;
 mod custom_core;
+mod fit;
 mod flow;
 mod plans;
 mod random;

@@ -19,9 +19,14 @@ use serde_json::{Value, json};
 #[derive(Default)]
 pub struct Book {
     pub price: Option<Price>,
+    pub window: Option<u64>,
 }
 
 impl ModelBook for Book {
+    fn window(&self, _: &str, _: &str) -> Option<u64> {
+        self.window
+    }
+
     fn price(&self, _: &str, _: &str) -> Option<Price> {
         self.price
     }
@@ -127,6 +132,7 @@ pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
         model: "m".into(),
         time_to_first_token_ms: Some(1),
         total_ms: 2,
+        fit: None,
     })
 }
 

@@ -234,7 +234,8 @@ impl Sim {
         match effect {
             Effect::CallModel { stream, attempt } => {
                 let request = self.request(effect);
-                let answer = (self.script)(&request);
+                let fit = request.context.fit;
+                let answer = (self.script)(&request).map(|reply| ModelReply { fit, ..reply });
                 self.prompts.push(request);
                 let (stream, attempt) = (stream.clone(), *attempt);
                 let event = match answer {

@@ -21,6 +21,7 @@ fn reply(text: &str) -> ModelReply {
         model: "demo-scripted".into(),
         time_to_first_token_ms: None,
         total_ms: 0,
+        fit: None,
     }
 }
 
