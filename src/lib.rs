@@ -1,5 +1,6 @@
 //! A durable server for agents that plan, execute and synthesize.
 
+pub mod a2a;
 pub mod auth;
 pub mod config;
 pub mod domain;

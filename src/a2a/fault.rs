@@ -1,0 +1,193 @@
+//! The protocol's errors: one table for both bindings, in both directions.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::fault::Pointed;
+
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $http:literal, $grpc:literal, $reason:literal, $message:literal;)+) => {
+        /// What may go wrong between agents. The statuses are those of 1.0.1.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Error { $($(#[$doc])* $name,)+ }
+
+        impl Error {
+            pub const ALL: &'static [Error] = &[$(Error::$name,)+];
+
+            /// Of JSON-RPC.
+            pub fn code(self) -> i64 {
+                match self { $(Error::$name => $code,)+ }
+            }
+            pub fn http_status(self) -> u16 {
+                match self { $(Error::$name => $http,)+ }
+            }
+            /// The name of the gRPC status, which stands in bodies of the HTTP binding.
+            pub fn status(self) -> &'static str {
+                match self { $(Error::$name => $grpc,)+ }
+            }
+            pub fn reason(self) -> &'static str {
+                match self { $(Error::$name => $reason,)+ }
+            }
+            pub fn message(self) -> &'static str {
+                match self { $(Error::$name => $message,)+ }
+            }
+        }
+    };
+}
+
+errors! {
+    TaskNotFound = -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", "There is no such task";
+    TaskNotCancelable = -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE", "The task is over";
+    PushNotificationNotSupported = -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported";
+    UnsupportedOperation = -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION", "This is not possible here";
+    ContentTypeNotSupported = -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED", "This content type is not understood";
+    InvalidAgentResponse = -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE", "The agent's answer cannot be read";
+    ExtendedAgentCardNotConfigured = -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "There is no extended agent card";
+    ExtensionSupportRequired = -32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED", "An extension is required";
+    VersionNotSupported = -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED", "This version of the protocol is not spoken";
+    Parse = -32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR", "The request is not JSON";
+    InvalidRequest = -32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "The request cannot be read";
+    MethodNotFound = -32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND", "There is no such method";
+    InvalidParams = -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS", "The parameters are not valid";
+    Internal = -32603, 500, "INTERNAL", "INTERNAL_ERROR", "Something broke here";
+    /// The protocol leaves these to HTTP; their codes are of the range that JSON-RPC leaves to servers.
+    Unauthenticated = -32050, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", "A valid key is needed";
+    PermissionDenied = -32051, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", "The key may not do this";
+    ResourceExhausted = -32052, 429, "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "Too many requests";
+    Unavailable = -32053, 503, "UNAVAILABLE", "UNAVAILABLE", "The server cannot answer now";
+}
+
+const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
+const DOMAIN: &str = "a2a-protocol.org";
+
+/// An error and what there is to say about it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}: {detail}", error.reason())]
+pub struct Fault {
+    pub error: Error,
+    /// A sentence that says what to do.
+    pub detail: String,
+    /// More to know, by name: texts only.
+    pub metadata: Map<String, Value>,
+    /// What in the request is wrong, by JSON Pointer.
+    pub violations: Vec<Pointed>,
+}
+
+impl Fault {
+    pub fn new(error: Error, detail: impl Into<String>) -> Self {
+        Self { error, detail: detail.into(), metadata: Map::new(), violations: Vec::new() }
+    }
+
+    /// Unknown, or somebody else's: nobody can tell which.
+    pub fn no_task() -> Self {
+        Self::new(Error::TaskNotFound, "There is no such task; check the id.")
+    }
+
+    pub fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        let (pointer, detail) = (pointer.into(), detail.into());
+        let said = if pointer.is_empty() { detail.clone() } else { format!("`{pointer}` {detail}") };
+        let mut fault = Self::new(Error::InvalidParams, said);
+        fault.violations.push(Pointed { pointer, detail });
+        fault
+    }
+
+    pub fn with(mut self, name: &str, text: impl Into<String>) -> Self {
+        self.metadata.insert(name.to_owned(), Value::String(text.into()));
+        self
+    }
+
+    /// The `error` member of a JSON-RPC answer.
+    pub fn json_rpc(&self) -> Value {
+        json!({ "code": self.error.code(), "message": self.detail, "data": self.details() })
+    }
+
+    /// The body of an HTTP answer that has the status `http_status`.
+    pub fn http(&self, http_status: u16) -> Value {
+        json!({ "error": {
+            "code": http_status, "status": self.error.status(), "message": self.detail, "details": self.details(),
+        } })
+    }
+
+    fn details(&self) -> Vec<Value> {
+        let info = json!({
+            "@type": ERROR_INFO, "reason": self.error.reason(), "domain": DOMAIN, "metadata": self.metadata,
+        });
+        let mut details = vec![info];
+        if !self.violations.is_empty() {
+            let violations: Vec<Value> =
+                self.violations.iter().map(|it| json!({ "field": it.pointer, "description": it.detail })).collect();
+            details.push(json!({ "@type": BAD_REQUEST, "fieldViolations": violations }));
+        }
+        details
+    }
+
+    /// Reads the `error` member of a JSON-RPC answer.
+    pub fn from_json_rpc(error: &Value) -> Self {
+        let code = error["code"].as_i64();
+        let known = Error::ALL.iter().find(|it| Some(it.code()) == code).copied();
+        Self::read(known, error, &error["data"])
+    }
+
+    /// Reads an HTTP answer whose status is no success.
+    pub fn from_http(http_status: u16, body: &Value) -> Self {
+        let known = match http_status {
+            401 => Some(Error::Unauthenticated),
+            403 => Some(Error::PermissionDenied),
+            429 => Some(Error::ResourceExhausted),
+            503 => Some(Error::Unavailable),
+            _ => None,
+        };
+        // 0.3 answers with the error of JSON-RPC; 1.0 has it in `error`.
+        let error = body.get("error").unwrap_or(body);
+        let code = Error::ALL.iter().find(|it| Some(it.code()) == error["code"].as_i64()).copied();
+        let mut fault = Self::read(known.or(code), error, error.get("details").unwrap_or(&error["data"]));
+        if fault.detail.is_empty() {
+            fault.detail = format!("The answer is HTTP {http_status}.");
+        }
+        fault
+    }
+
+    /// The reason in `details` says more than a code, which several errors may share.
+    fn read(known: Option<Error>, error: &Value, details: &Value) -> Self {
+        let details = details.as_array().map_or(&[][..], Vec::as_slice);
+        let info = details.iter().find(|it| it["@type"] == ERROR_INFO);
+        let named = info.and_then(|it| Error::ALL.iter().find(|error| it["reason"] == error.reason()).copied());
+        Self {
+            error: named.or(known).unwrap_or(Error::Internal),
+            detail: error["message"].as_str().unwrap_or_default().to_owned(),
+            metadata: info.and_then(|it| it["metadata"].as_object()).cloned().unwrap_or_default(),
+            violations: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_comes_back_through_both_bindings() {
+        for error in Error::ALL.iter().copied() {
+            let fault = Fault::new(error, "Do something else.").with("taskId", "run_1");
+            assert_eq!(Fault::from_json_rpc(&fault.json_rpc()), fault);
+            assert_eq!(Fault::from_http(error.http_status(), &fault.http(error.http_status())), fault);
+        }
+    }
+
+    #[test]
+    fn codes_and_reasons_are_unique() {
+        for of in [|it: &Error| it.code().to_string(), |it: &Error| it.reason().to_owned()] {
+            let mut seen: Vec<String> = Error::ALL.iter().map(of).collect();
+            seen.sort();
+            seen.dedup();
+            assert_eq!(seen.len(), Error::ALL.len());
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_error_document_still_has_a_name() {
+        assert_eq!(Fault::from_http(401, &Value::Null).error, Error::Unauthenticated);
+        assert_eq!(Fault::from_http(502, &json!("Bad Gateway")).error, Error::Internal);
+        assert_eq!(Fault::from_http(400, &json!({"code": -32001, "message": "x"})).error, Error::TaskNotFound);
+    }
+}

@@ -1,0 +1,59 @@
+//! The JSON of the protocol, read and written: pure functions between [`types`](super::types) and `Value`.
+//!
+//! What is read may have members that nobody knows, `null` for what is absent, and the enum names of either version; what
+//! is written is exact. Both versions share most shapes (`task`, `request`); where they differ, `v1` and `v03` stand side
+//! by side with the same functions:
+//!
+//! | | 1.0 | 0.3 |
+//! |---|---|---|
+//! | what it is | named by the member it stands in | `kind` |
+//! | part | `text`, `raw`, `url` or `data` | `kind`; files in `file` |
+//! | enums | `TASK_STATE_WORKING`, `ROLE_USER` | `working`, `user` |
+//! | waiting for the task | unless `returnImmediately` | unless `blocking` is false |
+//! | push configuration | flat, one `scheme` | in `pushNotificationConfig`, `schemes` |
+//!
+//! What 0.3 has no member for (media type and file name of text and data) travels in the part's metadata.
+
+mod card;
+mod json;
+mod method;
+mod request;
+mod task;
+mod v03;
+mod v1;
+
+pub use card::{card, read_card};
+pub use json::{Read, Unreadable};
+pub use method::Method;
+
+/// A version of the protocol, as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    V1,
+    V03,
+}
+
+impl Version {
+    pub const ALL: [Version; 2] = [Version::V1, Version::V03];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Version::V1 => "1.0",
+            Version::V03 => "0.3",
+        }
+    }
+
+    /// What `A2A-Version` names; who names nothing speaks 0.3. Only major and minor count.
+    pub fn named(text: &str) -> Option<Version> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Some(Version::V03);
+        }
+        let mut numbers = text.split('.');
+        let named = (numbers.next()?, numbers.next().unwrap_or("0"));
+        Version::ALL.into_iter().find(|it| it.as_str().split_once('.') == Some(named))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Tasks, messages, artifacts and the frames of a stream: what both versions have in common.
+
+use serde_json::Value;
+
+use super::super::types::{
+    Artifact, ArtifactUpdate, Message, Part, Role, Sent, StatusUpdate, StreamEvent, Task, TaskPage, TaskState,
+    TaskStatus,
+};
+use super::json::{Doc, Object, Read, count, refuse, text, time, timestamp};
+use super::{Version, v1, v03};
+
+impl Version {
+    pub fn task(self, task: &Task) -> Value {
+        Doc::new()
+            .maybe("kind", self.kind("task"))
+            .put("id", task.id.as_str())
+            .put("contextId", task.context_id.as_str())
+            .put("status", self.status(&task.status))
+            .list("artifacts", task.artifacts.iter().map(|it| self.artifact(it)))
+            .list("history", task.history.iter().map(|it| self.message(it)))
+            .map("metadata", &task.metadata)
+            .done()
+    }
+
+    pub fn read_task(self, value: &Value) -> Read<Task> {
+        let it = Object::of(value)?;
+        Ok(Task {
+            id: it.name("id")?,
+            context_id: it.text("contextId")?,
+            status: it.need("status", |it| self.read_status(it))?,
+            artifacts: it.list("artifacts", |it| self.read_artifact(it))?,
+            history: it.list("history", |it| self.read_message(it))?,
+            metadata: it.map("metadata")?,
+        })
+    }
+
+    fn status(self, status: &TaskStatus) -> Value {
+        Doc::new()
+            .put("state", self.state(status.state))
+            .maybe("message", status.message.as_ref().map(|it| self.message(it)))
+            .maybe("timestamp", status.timestamp.map(timestamp))
+            .done()
+    }
+
+    fn read_status(self, value: &Value) -> Read<TaskStatus> {
+        let it = Object::of(value)?;
+        Ok(TaskStatus {
+            state: named_state(&it.name("state")?).unwrap_or(TaskState::Unspecified),
+            message: it.maybe("message", |it| self.read_message(it))?,
+            timestamp: it.maybe("timestamp", time)?,
+        })
+    }
+
+    pub fn state(self, state: TaskState) -> &'static str {
+        match self {
+            Version::V1 => v1::state(state),
+            Version::V03 => v03::state(state),
+        }
+    }
+
+    pub fn message(self, message: &Message) -> Value {
+        let role = match self {
+            Version::V1 => v1::role(message.role),
+            Version::V03 => v03::role(message.role),
+        };
+        Doc::new()
+            .maybe("kind", self.kind("message"))
+            .put("messageId", message.message_id.as_str())
+            .maybe("contextId", message.context_id.as_deref())
+            .maybe("taskId", message.task_id.as_deref())
+            .put("role", role)
+            .put("parts", message.parts.iter().map(|it| self.part(it)).collect::<Vec<_>>())
+            .map("metadata", &message.metadata)
+            .texts("extensions", &message.extensions)
+            .texts("referenceTaskIds", &message.reference_task_ids)
+            .done()
+    }
+
+    pub fn read_message(self, value: &Value) -> Read<Message> {
+        let it = Object::of(value)?;
+        Ok(Message {
+            message_id: it.name("messageId")?,
+            context_id: it.word("contextId")?,
+            task_id: it.word("taskId")?,
+            role: it.need("role", read_role)?,
+            parts: it.list("parts", |it| self.read_part(it))?,
+            metadata: it.map("metadata")?,
+            extensions: it.texts("extensions")?,
+            reference_task_ids: it.texts("referenceTaskIds")?,
+        })
+    }
+
+    pub fn part(self, part: &Part) -> Value {
+        match self {
+            Version::V1 => v1::part(part),
+            Version::V03 => v03::part(part),
+        }
+    }
+
+    pub fn read_part(self, value: &Value) -> Read<Part> {
+        match self {
+            Version::V1 => v1::read_part(value),
+            Version::V03 => v03::read_part(value),
+        }
+    }
+
+    fn artifact(self, artifact: &Artifact) -> Value {
+        Doc::new()
+            .put("artifactId", artifact.artifact_id.as_str())
+            .maybe("name", artifact.name.as_deref())
+            .maybe("description", artifact.description.as_deref())
+            .put("parts", artifact.parts.iter().map(|it| self.part(it)).collect::<Vec<_>>())
+            .map("metadata", &artifact.metadata)
+            .texts("extensions", &artifact.extensions)
+            .done()
+    }
+
+    fn read_artifact(self, value: &Value) -> Read<Artifact> {
+        let it = Object::of(value)?;
+        Ok(Artifact {
+            artifact_id: it.name("artifactId")?,
+            name: it.word("name")?,
+            description: it.word("description")?,
+            parts: it.list("parts", |it| self.read_part(it))?,
+            metadata: it.map("metadata")?,
+            extensions: it.texts("extensions")?,
+        })
+    }
+
+    pub fn event(self, event: &StreamEvent) -> Value {
+        let (name, value) = match event {
+            StreamEvent::Task(task) => ("task", self.task(task)),
+            StreamEvent::Message(message) => ("message", self.message(message)),
+            StreamEvent::StatusUpdate(update) => ("statusUpdate", self.status_update(update)),
+            StreamEvent::ArtifactUpdate(update) => ("artifactUpdate", self.artifact_update(update)),
+        };
+        match self {
+            Version::V1 => Doc::new().put(name, value).done(),
+            Version::V03 => value,
+        }
+    }
+
+    pub fn read_event(self, value: &Value) -> Read<StreamEvent> {
+        let (name, it) = match self {
+            Version::V1 => v1::event(value)?,
+            Version::V03 => (v03::kind(value)?, value),
+        };
+        match name {
+            "task" => self.read_task(it).map(StreamEvent::Task),
+            "message" => self.read_message(it).map(StreamEvent::Message),
+            "statusUpdate" | "status-update" => self.read_status_update(it).map(StreamEvent::StatusUpdate),
+            "artifactUpdate" | "artifact-update" => self.read_artifact_update(it).map(StreamEvent::ArtifactUpdate),
+            _ => refuse("is neither a task nor a message nor an update"),
+        }
+    }
+
+    fn status_update(self, update: &StatusUpdate) -> Value {
+        let is_last = match self {
+            Version::V1 => None,
+            Version::V03 => Some(update.status.state.is_terminal()),
+        };
+        Doc::new()
+            .maybe("kind", self.kind("status-update"))
+            .put("taskId", update.task_id.as_str())
+            .put("contextId", update.context_id.as_str())
+            .put("status", self.status(&update.status))
+            .maybe("final", is_last)
+            .map("metadata", &update.metadata)
+            .done()
+    }
+
+    fn read_status_update(self, value: &Value) -> Read<StatusUpdate> {
+        let it = Object::of(value)?;
+        Ok(StatusUpdate {
+            task_id: it.name("taskId")?,
+            context_id: it.text("contextId")?,
+            status: it.need("status", |it| self.read_status(it))?,
+            metadata: it.map("metadata")?,
+        })
+    }
+
+    fn artifact_update(self, update: &ArtifactUpdate) -> Value {
+        Doc::new()
+            .maybe("kind", self.kind("artifact-update"))
+            .put("taskId", update.task_id.as_str())
+            .put("contextId", update.context_id.as_str())
+            .put("artifact", self.artifact(&update.artifact))
+            .flag("append", update.append)
+            .flag("lastChunk", update.last_chunk)
+            .map("metadata", &update.metadata)
+            .done()
+    }
+
+    fn read_artifact_update(self, value: &Value) -> Read<ArtifactUpdate> {
+        let it = Object::of(value)?;
+        Ok(ArtifactUpdate {
+            task_id: it.name("taskId")?,
+            context_id: it.text("contextId")?,
+            artifact: it.need("artifact", |it| self.read_artifact(it))?,
+            append: it.flag("append")?,
+            last_chunk: it.flag("lastChunk")?,
+            metadata: it.map("metadata")?,
+        })
+    }
+
+    /// What `SendMessage` answers.
+    pub fn sent(self, sent: &Sent) -> Value {
+        let (name, value) = match sent {
+            Sent::Task(task) => ("task", self.task(task)),
+            Sent::Message(message) => ("message", self.message(message)),
+        };
+        match self {
+            Version::V1 => Doc::new().put(name, value).done(),
+            Version::V03 => value,
+        }
+    }
+
+    pub fn read_sent(self, value: &Value) -> Read<Sent> {
+        match self.read_event(value)? {
+            StreamEvent::Task(task) => Ok(Sent::Task(task)),
+            StreamEvent::Message(message) => Ok(Sent::Message(message)),
+            StreamEvent::StatusUpdate(_) | StreamEvent::ArtifactUpdate(_) => refuse("is neither a task nor a message"),
+        }
+    }
+
+    pub fn task_page(self, page: &TaskPage) -> Value {
+        Doc::new()
+            .put("tasks", page.tasks.iter().map(|it| self.task(it)).collect::<Vec<_>>())
+            .put("nextPageToken", page.next_page_token.as_str())
+            .put("pageSize", page.page_size)
+            .put("totalSize", page.total_size)
+            .done()
+    }
+
+    pub fn read_task_page(self, value: &Value) -> Read<TaskPage> {
+        let it = Object::of(value)?;
+        Ok(TaskPage {
+            tasks: it.list("tasks", |it| self.read_task(it))?,
+            next_page_token: it.text("nextPageToken")?,
+            page_size: it.maybe("pageSize", count)?.unwrap_or_default(),
+            total_size: it.maybe("totalSize", count)?.unwrap_or_default(),
+        })
+    }
+
+    /// Only 0.3 says in each document what it is.
+    fn kind(self, kind: &'static str) -> Option<&'static str> {
+        match self {
+            Version::V1 => None,
+            Version::V03 => Some(kind),
+        }
+    }
+}
+
+/// By the name of either version.
+pub(super) fn named_state(name: &str) -> Option<TaskState> {
+    TaskState::ALL.into_iter().find(|it| v1::state(*it) == name || v03::state(*it) == name)
+}
+
+fn read_role(value: &Value) -> Read<Role> {
+    let name = text(value)?;
+    let role = [Role::User, Role::Agent].into_iter().find(|it| v1::role(*it) == name || v03::role(*it) == name);
+    role.map_or_else(|| refuse("is neither the user's nor the agent's"), Ok)
+}
