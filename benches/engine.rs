@@ -136,6 +136,7 @@ fn planned(items: usize, output: usize) -> Thread {
     let mut thread = Thread { machine, head: String::new(), rows: Vec::new(), events: 0 };
     let ask = Ask {
         query: "go".into(),
+        metadata: None,
         user_id: None,
         session_id: None,
         trace_id: "0".repeat(32),

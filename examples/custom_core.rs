@@ -176,6 +176,7 @@ impl Turn<'_> {
             status: RunStatus::Running,
             message_id: message,
             query: ask.query,
+            metadata: ask.metadata,
             user_id: ask.user_id,
             session_id: ask.session_id,
             trace_id: ask.trace_id,

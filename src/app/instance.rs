@@ -141,6 +141,7 @@ impl Instance {
     pub async fn process(&self, props: AgentProps) -> Result<AgentFinalResponse, Fault> {
         let ask = ProcessAsk {
             query: props.query,
+            metadata: None,
             user_id: props.user_id,
             session_id: props.session_id,
             trace_id: props.trace_id,

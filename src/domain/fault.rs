@@ -77,6 +77,7 @@ codes! {
     Draining = "draining", 503, "The server is stopping", true;
     /// The run's own failures, seen in `AgentFinalResponse.metadata.error` and `ERROR` observations.
     PlanUnreadable = "plan_unreadable", 500, "The model's plan could not be read", false;
+    TaskRefused = "task_refused", 500, "The task was refused", false;
     ModelFailed = "model_failed", 500, "The model did not answer", true;
     ModelRefused = "model_refused", 500, "The model's provider refused the call", false;
     SynthesisFailed = "synthesis_failed", 500, "The answer could not be written", true;

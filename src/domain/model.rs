@@ -49,6 +49,8 @@ pub struct CallContext {
     pub attempt: u32,
     /// The user's query of the run.
     pub query: String,
+    /// The id that an A2A client gave its message.
+    pub a2a_message_id: Option<String>,
     /// What was left out so that the prompt fits; `None`: nothing.
     pub fit: Option<ContextFit>,
 }

@@ -1,6 +1,7 @@
 //! A run: one query, its settings, its outcome.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::Millis;
 use super::fault::Code;
@@ -57,6 +58,9 @@ pub enum ResultStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Ask {
     pub query: String,
+    /// What stands in the metadata of the user's message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +93,9 @@ pub struct Run {
     pub status: RunStatus,
     pub message_id: MessageId,
     pub query: String,
+    /// As the user's message has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,6 +29,8 @@ pub enum Answered<T> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessAsk {
     pub query: String,
+    /// What stands in the metadata of the user's message.
+    pub metadata: Option<Map<String, Value>>,
     pub user_id: Option<String>,
     pub session_id: Option<String>,
     /// Absent = a new one.

@@ -46,6 +46,7 @@ impl Runtime {
             self.0.can_serve(&settings)?;
             let asked = Ask {
                 query: ask.query.clone(),
+                metadata: ask.metadata.clone(),
                 user_id: ask.user_id.clone(),
                 session_id: ask.session_id.clone(),
                 trace_id: trace_id.clone(),

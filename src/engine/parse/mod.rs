@@ -3,6 +3,7 @@
 //!
 //! Drafts hold what the model *said*, field by field; what is believed of it is the engine's decision.
 
+mod artifacts;
 mod call;
 mod field;
 mod find;
@@ -35,6 +36,8 @@ pub struct PlanDraft {
     pub plan: Option<String>,
     /// With an empty list: the final response.
     pub answer: Option<String>,
+    /// With an empty list: why the task is not done at all.
+    pub refuse: Option<String>,
     /// Ids are present, trimmed, one line, and unique.
     pub items: Vec<ItemDraft>,
     /// The reply was tool calls without a list: `items` is one tool item, and these are its first step.
@@ -100,7 +103,7 @@ pub struct PlanPatchDraft {
 pub struct SynthesisDraft {
     /// Markdown, without any of our tags. Empty: the model wrote nothing.
     pub content: String,
-    /// `{sources?, suggestions?}` and whatever else the model put there.
+    /// `{sources?, suggestions?, artifacts?, artifactNotes?}` and whatever else the model put there.
     pub ui_metadata: Option<Value>,
 }
 

@@ -29,7 +29,7 @@ pub fn plan(text: &str, native: &[RawToolCall]) -> Result<PlanDraft, ParseFault>
         return Ok(of_calls(&finds.prose(text), calls));
     }
     match chosen {
-        Some((_, body)) if body.answer().is_some() => Ok(body.draft(Vec::new())),
+        Some((_, body)) if body.says_enough() => Ok(body.draft(Vec::new())),
         Some(_) => Err(ParseFault("The JSON object has no todoList.".to_owned())),
         None if finds.found.is_empty() => Err(finds.fault(text)),
         None => Err(ParseFault("The JSON object has neither a todoList nor an answer.".to_owned())),
@@ -42,7 +42,7 @@ fn listed(found: &Found, body: &Body<'_>) -> Result<PlanDraft, ParseFault> {
         return Err(ParseFault("The reply ended in the middle of the todoList; write a shorter plan.".to_owned()));
     }
     let items = item::items(body.list.unwrap_or_default());
-    if items.is_empty() && body.answer().is_none() {
+    if items.is_empty() && !body.says_enough() {
         return Err(ParseFault("The todoList has no items and there is no answer.".to_owned()));
     }
     Ok(body.draft(items))
@@ -78,7 +78,8 @@ fn body(value: &Value) -> Option<Body<'_>> {
 fn of_object(object: &Object) -> Option<Body<'_>> {
     let plan_list = || field::any(object, &PLAN).and_then(Value::as_array).filter(|list| is_items(list));
     let list = field::any(object, &LIST).and_then(Value::as_array).or_else(plan_list).map(Vec::as_slice);
-    let known = list.is_some() || ["answer", "intent", "plan", "title"].iter().any(|name| object.contains_key(*name));
+    let known =
+        list.is_some() || ["answer", "refuse", "intent", "plan", "title"].iter().any(|name| object.contains_key(*name));
     let is_envelope = list.is_none()
         && object.values().any(|inner| inner.as_object().is_some_and(|o| field::any(o, &LIST).is_some()));
     (known && !is_envelope).then_some(Body { object: Some(object), list })
@@ -102,6 +103,15 @@ impl Body<'_> {
         self.word(&["answer"])
     }
 
+    fn refuse(&self) -> Option<String> {
+        self.word(&["refuse"])
+    }
+
+    /// Without any items.
+    fn says_enough(&self) -> bool {
+        self.answer().is_some() || self.refuse().is_some()
+    }
+
     /// A plan that is the list itself says nothing more.
     fn plan(&self) -> Option<String> {
         let value = field::any(self.object?, &PLAN)?;
@@ -115,6 +125,7 @@ impl Body<'_> {
             intent: self.word(&["intent"]),
             plan: self.plan(),
             answer: self.answer(),
+            refuse: self.refuse(),
             items,
             calls: Vec::new(),
         }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::SynthesisDraft;
+use super::artifacts::artifacts;
 use super::field::{self, Object};
 use super::find::find;
 use super::tags;
@@ -33,11 +34,12 @@ fn last_block(shown: &str) -> Option<(&str, Object)> {
     let start = body.rfind("```json")?;
     let content = body[..start].trim();
     let object = object(&body[start..])?;
-    let is_metadata = ["sources", "suggestions", "uiMetadata"].iter().any(|name| object.contains_key(*name));
+    let is_metadata =
+        ["sources", "suggestions", "artifacts", "uiMetadata"].iter().any(|name| object.contains_key(*name));
     (is_metadata && !content.is_empty()).then_some((content, object))
 }
 
-/// Sources and suggestions in the contract's shape; other members stay as they are.
+/// Sources, suggestions and artifacts in the contract's shape; other members stay as they are.
 fn ui_metadata(object: Object) -> Option<Value> {
     let mut object = match object.get("uiMetadata") {
         Some(Value::Object(inner)) => inner.clone(),
@@ -45,6 +47,13 @@ fn ui_metadata(object: Object) -> Option<Value> {
     };
     reshape(&mut object, "sources", source);
     reshape(&mut object, "suggestions", suggestion);
+    if let Some(value) = object.shift_remove("artifacts") {
+        let (delivered, notes) = artifacts(&value);
+        let lists = [("artifacts", delivered), ("artifactNotes", notes)];
+        object.extend(
+            lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| (name.into(), list.into())),
+        );
+    }
     (!object.is_empty()).then_some(Value::Object(object))
 }
 

@@ -42,6 +42,7 @@ impl Transition<'_> {
             status: RunStatus::Queued,
             message_id,
             query: ask.query,
+            metadata: ask.metadata,
             user_id: ask.user_id,
             session_id: ask.session_id,
             trace_id: ask.trace_id,
@@ -80,10 +81,10 @@ impl Transition<'_> {
             planned: false,
             stopped: false,
         });
-        let content = self.store(message.message_id.as_str(), Value::String(run.query.clone()));
+        let shown = self.shown(&message);
         self.state.run = Some(run);
         self.run_changed();
-        self.record_run_started(&message, content);
+        self.record_run_started(shown);
         self.begin_flow();
     }
 
@@ -95,7 +96,7 @@ impl Transition<'_> {
             content: run.query.clone(),
             timestamp: run.created_at,
             run_id: Some(run.run_id.clone()),
-            metadata: None,
+            metadata: run.metadata.clone(),
         }
     }
 
@@ -119,9 +120,19 @@ impl Transition<'_> {
         let message = self.user_message(run);
         let ord = self.ord();
         self.write_message(ord, &message);
-        let content = self.store(message.message_id.as_str(), Value::String(message.content.clone()));
-        let mut shown = to_value(&message);
+        self.shown(&message)
+    }
+
+    /// A user's message as observations show it: what is large in it is stored once.
+    fn shown(&mut self, message: &ConversationMessage) -> Value {
+        let id = &message.message_id;
+        let content = self.store(id.as_str(), Value::String(message.content.clone()));
+        let metadata = message.metadata.clone().map(|map| self.store(format!("{id}.metadata"), Value::Object(map)));
+        let mut shown = to_value(message);
         shown["content"] = content;
+        if let Some(metadata) = metadata {
+            shown["metadata"] = metadata;
+        }
         shown
     }
 

@@ -83,10 +83,13 @@ impl Transition<'_> {
         self.write_message(ord, &message);
         let mut told = to_value(&message);
         told["content"] = shown;
-        let mut body = json!({ "message": told });
+        let ui = ui.map(|ui| self.store(format!("{}.ui", message.message_id), ui));
+        let mut body = json!({});
         if let Some(ui) = ui {
+            told["metadata"]["uiMetadata"] = ui.clone();
             body["uiMetadata"] = ui;
         }
+        body["message"] = told;
         self.record_for(&run, ObservationType::FinalResponse, "Answer", body);
         message.message_id
     }

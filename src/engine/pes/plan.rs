@@ -19,6 +19,7 @@ pub(super) const REPAIRS: u32 = 2;
 
 const TITLE_WORDS: usize = 10;
 const INTENT_CHARS: usize = 500;
+const REFUSAL_CHARS: usize = 2_000;
 
 /// Where a `PLAN_UPDATE` comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,9 @@ impl Transition<'_> {
             self.record_plan(&draft, text, &[]);
             return self.answer_directly(answer);
         }
+        if let (true, Some(reason)) = (draft.items.is_empty(), &draft.refuse) {
+            return self.refuse(cut(reason, REFUSAL_CHARS));
+        }
         let (source, merged) = match self.state.phase() {
             Phase::Refining => (Source::Refinement, self.merge(&draft, replied.call.shown)),
             Phase::Idle | Phase::Planning | Phase::Executing | Phase::Synthesizing => {
@@ -69,6 +73,14 @@ impl Transition<'_> {
         if let (false, Some(item)) = (draft.calls.is_empty(), draft.items.first()) {
             let id = ItemId::from(item.id.as_str());
             self.begin_with_calls(&id, replied, draft.calls);
+        }
+    }
+
+    /// Only a run that has done nothing yet can be refused; later it is the answer to what was said since.
+    fn refuse(&mut self, reason: String) {
+        match self.is_mid_run() {
+            true => self.answer_directly(reason),
+            false => self.fail_run(Code::TaskRefused, reason, model::Phase::Planning),
         }
     }
 
@@ -86,7 +98,8 @@ impl Transition<'_> {
         if !steered {
             draft.items.retain(is_wanted);
         }
-        if draft.items.is_empty() && draft.answer.as_deref().is_none_or(|answer| answer.trim().is_empty()) && !steered {
+        let is_silent = draft.answer.is_none() && draft.refuse.is_none();
+        if draft.items.is_empty() && is_silent && !steered {
             return Err("The todoList is empty and there is no answer; give one of them.".into());
         }
         Ok(draft)

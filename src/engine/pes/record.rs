@@ -13,7 +13,6 @@ use super::state::ModelCall;
 use super::transition::Transition;
 use crate::domain::hitl::{Decision, ExpiryPolicy, Suspension};
 use crate::domain::ids::{ItemId, RunId, StreamId};
-use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelReply, Phase};
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::policy::Ruling;
@@ -50,11 +49,9 @@ impl Transition<'_> {
         self.records.push(Record { id, run_id, parent_id, trace_id, timestamp, kind, title, content, metadata: None });
     }
 
-    pub fn record_run_started(&mut self, message: &ConversationMessage, content: Value) {
-        let mut message = to_value(message);
-        message["content"] = content.clone();
+    pub fn record_run_started(&mut self, message: Value) {
         let run = self.run();
-        let body = json!({ "query": content, "message": message, "model": run.settings.model, "provider": run.settings.provider });
+        let body = json!({ "query": message["content"], "message": message, "model": run.settings.model, "provider": run.settings.provider });
         self.record(ObservationType::RunStarted, None, "Run started", body);
     }
 

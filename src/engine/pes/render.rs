@@ -167,8 +167,14 @@ fn context(state: &State, open: &Open<'_>) -> CallContext {
         iteration: open.call.iteration,
         attempt: open.call.attempt,
         query: open.run.query.clone(),
+        a2a_message_id: a2a_message_id(open.run),
         fit: None,
     }
+}
+
+fn a2a_message_id(run: &Run) -> Option<String> {
+    let id = run.metadata.as_ref()?.get("a2a")?.get("messageId")?;
+    Some(id.as_str()?.to_owned())
 }
 
 fn planning(

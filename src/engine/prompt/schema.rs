@@ -27,9 +27,10 @@ pub fn plan_schema() -> Value {
             "intent": { "type": "string" },
             "plan": { "type": "string" },
             "answer": optional,
+            "refuse": optional,
             "todoList": { "type": "array", "items": item },
         },
-        "required": ["title", "intent", "plan", "answer", "todoList"],
+        "required": ["title", "intent", "plan", "answer", "refuse", "todoList"],
         "additionalProperties": false,
     })
 }

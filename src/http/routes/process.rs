@@ -72,6 +72,7 @@ pub(crate) async fn accept(
     check(&asked, front.config.limits.id_length)?;
     let ask = ProcessAsk {
         query: asked.query,
+        metadata: None,
         user_id: asked.user_id,
         session_id: asked.session_id,
         trace_id: Some(asked.trace_id.unwrap_or_else(|| trace.0.clone())),

@@ -136,6 +136,8 @@ pub(super) struct When {
     iteration: Option<Numbers>,
     attempt: Option<Numbers>,
     message: Option<String>,
+    /// The id that an A2A client gave its message.
+    a2a_message: Option<Pattern>,
     thread: Option<String>,
     /// Something that stands anywhere in the prompt.
     prompt: Option<Pattern>,
@@ -152,6 +154,7 @@ impl When {
             && is(&self.thread, &context.thread_id)
             && self.iteration.as_ref().is_none_or(|numbers| numbers.contains(context.iteration))
             && self.attempt.as_ref().is_none_or(|numbers| numbers.contains(context.attempt))
+            && fits(&self.a2a_message, || context.a2a_message_id.clone().unwrap_or_default())
             && fits(&self.query, || context.query.clone())
             && fits(&self.item, || scene.item.unwrap_or_default().to_owned())
             && fits(&self.tool_result, || scene.tool_results())

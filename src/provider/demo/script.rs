@@ -12,6 +12,8 @@ use crate::domain::fault::{Code, Fault};
 pub struct Script {
     /// Prompts to offer to people.
     pub(super) prompts: Vec<String>,
+    /// How ids of A2A messages begin that are never taken for a repetition.
+    fresh_messages: Vec<String>,
     #[serde(rename = "reply")]
     replies: Vec<Reply>,
     #[serde(rename = "admission")]
@@ -50,9 +52,14 @@ impl Script {
     /// This script, and where it has no answer, the other.
     pub fn or(mut self, other: Script) -> Self {
         self.prompts.extend(other.prompts);
+        self.fresh_messages.extend(other.fresh_messages);
         self.replies.extend(other.replies);
         self.admissions.extend(other.admissions);
         self
+    }
+
+    pub(super) fn is_fresh(&self, a2a_message: &str) -> bool {
+        self.fresh_messages.iter().any(|prefix| a2a_message.starts_with(prefix.as_str()))
     }
 
     pub(super) fn reply(&self, scene: &Scene<'_>) -> Option<&Reply> {

@@ -177,3 +177,22 @@ fn a_script_that_cannot_be_read_says_where() {
     assert!(Script::parse("[[reply]]\nwhen = { item = \"/(/\" }\ntext = \"a\"").is_err());
     assert!(Script::parse("[[reply]]\nwhen = { item = \"a\" }").unwrap_err().contains("says nothing"));
 }
+
+#[tokio::test]
+async fn the_scenarios_of_the_conformance_kit_are_found_by_the_message_of_the_client() {
+    let script = Script::parse(include_str!("../../../config/a2a-scenarios.toml")).unwrap();
+    let said = async |line: &str, id: Option<&str>| {
+        let mut asked = request(line, "anything", 1);
+        asked.context.a2a_message_id = id.map(str::to_owned);
+        ask(script.clone().or(Script::builtin()), asked).await.unwrap().0
+    };
+    assert!(said("Phase: planning", Some("tck-complete-task-7f")).await.contains("Hello from TCK"));
+    assert!(said("Phase: planning", Some("tck-reject-task-7f")).await.contains(r#""refuse":"rejected""#));
+    assert!(said("Phase: synthesis", Some("tck-artifact-file-url-7f")).await.contains("https://example.com"));
+    assert!(said("Phase: synthesis", Some("tck-artifact-file-7f")).await.contains("dGNr"));
+    assert!(said("Phase: refinement", Some("whatever")).await.contains("Done: anything"));
+    let demo = Demo::new(script.clone(), Duration::ZERO);
+    assert_eq!(["tck-x", "x-tck-"].map(|id| demo.is_fresh(id)), [true, false]);
+    // Whoever is no A2A client is not concerned.
+    assert!(said("Phase: planning", None).await.contains("demo model"));
+}

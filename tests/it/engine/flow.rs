@@ -103,6 +103,26 @@ fn an_unparsable_plan_ends_as_a_named_failure_and_not_as_success() {
 }
 
 #[test]
+fn a_planner_refuses_a_task_before_any_work_and_only_then() {
+    let mut sim = Sim::new(|_| says(r#"{"title": "No", "refuse": "not mine to do", "todoList": []}"#));
+    sim.ask("go").unwrap();
+    sim.go();
+    let run = sim.run("run_1");
+    assert_eq!((run.status, sim.prompts.len()), (RunStatus::Failed, 1));
+    let error = run.outcome.unwrap().error.unwrap();
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("task_refused", "not mine to do"));
+    assert!(sim.contents(ObservationType::Plan).is_empty());
+    // Items speak louder than a refusal beside them.
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => says(r#"{"refuse": "no", "todoList": [{"id": "a", "description": "a"}]}"#),
+        other => says(other),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+#[test]
 fn a_failed_model_call_backs_off_and_its_attempts_have_streams_of_their_own() {
     let mut left = 2;
     let mut sim = Sim::new(move |request| match which(request).as_str() {

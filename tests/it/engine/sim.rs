@@ -190,6 +190,7 @@ impl Sim {
         let n = self.next_run;
         let ask = Ask {
             query: query.into(),
+            metadata: None,
             user_id: None,
             session_id: None,
             trace_id: format!("trace{n}"),

@@ -49,3 +49,40 @@ fn sources_and_suggestions_have_one_shape() {
     });
     assert_eq!(draft.ui_metadata, Some(expected));
 }
+
+#[test]
+fn artifacts_are_delivered_checked_and_bounded() {
+    let sound = json!([
+        {"name": "Report", "mediaType": "text/markdown; charset=utf-8", "text": "# Hi"},
+        {"filename": "a.txt", "mime_type": "x", "media_type": "text/plain", "raw": "dGNr"},
+        {"url": "https://a.example/x"},
+        {"data": {"key": [1, null]}},
+    ]);
+    let draft = synthesis(&format!("x<uiMetadata>{}</uiMetadata>", json!({ "artifacts": sound })));
+    let mut expected = sound.clone();
+    expected[1] = json!({"filename": "a.txt", "mediaType": "text/plain", "raw": "dGNr"});
+    assert_eq!(draft.ui_metadata, Some(json!({ "artifacts": expected })));
+    let broken = [
+        json!({}),
+        json!({"text": "a", "url": "https://a.example"}),
+        json!({"raw": "not base64"}),
+        json!({"url": "file:///etc/passwd"}),
+        json!({"text": 7}),
+        json!({"text": "a", "mediaType": "text"}),
+        json!({"text": "a", "name": "a\nb"}),
+        json!({"text": "a".repeat(1024 * 1024 + 1)}),
+        json!("a"),
+    ];
+    for broken in broken {
+        let draft = synthesis(&format!("x<uiMetadata>{}</uiMetadata>", json!({ "artifacts": [broken] })));
+        let told = draft.ui_metadata.unwrap_or_else(|| panic!("{broken}"));
+        assert!(told.get("artifacts").is_none(), "{told}");
+        assert!(told["artifactNotes"][0].as_str().unwrap().starts_with("Artifact 1 is left out: "), "{told}");
+    }
+    let many = json!({ "artifacts": vec![json!({"text": "a"}); 40] });
+    let told = synthesis(&format!("x<uiMetadata>{many}</uiMetadata>")).ui_metadata.unwrap();
+    assert_eq!(
+        (told["artifacts"].as_array().unwrap().len(), told["artifactNotes"].as_array().unwrap().len()),
+        (16, 16)
+    );
+}

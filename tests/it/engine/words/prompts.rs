@@ -200,7 +200,8 @@ fn the_schema_of_a_plan() {
     let schema = plan_schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let item = json!({"id": "1", "description": "d", "stepType": "tool", "requiredTools": ["t"], "expectedOutcome": null, "dependencies": [], "status": null});
-    assert!(validator.is_valid(&json!({"title": "t", "intent": "i", "plan": "p", "answer": null, "todoList": [item]})));
+    let plan = json!({"title": "t", "intent": "i", "plan": "p", "answer": null, "refuse": null, "todoList": [item]});
+    assert!(validator.is_valid(&plan));
     assert!(!validator.is_valid(&json!({"todoList": "no"})));
 }
 
