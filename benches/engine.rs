@@ -95,7 +95,9 @@ impl Thread {
                 let reply = if calls { call() } else { says("done") };
                 Event::ModelReplied { stream, attempt, reply: Box::new(reply) }
             }
-            Effect::Delegate { .. } => unreachable!("nothing delegates"),
+            Effect::Delegate { .. } | Effect::AskPeer { .. } | Effect::CancelPeer { .. } => {
+                unreachable!("nothing delegates")
+            }
         }
     }
 

@@ -102,11 +102,15 @@ impl Core for Oneshot {
             Event::ModelReplied { .. }
             | Event::ModelFailed { .. }
             | Event::ToolReturned { .. }
+            | Event::TaskSeen { .. }
+            | Event::PeerFailed { .. }
+            | Event::PeerCalledBack { .. }
             | Event::CancelAsked { .. }
             | Event::EffectsStopped
             | Event::Woke => {}
             Event::Resumed { .. }
             | Event::PauseAsked { .. }
+            | Event::TaskCancelAsked { .. }
             | Event::PlanEdited { .. }
             | Event::StatePut { .. }
             | Event::Forked { .. } => return Err(Fault::new(Code::Invalid, "This core only answers questions.").into()),

@@ -53,6 +53,8 @@ impl Config {
             state_bytes: limits.state_bytes,
             retry_ms: self.models.retry_ms,
             connect_retry_ms: self.models.connect_retry_ms,
+            ask_peer_ms: self.delegation.poll_ms,
+            ask_peer_most_ms: self.delegation.poll_most_ms,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod agent;
 pub mod auth;
 pub mod check;
 pub mod cidr;
+pub mod delegation;
 pub mod egress;
 pub mod env;
 pub mod gate;
@@ -37,6 +38,7 @@ use crate::domain::usage::Price;
 
 pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
+pub use delegation::{Delegation, RemoteAgent};
 pub use egress::Egress;
 pub use gate::Gate;
 pub use limits::Limits;
@@ -67,12 +69,17 @@ section! {
         webhooks: Vec<Webhook> = Vec::new(), file_only().example(
             "[{ id = \"ops\", url = \"https://ops.example/pes\", events = [\"run.failed\"], \
              secrets = [\"env:OPS_SECRET\"] }]");
+        /// Other agents that work can be given to. Write them as [[agents]] tables.
+        agents: Vec<RemoteAgent> = Vec::new(), file_only().example(
+            "[{ id = \"research\", card = \"https://research.example/.well-known/agent-card.json\", \
+             token = \"env:RESEARCH_TOKEN\", dedupes = true }]");
         server: Server = Server::default(), table::<Server>();
         limits: Limits = Limits::default(), table::<Limits>();
         store: Store = Store::default(), table::<Store>();
         models: Models = Models::default(), table::<Models>();
         agent: Agent = Agent::default(), table::<Agent>();
         tools: Tools = Tools::default(), table::<Tools>();
+        delegation: Delegation = Delegation::default(), table::<Delegation>();
         egress: Egress = Egress::default(), table::<Egress>();
         outbox: Outbox = Outbox::default(), table::<Outbox>();
         policy: Policy = Policy::default(), table::<Policy>();

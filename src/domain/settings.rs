@@ -133,6 +133,9 @@ pub struct ExecutionOverrides {
     pub tool_result_max_length: Option<u32>,
     #[serde(rename = "enableA2ADelegation", skip_serializing_if = "Option::is_none")]
     pub enable_a2a_delegation: Option<bool>,
+    /// How long a delegated task may take; absent = a week.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation_timeout_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel_items: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,6 +161,8 @@ pub struct ExecutionConfig {
     pub tool_result_max_length: u32,
     #[serde(rename = "enableA2ADelegation")]
     pub enable_a2a_delegation: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation_timeout_ms: Option<i64>,
     pub max_parallel_items: u32,
     #[serde(skip_serializing_if = "is_default")]
     pub parallel_reads: bool,
@@ -184,6 +189,7 @@ impl Default for ExecutionConfig {
             taef_max_retries: 2,
             tool_result_max_length: 60_000,
             enable_a2a_delegation: false,
+            delegation_timeout_ms: None,
             max_parallel_items: 1,
             on_item_failure: OnItemFailure::Continue,
             on_budget: OnBudget::Stop,

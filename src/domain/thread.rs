@@ -92,6 +92,9 @@ pub struct Limits {
     pub retry_ms: Millis,
     /// The same for a provider that cannot be reached at all.
     pub connect_retry_ms: Millis,
+    /// How soon an agent is asked how its task stands, doubling up to the most below as long as nothing changes.
+    pub ask_peer_ms: Millis,
+    pub ask_peer_most_ms: Millis,
 }
 
 impl Default for Limits {
@@ -103,6 +106,8 @@ impl Default for Limits {
             state_bytes: 1 << 20,
             retry_ms: 120_000,
             connect_retry_ms: 30_000,
+            ask_peer_ms: 5_000,
+            ask_peer_most_ms: 300_000,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::hitl::{FeedbackSchema, RiskLevel};
 use super::ids::{CallId, ItemId, RunId, ThreadId};
 use super::policy::Ruling;
 use super::settings::RunSettings;
+use super::task::Delegation;
 
 /// What a tool tells about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -159,7 +160,17 @@ pub enum Verdict {
     /// It may run now.
     Run { class: ToolClass, idempotent: bool },
     /// A person must approve it first.
-    Ask { class: ToolClass, idempotent: bool, message: String, schema: FeedbackSchema, risk: Option<RiskLevel> },
+    Ask {
+        class: ToolClass,
+        idempotent: bool,
+        message: String,
+        schema: FeedbackSchema,
+        risk: Option<RiskLevel>,
+        /// And then it goes to another agent.
+        delegates: bool,
+    },
+    /// It goes to another agent; what that makes of it is the result.
+    Delegate,
     /// A person's answer is the result.
     Input { message: String, schema: FeedbackSchema },
     /// It is sent to the caller's own program; the answer is the result.
@@ -175,6 +186,9 @@ pub enum CallStatus {
     Ready,
     Running,
     Parked,
+    /// Another agent has it; its task says how it stands.
+    #[serde(rename = "atPeer")]
+    AtPeer,
     Done,
 }
 
@@ -205,6 +219,9 @@ pub struct CallRecord {
     /// Of tool and arguments as a person is asked about them, or approved them; nothing else runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// To whom it goes instead of running here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<Delegation>,
     /// The lease epoch under which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,

@@ -9,6 +9,11 @@ pub enum Effect {
     CallModel { stream: StreamId, attempt: u32 },
     /// Run a tool; answered by `ToolReturned`.
     CallTool { call: CallId, attempt: u32 },
-    /// Send a task to another agent.
+    /// Send a task to another agent; answered, like the two below, by `TaskSeen` or `PeerFailed`. What may have been sent
+    /// before is looked into first.
     Delegate { task: TaskId, attempt: u32 },
+    /// Ask the agent how a task stands.
+    AskPeer { task: TaskId, attempt: u32 },
+    /// Tell the agent to stop.
+    CancelPeer { task: TaskId, attempt: u32 },
 }

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::domain::hitl::Answer;
-use crate::domain::ids::{CallId, MessageId, RunId, StreamId};
+use crate::domain::ids::{CallId, MessageId, RunId, StreamId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelFailure, ModelReply};
 use crate::domain::run::Ask;
 use crate::domain::settings::RunSettings;
+use crate::domain::task::{PeerFailure, Seen};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::ToolOutcome;
 
@@ -21,6 +22,14 @@ pub enum Event {
     ModelFailed { stream: StreamId, attempt: u32, failure: ModelFailure },
     /// A tool call ended.
     ToolReturned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
+    /// The agent told how its task stands, in answer to that attempt of an errand.
+    TaskSeen { task: TaskId, attempt: u32, seen: Box<Seen> },
+    /// That attempt of an errand brought nothing; the engine decides what follows.
+    PeerFailed { task: TaskId, attempt: u32, failure: PeerFailure },
+    /// Somebody who knows the task's secret says that something happened to it: a reason to ask, nothing more.
+    PeerCalledBack { task: TaskId, remote_task_id: Option<String> },
+    /// One task shall end; its item goes on without it.
+    TaskCancelAsked { task: TaskId, by: String },
     /// A person answered a suspension; `by` is who.
     Resumed { answer: Box<Answer>, by: String },
     /// Nothing new may start; a suspension of kind `pause` opens.

@@ -21,12 +21,13 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, PayloadId, RunId, ThreadId};
+use crate::domain::ids::{CallId, ItemId, PayloadId, RunId, TaskId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ModelRequest;
 use crate::domain::payload::Payloads;
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
+use crate::domain::task::Task;
 use crate::domain::thread::{AgentState, Limits};
 use crate::domain::tool::{Judgement, Proposal, ToolSpec};
 use crate::domain::usage::Price;
@@ -116,6 +117,17 @@ pub struct Invocation {
     pub agent_state: AgentState,
 }
 
+/// Everything that performing an errand of a task takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mission {
+    pub task: Task,
+    /// What the agent is asked to do; may hold payload references. `Null` if the call is no longer known.
+    pub arguments: Value,
+    /// Of tool and arguments as they were approved: nothing else is sent.
+    pub digest: Option<String>,
+    pub user_id: Option<String>,
+}
+
 /// A thread's state, rebuilt from what is stored: a small head and the rows that were kept.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
@@ -146,6 +158,11 @@ pub trait Core: Send + Sync + 'static {
     fn request(state: &Self::State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest>;
     /// What a `CallTool` runs; `None` if its slot is no longer open.
     fn invocation(state: &Self::State, call: &CallId) -> Option<Invocation>;
+    /// What an errand of a task takes; `None` if there is none under way.
+    fn mission(state: &Self::State, task: &TaskId) -> Option<Mission> {
+        let _ = (state, task);
+        None
+    }
     /// `PESAgentStateData`, with payload references.
     fn view(state: &Self::State) -> Value;
     /// The active run, if any.
@@ -160,6 +177,7 @@ pub trait Machine: Send + Sync {
     fn needs(&self, effect: &Effect) -> Needs;
     fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest>;
     fn invocation(&self, call: &CallId) -> Option<Invocation>;
+    fn mission(&self, task: &TaskId) -> Option<Mission>;
     fn view(&self) -> Value;
     fn run(&self) -> Option<&Run>;
 }
@@ -214,6 +232,9 @@ impl<C: Core> Machine for Erased<C> {
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         C::invocation(&self.0, call)
+    }
+    fn mission(&self, task: &TaskId) -> Option<Mission> {
+        C::mission(&self.0, task)
     }
     fn view(&self) -> Value {
         C::view(&self.0)

@@ -256,6 +256,10 @@ fn unstorable(event: &Event) -> Option<Event> {
         }
         Event::Asked { .. }
         | Event::ToolReturned { .. }
+        | Event::TaskSeen { .. }
+        | Event::PeerFailed { .. }
+        | Event::PeerCalledBack { .. }
+        | Event::TaskCancelAsked { .. }
         | Event::ModelFailed { .. }
         | Event::Resumed { .. }
         | Event::PauseAsked { .. }

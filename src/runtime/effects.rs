@@ -49,7 +49,7 @@ impl Actor {
                     let span = span(seat);
                     self.work.start(effect, hold.clone(), run.perform().instrument(span));
                 }
-                Effect::Delegate { task, .. } => {
+                Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
                     tracing::error!(taskId = %task, "this server delegates nothing");
                 }
             }

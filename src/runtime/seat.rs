@@ -149,6 +149,12 @@ impl Actor {
             (Event::ToolReturned { call, attempt, .. }, Effect::CallTool { call: asked, attempt: current }) => {
                 call == asked && attempt == current
             }
+            (
+                Event::TaskSeen { task, attempt, .. } | Event::PeerFailed { task, attempt, .. },
+                Effect::Delegate { task: asked, attempt: current }
+                | Effect::AskPeer { task: asked, attempt: current }
+                | Effect::CancelPeer { task: asked, attempt: current },
+            ) => task == asked && attempt == current,
             (event, _) => matches!(event, Event::EffectsStopped),
         })
     }

@@ -217,6 +217,7 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
         config.enable_a2a_delegation = layer.enable_a2a_delegation.unwrap_or(config.enable_a2a_delegation);
         config.on_budget = layer.on_budget.unwrap_or(config.on_budget);
         config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
+        config.delegation_timeout_ms = layer.delegation_timeout_ms.or(config.delegation_timeout_ms);
         config.suspension_timeout_ms = layer.suspension_timeout_ms.or(config.suspension_timeout_ms);
         config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);
         config.parallel_reads = layer.parallel_reads.unwrap_or(config.parallel_reads);

@@ -12,6 +12,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
+use crate::domain::task;
 use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolSpec, Verdict};
 use crate::engine::Toolbox;
 
@@ -182,7 +183,9 @@ impl Toolset {
         let ruling = self.ruled_of_client(call);
         let verdict = match ruling.action {
             PolicyAction::Deny => denied(&tool.name, &ruling),
-            PolicyAction::Ask => ask(&tool.spec(), Nature { class: ToolClass::External, idempotent: false }, None),
+            PolicyAction::Ask => {
+                ask(&tool.spec(), Nature { class: ToolClass::External, idempotent: false }, None, false)
+            }
             PolicyAction::Auto => Verdict::Client,
         };
         Judgement { verdict, ruling: Some(ruling) }
@@ -200,8 +203,10 @@ fn verdict(entry: &Entry, nature: Nature, ruling: &Ruling, wish: Option<Approval
             Err(error) => Verdict::Refuse(error),
         };
     }
+    let delegates = entry.spec.name == task::TOOL;
     match ruling.action {
-        PolicyAction::Ask => ask(&entry.spec, nature, wish),
+        PolicyAction::Ask => ask(&entry.spec, nature, wish, delegates),
+        PolicyAction::Auto | PolicyAction::Deny if delegates => Verdict::Delegate,
         PolicyAction::Auto | PolicyAction::Deny => Verdict::Run { class: nature.class, idempotent: nature.idempotent },
     }
 }
@@ -244,7 +249,7 @@ impl Toolbox for Toolset {
     }
 }
 
-fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>) -> Verdict {
+fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>, delegates: bool) -> Verdict {
     let (message, risk) = match wish {
         Some(wish) => (wish.message, wish.risk.or(spec.risk_level)),
         None => (format!("May `{}` run with these arguments?", spec.name), spec.risk_level),
@@ -256,7 +261,7 @@ fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>) -> Verdict {
         allow_modify_args: true,
         custom_schema: None,
     };
-    Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk }
+    Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk, delegates }
 }
 
 fn unfit(tool: &str, place: &str, member: &str, why: String) -> Fault {

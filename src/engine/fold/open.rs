@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::task::TaskStatus;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Open {
@@ -13,6 +14,8 @@ pub(super) struct Open {
     begun: BTreeSet<String>,
     /// By id, oldest first, as `AGENT_SUSPENDED` told them.
     pub suspensions: Map<String, Value>,
+    /// By id, oldest first, as `A2A_TASK` told them.
+    pub waits: Map<String, Value>,
 }
 
 impl Open {
@@ -35,6 +38,7 @@ impl Open {
                 self.begun.extend(calls.iter().filter_map(|call| call["callId"].as_str()).map(str::to_owned));
             }
             ObservationType::ToolExecution => _ = self.begun.remove(&word("callId")),
+            ObservationType::A2aTask => self.task(told),
             ObservationType::AgentSuspended => self.suspended(told),
             ObservationType::AgentResumed => self.resolved(&word("suspensionId")),
             // A reminder leaves the question open.
@@ -48,7 +52,6 @@ impl Open {
             | ObservationType::ItemStatusChange
             | ObservationType::LlmStreamMetadata
             | ObservationType::Thoughts
-            | ObservationType::A2aTask
             | ObservationType::StateUpdate
             | ObservationType::Synthesis
             | ObservationType::FinalResponse
@@ -70,6 +73,36 @@ impl Open {
         self.suspensions.insert(id, suspension);
     }
 
+    /// A call that an agent has is told of by its task until it has its result.
+    fn task(&mut self, told: &Observation) {
+        let mut task = told.content.clone();
+        let (Some(id), call) = (task["taskId"].as_str().map(str::to_owned), task["callId"].as_str()) else { return };
+        let call = call.unwrap_or_default().to_owned();
+        let status = serde_json::from_value::<TaskStatus>(task["status"].clone());
+        match status {
+            Ok(TaskStatus::Sending) | Err(_) => _ = self.begun.insert(call),
+            Ok(
+                TaskStatus::Working
+                | TaskStatus::InputRequired
+                | TaskStatus::AuthRequired
+                | TaskStatus::InDoubt
+                | TaskStatus::Completed
+                | TaskStatus::Failed
+                | TaskStatus::Rejected
+                | TaskStatus::Canceled
+                | TaskStatus::Lost,
+            ) => _ = self.begun.remove(&call),
+        }
+        if status.is_ok_and(TaskStatus::is_terminal) {
+            self.waits.shift_remove(&id);
+            return;
+        }
+        if let Some(item) = &told.parent_id {
+            task["itemId"] = item.as_str().into();
+        }
+        self.waits.insert(id, task);
+    }
+
     fn resolved(&mut self, id: &str) {
         if let Some(suspension) = self.suspensions.shift_remove(id)
             && let Some(call) = suspension["callId"].as_str()
@@ -81,10 +114,12 @@ impl Open {
 
     /// The thread's status: as long as anything was under way, it was running.
     pub(super) fn status(&self) -> &'static str {
-        match (&self.run, self.suspensions.is_empty() || !self.begun.is_empty()) {
-            (None, _) => "idle",
-            (Some(_), true) => "running",
-            (Some(_), false) => "suspended",
+        match &self.run {
+            None => "idle",
+            Some(_) if !self.begun.is_empty() => "running",
+            Some(_) if !self.suspensions.is_empty() => "suspended",
+            Some(_) if !self.waits.is_empty() => "waiting",
+            Some(_) => "running",
         }
     }
 }

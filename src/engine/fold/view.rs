@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Fold;
 use super::list::List;
+use crate::engine::pes::pending;
 
 impl Fold {
     /// Goes on from a view: that of a core, or one made by [`Fold::view`].
@@ -22,13 +23,18 @@ impl Fold {
 
     pub fn view(&self) -> Value {
         let suspensions: Vec<&Value> = self.open.suspensions.values().collect();
+        let waits: Vec<Value> = self.open.waits.values().cloned().collect();
+        let pending = pending(&waits);
         let plan = if self.plan.is_null() { json!("") } else { self.plan.clone() };
         let mut view = json!({
             "intent": self.intent, "title": self.title, "plan": plan, "todoList": self.list.items(),
             "currentStepId": self.list.first(["in_progress", "waiting"]), "isPaused": !suspensions.is_empty(),
-            "stepOutputs": self.list.outputs(), "suspensions": suspensions, "a2aWaits": [],
+            "stepOutputs": self.list.outputs(), "suspensions": suspensions, "a2aWaits": waits,
             "planVersion": self.plan_version, "lastSeq": self.seq, "status": self.open.status(), "runId": self.open.run,
         });
+        if let Some(pending) = pending {
+            view["pendingA2ATasks"] = pending;
+        }
         if let Some(oldest) = suspensions.first() {
             view["suspension"] = (*oldest).clone();
         }

@@ -13,6 +13,7 @@ use crate::domain::digest;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::observation::ObservationType;
 use crate::domain::settings::StateSavingStrategy;
+use crate::domain::task::Delegation;
 use crate::domain::tool::{
     CallRecord, CallStatus, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolResult, ToolStatus, Verdict,
 };
@@ -67,10 +68,12 @@ impl Transition<'_> {
         let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
         // Taken of the arguments themselves: large ones are stored apart.
         let digest = matches!(verdict, Verdict::Ask { .. }).then(|| digest::of_call(&draft.name, &arguments));
+        let delegates = matches!(verdict, Verdict::Delegate | Verdict::Ask { delegates: true, .. });
+        let delegation = delegates.then(|| Delegation::new(self.mint.task(), &arguments));
         let arguments = self.store(format!("{call_id}.arguments"), arguments);
         let idempotent = match verdict {
             Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
-            Verdict::Input { .. } | Verdict::Client | Verdict::Refuse(_) => false,
+            Verdict::Input { .. } | Verdict::Client | Verdict::Delegate | Verdict::Refuse(_) => false,
         };
         let record = CallRecord {
             call_id: call_id.clone(),
@@ -86,6 +89,7 @@ impl Transition<'_> {
             idempotent,
             policy: judgement.ruling.clone(),
             digest,
+            delegation,
             epoch: None,
             result: None,
             created_at: self.stamp.now,
@@ -116,7 +120,7 @@ impl Transition<'_> {
     /// What policy and schema said of it takes effect.
     fn dispose(&mut self, id: &CallId, verdict: Verdict) {
         match verdict {
-            Verdict::Run { .. } => {}
+            Verdict::Run { .. } | Verdict::Delegate => {}
             Verdict::Refuse(fault) => self.end_call(id, ToolStatus::Error, Err(fault), None, 0),
             Verdict::Ask { message, schema, risk, .. } => self.park_for_approval(id, message, schema, risk),
             Verdict::Input { message, schema } => self.park_for_input(id, message, schema),
@@ -174,6 +178,7 @@ impl Transition<'_> {
         let Some(call) = self.state.calls.get(id) else { return };
         let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
         let policy = call.record.policy.clone();
+        self.leave_task(id, status, result.as_ref().err().map(|fault| fault.message.clone()));
         let (output, fault) = match result {
             Ok(output) => (Some(self.store(format!("{id}.output"), output)), None),
             Err(fault) => (None, Some(ToolError { message: cut(&fault.message, ERROR_CHARS), ..fault })),
@@ -237,6 +242,7 @@ impl Transition<'_> {
 fn only_reads(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Run { class, .. } | Verdict::Ask { class, .. } => *class == ToolClass::Read,
+        Verdict::Delegate => false,
         Verdict::Input { .. } | Verdict::Client | Verdict::Refuse(_) => true,
     }
 }

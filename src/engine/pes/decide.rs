@@ -22,6 +22,10 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
         Event::ModelReplied { stream, attempt, reply } => t.model_replied(&stream, attempt, *reply),
         Event::ModelFailed { stream, attempt, failure } => t.model_failed(&stream, attempt, failure),
         Event::ToolReturned { call, attempt, outcome } => t.tool_returned(&call, attempt, *outcome),
+        Event::TaskSeen { task, attempt, seen } => t.task_seen(&task, attempt, *seen),
+        Event::PeerFailed { task, attempt, failure } => t.peer_failed(&task, attempt, failure),
+        Event::PeerCalledBack { task, remote_task_id } => t.peer_called_back(&task, remote_task_id),
+        Event::TaskCancelAsked { task, by } => t.cancel_task(&task, &by),
         Event::Resumed { answer, by } => t.resume(*answer, &by),
         Event::PauseAsked { by } => t.pause(&by),
         Event::CancelAsked { run, by } => t.cancel(run, &by),
@@ -31,6 +35,7 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
         Event::Recovered => t.recover(),
         Event::Woke => {
             t.expire();
+            t.overdue();
             Ok(Taken::Yes)
         }
         Event::Forked { state, messages, agent_state } => t.begin_as_copy(*state, messages, agent_state),

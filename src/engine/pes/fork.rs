@@ -110,6 +110,7 @@ impl Transition<'_> {
             // What was decided about it stands with the other thread's own call.
             policy: None,
             digest: None,
+            delegation: None,
             // Started under a lease of the other thread: none of this one's.
             epoch: ran.map(|_| 0),
             result: Some(ToolResult { output, ..result }),

@@ -107,6 +107,10 @@ impl Transition<'_> {
         if let Some(suspension) = self.suspension_of(id) {
             self.close_suspension(&suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
         }
+        if self.state.task_of(id).is_some() {
+            let message = format!("{why}; the agent is told to stop");
+            return self.end_call(id, ToolStatus::Error, Err(error("cancelled", message)), None, self.task_age(id));
+        }
         match self.maybe_started(id) {
             false => self.end_call(id, ToolStatus::Skipped, Err(error("skipped", why)), None, 0),
             true => {
@@ -119,7 +123,7 @@ impl Transition<'_> {
     /// Whether it was ever started: `Running`, or in doubt after a crash.
     fn maybe_started(&self, id: &CallId) -> bool {
         self.state.calls.get(id).is_some_and(|call| match call.record.status {
-            CallStatus::Running => true,
+            CallStatus::Running | CallStatus::AtPeer => true,
             CallStatus::Parked | CallStatus::Ready => call.record.epoch.is_some(),
             CallStatus::Done => false,
         })

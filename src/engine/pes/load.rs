@@ -10,8 +10,9 @@ use super::rows::VERSION;
 use super::state::{Call, Definition, Head, Item, Shape, State, Track, Turn};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionStatus};
-use crate::domain::ids::{CallId, ItemId, RunId, ThreadId};
+use crate::domain::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
 use crate::domain::run::Run;
+use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::CallRecord;
 use crate::engine::Loaded;
@@ -26,6 +27,7 @@ struct Gathered {
     calls: BTreeMap<i64, CallRecord>,
     turns: BTreeMap<i64, Turn>,
     suspensions: BTreeMap<i64, Suspension>,
+    tasks: BTreeMap<TaskId, (i64, Task)>,
     removed: BTreeMap<ItemId, i64>,
     agent_state: AgentState,
 }
@@ -67,7 +69,10 @@ impl Gathered {
                 }
             }
             RowKind::AgentState => self.agent_state = read("agent state", &row.body)?,
-            RowKind::Message | RowKind::Payload | RowKind::Task | RowKind::Usage => {}
+            RowKind::Task => {
+                self.tasks.insert(row.id.as_str().into(), (row.ord, read(&row.id, &row.body)?));
+            }
+            RowKind::Message | RowKind::Payload | RowKind::Usage => {}
         }
         Ok(())
     }
@@ -101,6 +106,7 @@ impl Gathered {
             queued: self.runs,
             list: TodoList::new(items),
             calls,
+            tasks: self.tasks,
             suspensions: self.suspensions,
             agent_state: self.agent_state,
             removed: self.removed,

@@ -12,6 +12,7 @@ mod budget;
 mod call;
 mod cancel;
 mod decide;
+mod delegate;
 mod edit;
 mod execute;
 mod finish;
@@ -23,6 +24,7 @@ mod list;
 mod load;
 mod offer;
 mod pause;
+mod peer;
 mod plan;
 mod record;
 mod recover;
@@ -45,15 +47,16 @@ mod view;
 use serde_json::Value;
 
 use crate::domain::fault::Fault;
-use crate::domain::ids::CallId;
+use crate::domain::ids::{CallId, TaskId};
 use crate::domain::model::ModelRequest;
 use crate::domain::run::Run;
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::step::Step;
-use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Stamp, World};
+use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Mission, Needs, Stamp, World};
 
 pub use state::{Shape, State};
+pub(super) use view::pending;
 
 /// The plan, execute, synthesize core.
 pub struct Pes;
@@ -87,6 +90,9 @@ impl Core for Pes {
     }
     fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
         render::invocation(state, call)
+    }
+    fn mission(state: &State, task: &TaskId) -> Option<Mission> {
+        render::mission(state, task)
     }
     fn view(state: &State) -> Value {
         view::view(state)

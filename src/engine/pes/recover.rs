@@ -12,8 +12,9 @@ const MOST_ATTEMPTS: u32 = 10;
 impl Transition<'_> {
     pub fn recover(&mut self) -> Handled {
         self.is_progress = false;
+        let has_tasks = self.recover_tasks();
         if self.state.run.is_none() {
-            return Ok(Taken::No);
+            return Ok(if has_tasks { Taken::Yes } else { Taken::No });
         }
         let cancelled = self.active().cancel.is_some();
         if cancelled {

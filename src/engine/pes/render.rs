@@ -8,7 +8,7 @@ use super::fit::{self, Told};
 use super::offer::tools_of_step;
 use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
 use super::view;
-use crate::domain::ids::{CallId, PayloadId, StreamId};
+use crate::domain::ids::{CallId, PayloadId, StreamId, TaskId};
 use crate::domain::model::{self, CallContext, ModelRequest};
 use crate::domain::payload::{self, Payloads};
 use crate::domain::plan::TodoItem;
@@ -18,7 +18,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::{CallRecord, CallStatus, ToolResult, ToolSpec};
 use crate::engine::effect::Effect;
 use crate::engine::prompt::{self, Frame, StepResult, Turn};
-use crate::engine::{Invocation, Material, Needs, World};
+use crate::engine::{Invocation, Material, Mission, Needs, World};
 
 /// A model call that is running, and whose it is.
 struct Open<'a> {
@@ -377,5 +377,17 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         trace_id: run.trace_id.clone(),
         idempotency_key: format!("{}:{id}", state.thread_id),
         agent_state: state.agent_state.clone(),
+    })
+}
+
+pub(super) fn mission(state: &State, id: &TaskId) -> Option<Mission> {
+    let (_, task) = state.tasks.get(id)?;
+    let record = state.calls.get(&task.call_id).map(|call| &call.record);
+    let run = state.run.as_ref().filter(|run| run.run_id == task.run_id);
+    Some(Mission {
+        task: task.clone(),
+        arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
+        digest: record.and_then(|record| record.digest.clone()),
+        user_id: run.and_then(|run| run.user_id.clone()),
     })
 }

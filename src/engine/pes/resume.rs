@@ -23,6 +23,10 @@ enum Verdict {
         result: Result<Value, crate::domain::tool::ToolError>,
     },
     Again,
+    /// It goes to the agent that asked.
+    Reply(Value),
+    /// The agent that asked is looked at again.
+    Look,
     Abort,
     GoOn,
     /// The budget grows by that.
@@ -53,6 +57,8 @@ impl Transition<'_> {
             Verdict::Run { modified: None }
             | Verdict::End { .. }
             | Verdict::Again
+            | Verdict::Reply(_)
+            | Verdict::Look
             | Verdict::Abort
             | Verdict::GoOn
             | Verdict::Extend(_)
@@ -99,10 +105,15 @@ impl Transition<'_> {
                 Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
                 None => Err(invalid("/approved", "true extends the budget, false ends the run")),
             },
-            SuspensionKind::Input
-            | SuspensionKind::ClientTool
-            | SuspensionKind::PeerInput
-            | SuspensionKind::PeerAuth => self.judge_input(open, answer),
+            SuspensionKind::Input | SuspensionKind::ClientTool => self.judge_input(open, answer),
+            SuspensionKind::PeerInput => self.judge_input(open, answer).map(|(decision, verdict)| match verdict {
+                Verdict::End { result: Ok(value), .. } => (decision, Verdict::Reply(value)),
+                other => (decision, other),
+            }),
+            SuspensionKind::PeerAuth => match answer.approved == Some(false) || answer.value == Some(false.into()) {
+                true => Ok((Decision::Rejected, rejection(answer.reason))),
+                false => Ok((Decision::Answered, Verdict::Look)),
+            },
         }
     }
 
@@ -142,7 +153,12 @@ impl Transition<'_> {
             Verdict::GoOn => self.active().pause = None,
             Verdict::Extend(more) => self.extend(&more),
             Verdict::Stop => self.refuse_more("nobody wanted to extend it"),
-            Verdict::Run { .. } | Verdict::End { .. } | Verdict::Again | Verdict::Abort => {}
+            Verdict::Run { .. }
+            | Verdict::End { .. }
+            | Verdict::Again
+            | Verdict::Reply(_)
+            | Verdict::Look
+            | Verdict::Abort => {}
         }
     }
 
@@ -150,6 +166,9 @@ impl Transition<'_> {
         match verdict {
             Verdict::Run { modified } => self.unpark(call, modified),
             Verdict::End { status, result } => self.end_call(call, status, result, None, 0),
+            Verdict::Reply(value) => self.reply_to_peer(call, value),
+            Verdict::Look => self.look_at_peer(call),
+            Verdict::Again if self.state.task_of(call).is_some() => self.send_again(call),
             Verdict::Again => {
                 self.unpark(call, None);
                 self.call(call, |call| call.record.attempt += 1);

@@ -75,8 +75,13 @@ impl Transition<'_> {
     /// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before
     /// the provider said.
     fn delay(&self, failures: u32, retry_after: Option<Millis>) -> Millis {
-        let most = (BACKOFF_MS << (failures - 1).min(10)).min(BACKOFF_MOST_MS);
-        let jittered = most / 2 + (self.stamp.seed % (most / 2 + 1) as u64) as i64;
+        let jittered = backing_off(self.stamp.seed, BACKOFF_MS, BACKOFF_MOST_MS, failures - 1);
         retry_after.map_or(jittered, |after| after.max(jittered))
     }
+}
+
+/// Doubling with every failure, and somewhere in the upper half of that.
+pub(super) fn backing_off(seed: u64, first: Millis, most: Millis, failures: u32) -> Millis {
+    let most = first.saturating_mul(1 << failures.min(10)).min(most);
+    most / 2 + (seed % (most / 2 + 1) as u64) as i64
 }

@@ -8,6 +8,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{ItemId, PayloadId, StreamId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::Run;
+use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::usage::ModelUse;
 use crate::engine::step::{Keep, Row, RowKind};
@@ -53,6 +54,12 @@ pub(super) fn call(call: &Call) -> Row {
 /// A call whose item is gone: readable by its id, no longer loaded.
 pub(super) fn forgotten_call(call: &Call) -> Row {
     Row { keep: Keep::Never, ..self::call(call) }
+}
+
+/// Loaded as long as something is left to do about it.
+pub(super) fn task(ord: i64, task: &Task) -> Row {
+    let keep = if task.is_over() { Keep::Never } else { Keep::Always };
+    row(RowKind::Task, task.task_id.as_str(), ord, keep, task)
 }
 
 pub(super) fn turn(ord: i64, turn: &Turn) -> Row {

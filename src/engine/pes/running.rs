@@ -1,6 +1,7 @@
 //! What is under way.
 
 use super::state::{ModelCall, State};
+use crate::domain::task::{Errand, Slot, Task, What};
 use crate::domain::tool::CallStatus;
 use crate::engine::effect::Effect;
 
@@ -19,7 +20,18 @@ pub(super) fn running(state: &State) -> Vec<Effect> {
                 .map(|call| Effect::CallTool { call: call.record.call_id.clone(), attempt: call.record.attempt }),
         );
     }
+    effects.extend(state.tasks.values().filter_map(|(_, task)| task_effect(task)));
     effects
+}
+
+fn task_effect(task: &Task) -> Option<Effect> {
+    let (id, attempt) = (task.task_id.clone(), task.attempt);
+    match task.errand? {
+        Errand { slot: Slot::Ready { .. }, .. } => None,
+        Errand { what: What::Send | What::Resend, .. } => Some(Effect::Delegate { task: id, attempt }),
+        Errand { what: What::Ask, .. } => Some(Effect::AskPeer { task: id, attempt }),
+        Errand { what: What::Cancel, .. } => Some(Effect::CancelPeer { task: id, attempt }),
+    }
 }
 
 fn model_effect(call: &ModelCall) -> Option<Effect> {

@@ -13,9 +13,11 @@ impl Transition<'_> {
             } else if self.is_budget_spent() {
                 self.budget_ended();
             } else if !self.go_on() && !self.is_budget_spent() {
-                return;
+                break;
             }
         }
+        self.tend();
+        self.settle_waiting();
     }
 
     /// Starts what may start. `true`: another phase began.

@@ -7,6 +7,7 @@ use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model;
+use crate::domain::task::Slot;
 use crate::domain::tool::CallStatus;
 
 impl Transition<'_> {
@@ -36,14 +37,24 @@ impl Transition<'_> {
             }
             return;
         }
-        let ready = work.batch.iter().filter(|call| self.state.call_status(call) == Some(CallStatus::Ready)).cloned();
-        let places = match (work.is_together, self.state.batch_has(work, CallStatus::Running)) {
-            (true, _) => usize::MAX,
-            (false, true) => 0,
-            (false, false) => 1,
-        };
-        for call in ready.take(places).collect::<Vec<_>>() {
-            self.start_call(&call);
+        let (batch, is_together) = (work.batch.clone(), work.is_together);
+        for call in &batch {
+            match self.state.call_status(call) {
+                Some(CallStatus::Running) if !is_together => return,
+                Some(CallStatus::Ready) => self.start_call(call),
+                Some(CallStatus::AtPeer) => self.start_sending(call),
+                Some(CallStatus::Running | CallStatus::Parked | CallStatus::Done) | None => {}
+            }
+            if !is_together && self.state.call_status(call) == Some(CallStatus::Running) {
+                return;
+            }
+        }
+    }
+
+    fn start_sending(&mut self, call: &CallId) {
+        let task = self.state.task_of(call).filter(|task| task.sending().is_some());
+        if let Some(id) = task.map(|task| task.task_id.clone()).filter(|_| self.may_begin()) {
+            self.start_errand(&id);
         }
     }
 
@@ -67,6 +78,9 @@ impl Transition<'_> {
         if !self.may_begin() {
             return;
         }
+        if let Some(delegation) = self.state.calls.get(id).and_then(|call| call.record.delegation.clone()) {
+            return self.hand_over(id, delegation, epoch);
+        }
         let now = self.stamp.now;
         self.call(id, |call| {
             call.record.status = CallStatus::Running;
@@ -83,6 +97,7 @@ impl Transition<'_> {
     /// for its turn, a place or the end of a pause is woken by that.
     pub fn wake_at(&self) -> Option<Millis> {
         let expiry = self.state.suspensions.values().filter_map(|open| open.expires_at);
+        let tasks = self.state.tasks.values().filter_map(|(_, task)| self.wakes_task(task));
         let active = self.state.head.active.as_ref();
         if active.is_some_and(|active| active.cancel.is_some()) {
             return Some(self.stamp.now);
@@ -94,11 +109,15 @@ impl Transition<'_> {
             None => {
                 let waits = self.state.batch_has(work, CallStatus::Ready);
                 let may_start = work.is_together || !self.state.batch_has(work, CallStatus::Running);
-                (waits && may_start).then_some(self.stamp.now)
+                let sends = work.batch.iter().filter_map(|call| match self.state.sending(call)? {
+                    Slot::Ready { at } => Some(at),
+                    Slot::Running { .. } => None,
+                });
+                sends.chain((waits && may_start).then_some(self.stamp.now)).min()
             }
         });
         let slots = main.into_iter().chain(works).filter(|_| !held);
-        expiry.chain(slots).chain(self.deadline()).min()
+        expiry.chain(tasks).chain(slots).chain(self.deadline()).min()
     }
 
     fn wakes_model(&self, call: &ModelCall) -> Option<Millis> {

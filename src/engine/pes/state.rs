@@ -10,9 +10,10 @@ pub(super) use super::call::{ModelCall, ModelSlot, Repair};
 use super::list::TodoList;
 use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, ThreadId};
+use crate::domain::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode, ValidationStatus};
 use crate::domain::run::{Counters, Run};
+use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallRecord, CallStatus};
 use crate::engine::parse::PlanPatchDraft;
@@ -37,6 +38,8 @@ pub struct State {
     pub(super) queued: BTreeMap<RunId, (i64, Run)>,
     pub(super) list: TodoList,
     pub(super) calls: BTreeMap<CallId, Call>,
+    /// Delegated tasks that something is left to do about, each with its row's number.
+    pub(super) tasks: BTreeMap<TaskId, (i64, Task)>,
     /// Open ones only, oldest first.
     pub(super) suspensions: BTreeMap<i64, Suspension>,
     pub(super) agent_state: AgentState,
@@ -331,8 +334,10 @@ impl State {
         work.batch.iter().any(|id| self.call_status(id) == Some(status))
     }
 
-    /// Whether the item has a slot that is `Ready` or `Running`.
+    /// Whether the item has a slot that is `Ready` or `Running`; one that waits for an agent has none.
     pub(super) fn is_busy(&self, work: &Work) -> bool {
-        work.model.is_some() || self.batch_has(work, CallStatus::Ready) || self.batch_has(work, CallStatus::Running)
+        let is_sending = work.batch.iter().any(|call| self.sending(call).is_some());
+        let has = |status| self.batch_has(work, status);
+        work.model.is_some() || has(CallStatus::Ready) || has(CallStatus::Running) || is_sending
     }
 }

@@ -10,6 +10,7 @@ use crate::domain::hitl::{
 };
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::policy::Terms;
+use crate::domain::task::Delegation;
 use crate::domain::tool::CallStatus;
 use crate::engine::step::Keep;
 
@@ -67,7 +68,7 @@ impl Transition<'_> {
         self.park(call, SuspensionKind::InDoubt, message, schema, None);
     }
 
-    fn park(
+    pub fn park(
         &mut self,
         call: &CallId,
         kind: SuspensionKind,
@@ -209,13 +210,17 @@ impl Transition<'_> {
     /// A parked call awaits its turn; one of the caller's own goes to it now.
     pub fn unpark(&mut self, call: &CallId, modified: Option<Modified>) {
         let now = self.stamp.now;
-        let modified =
-            modified.map(|Modified { arguments, digest }| (self.store(format!("{call}.modified"), arguments), digest));
+        let modified = modified.map(|Modified { arguments, digest }| {
+            let stored = self.store(format!("{call}.modified"), arguments.clone());
+            (arguments, stored, digest)
+        });
         self.call(call, |call| {
             call.record.status = CallStatus::Ready;
             call.record.updated_at = now;
-            if let Some((arguments, digest)) = modified {
-                call.record.modified_arguments = Some(arguments);
+            if let Some((arguments, stored, digest)) = modified {
+                let delegation = call.record.delegation.take();
+                call.record.delegation = delegation.map(|known| Delegation::new(known.task_id, &arguments));
+                call.record.modified_arguments = Some(stored);
                 call.record.digest = Some(digest);
             }
         });

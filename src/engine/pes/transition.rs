@@ -9,13 +9,15 @@ use super::rows;
 use super::state::{Active, Phase, Said, State, Turn};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, Mint, PayloadId};
+use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::payload;
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::settings::RunSettings;
+use crate::domain::task::Slot;
 use crate::domain::thread::ThreadStatus;
+use crate::domain::tool::CallStatus;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::engine::{Stamp, World};
 
@@ -43,6 +45,7 @@ pub(super) struct Transition<'a> {
     definitions: BTreeSet<ItemId>,
     tracks: BTreeSet<ItemId>,
     calls: BTreeSet<CallId>,
+    pub(super) tasks: BTreeSet<TaskId>,
     run_touched: bool,
     /// Recovery and refusals are no progress.
     pub is_progress: bool,
@@ -63,6 +66,7 @@ impl<'a> Transition<'a> {
             definitions: BTreeSet::new(),
             tracks: BTreeSet::new(),
             calls: BTreeSet::new(),
+            tasks: BTreeSet::new(),
             run_touched: false,
             is_progress: true,
         }
@@ -172,6 +176,7 @@ impl<'a> Transition<'a> {
             && self.definitions.is_empty()
             && self.tracks.is_empty()
             && self.calls.is_empty()
+            && self.tasks.is_empty()
             && !self.run_touched;
         let stop_effects = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
         if is_unchanged {
@@ -212,6 +217,12 @@ impl<'a> Transition<'a> {
                 self.rows.push(rows::call(call));
             }
         }
+        for id in &self.tasks {
+            if let Some((ord, task)) = self.state.tasks.get(id) {
+                self.rows.push(rows::task(*ord, task));
+            }
+        }
+        self.state.tasks.retain(|_, (_, task)| !task.is_over());
         if self.run_touched
             && let (Some(run), Some(active)) = (&self.state.run, &self.state.head.active)
         {
@@ -243,11 +254,17 @@ pub(super) fn status_of(state: &State) -> ThreadStatus {
 }
 
 impl State {
-    /// Any slot `Ready` or `Running`: running; else it waits for a person. A pause holds back what is `Ready`.
+    /// Any slot `Ready` or `Running`: running; else it waits for a person, or for an agent. A pause holds back what is
+    /// `Ready`.
     pub(super) fn run_status(&self) -> RunStatus {
         let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
         let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
-        if works { RunStatus::Running } else { RunStatus::Suspended }
+        let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
+        match works {
+            true => RunStatus::Running,
+            false if self.suspensions.is_empty() && self.works().any(is_elsewhere) => RunStatus::Waiting,
+            false => RunStatus::Suspended,
+        }
     }
 
     /// Whether something runs, or will as soon as the holder looks.
@@ -266,8 +283,10 @@ impl State {
     }
 
     pub(super) fn is_running(&self, work: &super::state::Work) -> bool {
-        use crate::domain::tool::CallStatus;
-        work.model.as_ref().is_some_and(|model| model.is_running()) || self.batch_has(work, CallStatus::Running)
+        let is_sent = |call| matches!(self.sending(call), Some(Slot::Running { .. }));
+        work.model.as_ref().is_some_and(|model| model.is_running())
+            || self.batch_has(work, CallStatus::Running)
+            || work.batch.iter().any(is_sent)
     }
 
     pub(super) fn works(&self) -> impl Iterator<Item = &super::state::Work> {

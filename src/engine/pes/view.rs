@@ -106,18 +106,46 @@ pub(super) fn view(state: &State) -> Value {
     });
     let plan = if state.head.plan.is_null() { json!("") } else { state.head.plan.clone() };
     let suspensions: Vec<Value> = state.suspensions.values().map(|open| suspension(state, open)).collect();
+    let waits = waits(state);
+    let pending = pending(&waits);
     let mut body = json!({
         "threadId": state.thread_id, "intent": state.head.intent, "title": state.head.title, "plan": plan,
         "todoList": list, "currentStepId": current.map(|item| &item.def.id), "isPaused": !suspensions.is_empty(),
-        "stepOutputs": outputs(state), "suspensions": suspensions, "a2aWaits": [],
+        "stepOutputs": outputs(state), "suspensions": suspensions, "a2aWaits": waits,
         "planVersion": state.head.plan_version, "lastSeq": state.last_seq,
         "status": super::transition::status_of(state).as_str(),
         "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
     });
+    if let Some(pending) = pending {
+        body["pendingA2ATasks"] = pending;
+    }
     if let Some(oldest) = body["suspensions"].get(0).cloned() {
         body["suspension"] = oldest;
     }
     body
+}
+
+/// The tasks of other agents that are waited for, oldest first.
+fn waits(state: &State) -> Vec<Value> {
+    let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
+    open.sort_by_key(|(ord, _)| *ord);
+    open.into_iter()
+        .map(|(_, task)| {
+            let mut told = task.told();
+            if let Some(item) = &task.item_id {
+                told["itemId"] = item.as_str().into();
+            }
+            told
+        })
+        .collect()
+}
+
+/// The seeds' `pendingA2ATasks`: what the item waits for that has waited longest.
+pub(in crate::engine) fn pending(waits: &[Value]) -> Option<Value> {
+    let oldest = waits.first()?;
+    let of_item = waits.iter().filter(|wait| wait["itemId"] == oldest["itemId"]);
+    let ids: Vec<&Value> = of_item.map(|wait| &wait["taskId"]).collect();
+    Some(json!({ "taskIds": ids, "submittedAt": oldest["submittedAt"], "itemId": oldest["itemId"] }))
 }
 
 fn phase_word(phase: Phase) -> &'static str {

@@ -15,7 +15,9 @@ use futures_util::FutureExt;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
+use crate::domain::ids::TaskId;
 use crate::domain::model::{FailureKind, ModelFailure};
+use crate::domain::task::{PeerFailure, PeerFailureKind};
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
@@ -125,7 +127,9 @@ fn broken(effect: &Effect) -> Event {
             attempt: *attempt,
             outcome: Box::new(tool_failed("panicked", WHAT)),
         },
-        Effect::Delegate { .. } => Event::Woke,
+        Effect::Delegate { task, attempt }
+        | Effect::AskPeer { task, attempt }
+        | Effect::CancelPeer { task, attempt } => peer_failed(task, *attempt, PeerFailureKind::Unknown, WHAT),
     }
 }
 
@@ -143,6 +147,11 @@ pub(super) fn model_failed(
         partial_text: String::new(),
     };
     Event::ModelFailed { stream: stream.clone(), attempt, failure }
+}
+
+pub(super) fn peer_failed(task: &TaskId, attempt: u32, kind: PeerFailureKind, message: impl Into<String>) -> Event {
+    let failure = PeerFailure { kind, message: message.into(), retry_after_ms: None };
+    Event::PeerFailed { task: task.clone(), attempt, failure }
 }
 
 pub(super) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {

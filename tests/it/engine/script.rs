@@ -32,7 +32,8 @@ impl ModelBook for Book {
     }
 }
 
-/// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `form` is a question, `denied` is
+/// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `peer` is delegated and
+/// `gated_peer` both, `form` is a question, `denied` is
 /// refused, anything else is unknown. Only `read` is declared idempotent.
 #[derive(Default)]
 pub struct Tools {
@@ -65,7 +66,9 @@ impl Tools {
 
 impl Toolbox for Tools {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        ["read", "write", "gated", "form", "set_agent_state"].map(|name| Arc::new(spec(name))).to_vec()
+        ["read", "write", "gated", "form", "set_agent_state", "peer", "gated_peer"]
+            .map(|name| Arc::new(spec(name)))
+            .to_vec()
     }
 
     fn judge(&self, call: &Proposal<'_>) -> Judgement {
@@ -84,7 +87,15 @@ impl Toolbox for Tools {
         let verdict = match call.tool {
             "read" => Verdict::Run { class: ToolClass::Read, idempotent: true },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
-            "gated" => Verdict::Ask { class, idempotent: false, message: "may it?".into(), schema, risk: None },
+            "peer" => Verdict::Delegate,
+            "gated" | "gated_peer" => Verdict::Ask {
+                class,
+                idempotent: false,
+                message: "may it?".into(),
+                schema,
+                risk: None,
+                delegates: call.tool == "gated_peer",
+            },
             "form" => Verdict::Input { message: "what?".into(), schema },
             "denied" => Verdict::Refuse(error("denied")),
             _ => Verdict::Refuse(error("unknown_tool")),

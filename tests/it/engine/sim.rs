@@ -5,24 +5,24 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pes::domain::hitl::{Answer, Decision, Suspension};
-use pes::domain::ids::{CallId, PayloadId, StreamId, ThreadId};
+use pes::domain::hitl::{Answer, Suspension};
+use pes::domain::ids::{CallId, PayloadId, StreamId, TaskId, ThreadId};
 use pes::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::payload::{self, Payloads};
-use pes::domain::run::{Ask, OnBusy, Run};
+use pes::domain::run::{Ask, OnBusy, Run, RunStatus};
 use pes::domain::settings::RunSettings;
 use pes::domain::thread::Limits;
-use pes::domain::tool::CallRecord;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Registered, Stamp, World};
+use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Mission, Registered, Stamp, World};
 use serde_json::Value;
 
 pub use super::script::*;
 
+use super::peers::Peers;
 use super::told::Told;
 
 /// What a scripted model says to a request.
@@ -32,6 +32,7 @@ pub struct Sim {
     core: Arc<dyn DynCore>,
     pub machine: Box<dyn Machine>,
     pub tools: Tools,
+    pub peers: Peers,
     pub limits: Limits,
     pub book: Book,
     pub head: String,
@@ -71,6 +72,7 @@ impl Sim {
             machine: core.load(loaded).unwrap(),
             core,
             tools: Tools::default(),
+            peers: Peers::default(),
             limits: Limits::default(),
             book: Book::default(),
             head: String::new(),
@@ -175,6 +177,12 @@ impl Sim {
     /// The process dies and another takes over.
     pub fn crash(&mut self) -> Step {
         self.reload();
+        for effect in self.in_flight.clone() {
+            if let Effect::Delegate { task, .. } = effect {
+                let (mission, arguments) = self.mission(&task);
+                self.peers.take_unheard(&mission, &arguments);
+            }
+        }
         self.in_flight.clear();
         self.epoch += 1;
         self.holds = true;
@@ -222,7 +230,8 @@ impl Sim {
             return true;
         }
         let wake_at = self.steps.last().and_then(|step| step.wake_at);
-        if let Some(at) = wake_at.filter(|_| self.machine.is_active()) {
+        let waits = self.machine.run().is_none_or(|run| run.status == RunStatus::Waiting);
+        if let Some(at) = wake_at.filter(|_| waits || self.machine.is_active()) {
             self.now = self.now.max(at);
             self.holds = true;
             self.apply(Event::Woke).unwrap();
@@ -252,8 +261,24 @@ impl Sim {
                 let event = Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome: Box::new(outcome) };
                 self.apply(event).unwrap();
             }
-            Effect::Delegate { .. } => panic!("nothing delegates"),
+            Effect::Delegate { task, attempt }
+            | Effect::AskPeer { task, attempt }
+            | Effect::CancelPeer { task, attempt } => {
+                let (mission, arguments) = self.mission(task);
+                let (task, attempt) = (task.clone(), *attempt);
+                let event = match self.peers.perform(&mission, &arguments) {
+                    Ok(seen) => Event::TaskSeen { task, attempt, seen: Box::new(seen) },
+                    Err(failure) => Event::PeerFailed { task, attempt, failure },
+                };
+                self.apply(event).unwrap();
+            }
         }
+    }
+
+    fn mission(&self, task: &TaskId) -> (Mission, Value) {
+        let mission = self.machine.mission(task).expect("an errand under way has a mission");
+        let arguments = payload::inline(mission.arguments.clone(), &self.payloads);
+        (mission, arguments)
     }
 
     pub fn request(&self, effect: &Effect) -> ModelRequest {
@@ -340,30 +365,6 @@ impl Sim {
         )
     }
 
-    /// A call is started again only if its tool is declared idempotent or a person said so.
-    pub fn check_starts(&self) {
-        for (call, started) in &self.started {
-            let row = &self.rows[&(RowKind::Call, call.to_string())];
-            let record: CallRecord = serde_json::from_str(&row.body).unwrap();
-            assert!(
-                record.idempotent || *started <= 1 + self.retries(call),
-                "{} was started {started} times",
-                record.tool_name
-            );
-        }
-    }
-
-    /// How often a person decided that this call in doubt be made again.
-    fn retries(&self, call: &CallId) -> u32 {
-        let closed = self.rows.values().filter(|row| row.kind == RowKind::Suspension);
-        let closed = closed.map(|row| serde_json::from_str::<Suspension>(&row.body).unwrap());
-        let retried = closed.filter(|suspension| {
-            let decision = suspension.resolution.as_ref().map(|resolution| resolution.decision);
-            suspension.call_id.as_ref() == Some(call) && decision == Some(Decision::Retry)
-        });
-        retried.count() as u32
-    }
-
     pub fn is_idle(&self) -> bool {
         self.machine.run().is_none()
     }
@@ -381,7 +382,10 @@ impl Sim {
             .iter()
             .find_map(|effect| match effect {
                 Effect::CallModel { stream, attempt } => Some((stream.clone(), *attempt)),
-                Effect::CallTool { .. } | Effect::Delegate { .. } => None,
+                Effect::CallTool { .. }
+                | Effect::Delegate { .. }
+                | Effect::AskPeer { .. }
+                | Effect::CancelPeer { .. } => None,
             })
             .expect("a model call runs")
     }

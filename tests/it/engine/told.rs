@@ -31,7 +31,18 @@ impl Told {
             return;
         }
         let folded = self.fold.view();
-        for key in ["intent", "title", "plan", "planVersion", "stepOutputs", "runId", "isPaused", "currentStepId"] {
+        for key in [
+            "intent",
+            "title",
+            "plan",
+            "planVersion",
+            "stepOutputs",
+            "runId",
+            "isPaused",
+            "currentStepId",
+            "a2aWaits",
+            "pendingA2ATasks",
+        ] {
             assert_eq!(folded[key], view[key], "{key} after {:?}", kinds(records));
         }
         let is_planned = has_list || folded["planVersion"] != 0;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use pes::domain::fault::{Code, Fault};
-use pes::domain::ids::CallId;
+use pes::domain::ids::{CallId, TaskId};
 use pes::domain::model::ModelRequest;
 use pes::domain::run::{Run, RunStatus};
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
-use pes::engine::{DynCore, Illegal, Invocation, Loaded, Machine, Material, Needs, Registered, Stamp, World};
+use pes::engine::{DynCore, Illegal, Invocation, Loaded, Machine, Material, Mission, Needs, Registered, Stamp, World};
 use pes::store::Store;
 use pes::store::memory::Memory;
 use pes::{Config, Instance};
@@ -80,6 +80,9 @@ impl Machine for Broken {
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         self.0.invocation(call)
+    }
+    fn mission(&self, task: &TaskId) -> Option<Mission> {
+        self.0.mission(task)
     }
     fn view(&self) -> Value {
         self.0.view()

@@ -13,7 +13,11 @@ use super::{everything, judge, settings};
 fn form(arguments: Value) -> FeedbackSchema {
     match judge(&everything(Environment::Development), &settings(None, &[]), "ask_user", &arguments) {
         Verdict::Input { schema, .. } => schema,
-        other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Client | Verdict::Refuse(_)) => {
+        other @ (Verdict::Run { .. }
+        | Verdict::Ask { .. }
+        | Verdict::Client
+        | Verdict::Delegate
+        | Verdict::Refuse(_)) => {
             panic!("no question: {other:?}")
         }
     }
@@ -62,7 +66,11 @@ fn a_question_is_text_unless_it_says_otherwise() {
 fn a_question_that_nobody_could_answer_is_refused(#[case] arguments: Value, #[case] pointer: &str) {
     match judge(&everything(Environment::Development), &settings(None, &[]), "ask_user", &arguments) {
         Verdict::Refuse(error) => assert_eq!(error.pointer.as_deref(), Some(pointer)),
-        other @ (Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client) => {
+        other @ (Verdict::Run { .. }
+        | Verdict::Ask { .. }
+        | Verdict::Input { .. }
+        | Verdict::Client
+        | Verdict::Delegate) => {
             panic!("not refused: {other:?}")
         }
     }

@@ -16,7 +16,7 @@ use super::{everything, judge, settings};
 fn refusal(verdict: Verdict) -> ToolError {
     match verdict {
         Verdict::Refuse(error) => error,
-        Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client => {
+        Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client | Verdict::Delegate => {
             panic!("not refused: {verdict:?}")
         }
     }

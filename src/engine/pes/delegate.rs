@@ -1,0 +1,278 @@
+//! Calls that become tasks of other agents: sent, asked about, given up. A task's errands are slots like any other:
+//! committed before they are performed. Asking and cancelling hold nobody up; sending is what a run does.
+
+use serde_json::Value;
+
+use super::item::error;
+use super::retry::backing_off;
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::Millis;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{CallId, TaskId};
+use crate::domain::observation::ObservationType;
+use crate::domain::task::{Delegation, Errand, Slot, Task, TaskStatus, What};
+use crate::domain::tool::{CallStatus, ToolStatus};
+
+/// How long a task may take if nobody says otherwise.
+const WEEK: Millis = 7 * 24 * 3_600_000;
+/// After so long an errand that nobody answered is done anew; whoever performs it gives up before.
+const PATIENCE: Millis = 120_000;
+
+impl Transition<'_> {
+    /// Changes a task; nothing happens if it is over.
+    pub fn task<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut Task) -> T) -> Option<T> {
+        let now = self.stamp.now;
+        let (_, task) = self.state.tasks.get_mut(id)?;
+        self.tasks.insert(id.clone());
+        task.updated_at = now;
+        Some(change(task))
+    }
+
+    /// The call is handed over: its task begins with the intent to send it.
+    pub fn hand_over(&mut self, id: &CallId, delegation: Delegation, epoch: i64) {
+        let Some(item_id) = self.state.calls.get(id).map(|call| call.record.item_id.clone()) else { return };
+        let now = self.stamp.now;
+        let run = self.run();
+        let patience = run.settings.execution.delegation_timeout_ms.unwrap_or(WEEK);
+        let (thread_id, run_id, trace_id) = (run.thread_id.clone(), run.run_id.clone(), run.trace_id.clone());
+        let Delegation { task_id, agent_id, task_type } = delegation;
+        let task = Task {
+            task_id: task_id.clone(),
+            thread_id,
+            run_id,
+            trace_id,
+            item_id,
+            call_id: id.clone(),
+            agent_id,
+            task_type,
+            status: TaskStatus::Sending,
+            reason: None,
+            message: None,
+            message_id: self.mint.message(),
+            reply: None,
+            remote_task_id: None,
+            remote_context_id: None,
+            errand: None,
+            attempt: 0,
+            tries: 0,
+            strikes: 0,
+            called: false,
+            is_out: false,
+            cancel_heard: None,
+            created_at: now,
+            updated_at: now,
+            deadline: now.saturating_add(patience),
+            finished_at: None,
+        };
+        let ord = self.ord();
+        self.state.tasks.insert(task_id.clone(), (ord, task));
+        self.call_at_peer(id);
+        self.call(id, |call| call.record.epoch = Some(epoch));
+        self.record_task(&task_id);
+        self.ready(&task_id, What::Send, now);
+        self.start_errand(&task_id);
+    }
+
+    /// From now on its task says how the call stands.
+    pub fn call_at_peer(&mut self, id: &CallId) {
+        let now = self.stamp.now;
+        self.call(id, |call| {
+            call.record.status = CallStatus::AtPeer;
+            call.record.updated_at = now;
+        });
+    }
+
+    pub fn set_task_status(&mut self, id: &TaskId, status: TaskStatus) {
+        let now = self.stamp.now;
+        self.task(id, |task| {
+            task.status = status;
+            task.finished_at = status.is_terminal().then_some(now);
+        });
+        self.record_task(id);
+    }
+
+    fn record_task(&mut self, id: &TaskId) {
+        let Some((_, task)) = self.state.tasks.get(id) else { return };
+        let (item, told) = (task.item_id.clone(), task.told());
+        let title = format!("Task of {}: {}", task.agent_id, told["status"].as_str().unwrap_or_default());
+        self.record(ObservationType::A2aTask, item.as_ref(), title, told);
+    }
+
+    pub fn ready(&mut self, id: &TaskId, what: What, at: Millis) {
+        self.task(id, |task| task.errand = Some(Errand { what, slot: Slot::Ready { at } }));
+    }
+
+    /// The errand comes after a while that grows as long as nothing changes: at once if the agent called meanwhile.
+    pub fn put_off(&mut self, id: &TaskId, what: What, no_sooner_than: Option<Millis>) {
+        let (now, seed, limits) = (self.stamp.now, self.stamp.seed, self.world.limits);
+        self.task(id, |task| {
+            let delay = backing_off(seed, limits.ask_peer_ms, limits.ask_peer_most_ms, task.tries);
+            let delay = if std::mem::take(&mut task.called) { 0 } else { delay };
+            task.tries += 1;
+            let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
+            task.errand = Some(Errand { what, slot: Slot::Ready { at } });
+        });
+    }
+
+    /// Starts an errand that is due, if the committer may.
+    pub fn start_errand(&mut self, id: &TaskId) {
+        let (now, holder) = (self.stamp.now, self.stamp.holder);
+        let due = self.state.tasks.get(id).and_then(|(_, task)| task.errand.filter(|errand| errand.is_due(now)));
+        let (Some(epoch), Some(Errand { what, .. })) = (holder, due) else { return };
+        self.task(id, |task| {
+            task.attempt += 1;
+            task.is_out |= matches!(what, What::Send | What::Resend);
+            task.errand = Some(Errand { what, slot: Slot::Running { epoch, since: now } });
+        });
+    }
+
+    /// Starts what is due of asking and cancelling: also in a pause, and for runs that are over. Nothing is asked any
+    /// more once a cancel waits for the holder.
+    pub fn tend(&mut self) {
+        let is_stopping = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+        let due = self.state.tasks.iter().filter(|(_, (_, task))| match task.errand.map(|errand| errand.what) {
+            Some(What::Ask) => !is_stopping,
+            Some(What::Cancel) => true,
+            Some(What::Send | What::Resend) | None => false,
+        });
+        for id in due.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.start_errand(&id);
+        }
+    }
+
+    /// Tasks whose time is over end their calls; errands that nobody answered are done anew.
+    pub fn overdue(&mut self) {
+        let now = self.stamp.now;
+        let tasks: Vec<Task> = self.state.tasks.values().map(|(_, task)| task.clone()).collect();
+        for task in tasks {
+            match task.errand {
+                Some(Errand { what: what @ (What::Ask | What::Cancel), slot: Slot::Running { since, .. } })
+                    if now - since >= PATIENCE =>
+                {
+                    self.ready(&task.task_id, what, now);
+                }
+                Some(_) | None => {}
+            }
+            let is_sent_now = matches!(task.sending(), Some(Slot::Running { .. }));
+            if task.deadline <= now && !task.status.is_terminal() && !is_sent_now {
+                let why = format!("{} did not finish within {} ms", task.agent_id, task.deadline - task.created_at);
+                self.give_up(&task.call_id, "timeout", why);
+            }
+        }
+    }
+
+    /// A person or a program gives one task up; its item goes on without it.
+    pub fn cancel_task(&mut self, id: &TaskId, by: &str) -> Handled {
+        let Some((_, task)) = self.state.tasks.get(id) else { return Err(Fault::not_found("task")) };
+        if task.status.is_terminal() {
+            return Ok(Taken::No);
+        }
+        let call = task.call_id.clone();
+        self.give_up(&call, "cancelled", format!("{by} cancelled the task"));
+        Ok(Taken::Yes)
+    }
+
+    fn give_up(&mut self, call: &CallId, code: &str, why: String) {
+        self.withdraw_question(call, &why);
+        self.end_call(call, ToolStatus::Error, Err(error(code, why)), None, self.task_age(call));
+        self.went_on(call);
+    }
+
+    pub fn task_age(&self, call: &CallId) -> Millis {
+        self.state.task_of(call).map_or(0, |task| self.stamp.now - task.created_at)
+    }
+
+    /// Its call has ended: so has the task. An agent that may be at it is told to stop.
+    pub fn leave_task(&mut self, call: &CallId, status: ToolStatus, why: Option<String>) {
+        let Some(task) = self.state.task_of(call).filter(|task| !task.status.is_terminal()) else { return };
+        let (id, is_out) = (task.task_id.clone(), task.is_out);
+        self.task(&id, |task| {
+            task.errand = None;
+            task.tries = 0;
+            task.reason = why;
+        });
+        match status {
+            ToolStatus::Success => self.set_task_status(&id, TaskStatus::Completed),
+            ToolStatus::Error | ToolStatus::Skipped => {
+                self.set_task_status(&id, TaskStatus::Canceled);
+                if is_out {
+                    self.ready(&id, What::Cancel, self.stamp.now);
+                }
+            }
+        }
+    }
+
+    /// A person answered what the agent had asked: that is sent to it, as a message of its own.
+    pub fn reply_to_peer(&mut self, call: &CallId, value: Value) {
+        let Some(id) = self.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+        let message_id = self.mint.message();
+        let reply = self.store(format!("{message_id}.reply"), value);
+        self.task(&id, |task| {
+            task.message_id = message_id;
+            task.reply = Some(reply);
+            task.tries = 0;
+        });
+        self.send_again(call);
+    }
+
+    /// The same message goes out, because a person wants it to.
+    pub fn send_again(&mut self, call: &CallId) {
+        let Some(id) = self.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+        self.call_at_peer(call);
+        self.ready(&id, What::Send, self.stamp.now);
+        self.set_task_status(&id, TaskStatus::Sending);
+    }
+
+    /// A person did what the agent wanted to be done elsewhere: it is asked how it stands.
+    pub fn look_at_peer(&mut self, call: &CallId) {
+        let Some(id) = self.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+        self.call_at_peer(call);
+        self.task(&id, |task| task.tries = 0);
+        self.put_off(&id, What::Ask, None);
+        self.set_task_status(&id, TaskStatus::Working);
+    }
+
+    /// An item all of whose open calls are elsewhere waits; one that has something to do here does not.
+    pub fn settle_waiting(&mut self) {
+        use crate::domain::plan::ItemStatus::{InProgress, Waiting};
+        let moved: Vec<_> = self
+            .state
+            .list
+            .open()
+            .filter_map(|item| {
+                let work = item.track.work.as_ref()?;
+                let is_waiting = !self.state.is_busy(work) && self.state.batch_has(work, CallStatus::AtPeer);
+                let status = if is_waiting { Waiting } else { InProgress };
+                (item.track.status != status).then(|| (item.def.id.clone(), status))
+            })
+            .collect();
+        for (id, status) in moved {
+            self.set_status(&id, status, None);
+        }
+    }
+
+    /// When a task must be looked at again. Sending is woken with its item.
+    pub fn wakes_task(&self, task: &Task) -> Option<Millis> {
+        let deadline = (!task.status.is_terminal()).then_some(task.deadline);
+        match task.errand {
+            Some(Errand { what: What::Send | What::Resend, slot: Slot::Running { .. } }) => None,
+            Some(Errand { what: What::Send | What::Resend, slot: Slot::Ready { .. } }) | None => deadline,
+            Some(Errand { what: What::Ask | What::Cancel, slot }) => {
+                let at = match slot {
+                    Slot::Ready { at } => at,
+                    Slot::Running { since, .. } => since.saturating_add(PATIENCE),
+                };
+                Some(deadline.map_or(at, |deadline| deadline.min(at)))
+            }
+        }
+    }
+}
+
+impl Errand {
+    fn is_due(self, now: Millis) -> bool {
+        match self.slot {
+            Slot::Ready { at } => at <= now,
+            Slot::Running { .. } => false,
+        }
+    }
+}
