@@ -19,7 +19,7 @@ use pes::domain::thread::ThreadStatus;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Registered, Stamp, World};
+use pes::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Registered, Stamp, World};
 use pes::runtime::NewThreadAsk;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
@@ -101,6 +101,7 @@ impl Core for Oneshot {
             // Too late, or nothing due.
             Event::ModelReplied { .. }
             | Event::ModelFailed { .. }
+            | Event::Overflowed { .. }
             | Event::ToolReturned { .. }
             | Event::TaskSeen { .. }
             | Event::PeerFailed { .. }
@@ -132,13 +133,13 @@ impl Core for Oneshot {
         Needs { history: state.head.run.as_ref().map(|run| run.settings.history_limit), ..Needs::default() }
     }
 
-    fn request(state: &State, _: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+    fn request(state: &State, _: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
         let run = state.head.run.as_ref().filter(|_| Self::running(state).contains(effect))?;
         let mut messages =
             vec![PromptMessage::System { content: "Phase: execution oneshot\n\nAnswer briefly.".into() }];
         messages.extend(material.history.iter().map(said));
         messages.push(PromptMessage::User { content: run.query.clone() });
-        Some(ModelRequest {
+        Some(Prompt::Call(Box::new(ModelRequest {
             provider: run.settings.provider.clone(),
             model: run.settings.model.clone(),
             phase: Phase::Execution,
@@ -148,7 +149,7 @@ impl Core for Oneshot {
             params: run.settings.llm_params.clone(),
             trace_id: run.trace_id.clone(),
             context: CallContext { query: run.query.clone(), attempt: state.head.attempt, ..CallContext::default() },
-        })
+        })))
     }
 
     fn invocation(_: &State, _: &CallId) -> Option<Invocation> {

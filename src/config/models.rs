@@ -34,6 +34,8 @@ section! {
         connect_retry_ms: i64 = 30_000, by_path();
         /// The size of a reply, in bytes.
         reply_bytes: usize = 4 << 20, by_path();
+        /// How many tokens a model of which nobody knows reads and writes in one call.
+        context_window: u64 = 32_768, by_path();
         /// How many tokens a model reads and writes in one call, where the server does not know it or knows it wrong;
         /// by provider:model.
         facts: BTreeMap<String, Facts> = BTreeMap::new(),

@@ -71,11 +71,14 @@ impl Models {
     }
 }
 
-/// What a reference refers to; a key that is none stays as it is. The error names the place, never a key.
+/// What a reference refers to; a key that is none stays as it is, and so does a file that can be read: it may change. The
+/// error names the place, never a key.
 fn follow(key: &mut SecretString, place: &str, variables: &Variables) -> Result<(), Error> {
     let text = key.expose_secret();
-    if text.starts_with("env:") || text.starts_with("file:") {
-        *key = variables.referred(text).map_err(|error| Error(format!("{place}: {error}")))?;
+    let is_file = text.starts_with("file:");
+    if is_file || text.starts_with("env:") {
+        let found = variables.referred(text).map_err(|error| Error(format!("{place}: {error}")))?;
+        *key = if is_file { key.clone() } else { found };
     }
     Ok(())
 }

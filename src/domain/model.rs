@@ -51,7 +51,7 @@ pub struct CallContext {
     pub query: String,
     /// The id that an A2A client gave its message.
     pub a2a_message_id: Option<String>,
-    /// What was left out so that the prompt fits; `None`: nothing.
+    /// What the prompt does not show whole; `None`: nothing.
     pub fit: Option<ContextFit>,
 }
 
@@ -61,10 +61,18 @@ pub struct CallContext {
 pub struct ContextFit {
     /// Messages of the conversation before.
     pub kept: usize,
-    /// Older ones.
+    /// Older ones, told in a summary.
+    #[serde(default)]
+    pub summarised: usize,
+    /// Those between, not told at all.
+    #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: usize,
     /// Results that are not whole.
     pub shortened: usize,
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A piece of a streamed reply.
@@ -137,7 +145,7 @@ pub struct ModelReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<i64>,
     pub total_ms: i64,
-    /// What the prompt left out, if anything.
+    /// What the prompt did not show whole, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<ContextFit>,
 }
@@ -183,6 +191,8 @@ pub enum FailureKind {
     Interrupted,
     /// The prompt is longer than the model takes: a shorter one may pass.
     TooLong,
+    /// The conversation is longer than the model reads, and is summed up first: nothing was sent.
+    Overflow,
     /// This server calls the provider too often at once already: nothing was sent.
     #[serde(rename = "provider_saturated")]
     Saturated,
@@ -194,7 +204,9 @@ impl FailureKind {
     /// Whether the request may have reached the provider.
     pub fn was_sent(self) -> bool {
         match self {
-            FailureKind::Unreachable | FailureKind::Saturated | FailureKind::BreakerOpen => false,
+            FailureKind::Unreachable | FailureKind::Overflow | FailureKind::Saturated | FailureKind::BreakerOpen => {
+                false
+            }
             FailureKind::Retry
             | FailureKind::Refused
             | FailureKind::Broken

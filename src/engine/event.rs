@@ -11,6 +11,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::task::{PeerFailure, Seen};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::ToolOutcome;
+use crate::engine::Extent;
 
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -18,6 +19,8 @@ pub enum Event {
     Asked { run: RunId, message: MessageId, ask: Box<Ask> },
     /// The model answered that stream.
     ModelReplied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
+    /// That attempt was not sent: the conversation does not fit, and this much of it is to be summed up first.
+    Overflowed { stream: StreamId, attempt: u32, extent: Extent },
     /// That attempt failed; the engine decides whether there is another.
     ModelFailed { stream: StreamId, attempt: u32, failure: ModelFailure },
     /// A tool call ended.

@@ -16,12 +16,13 @@ pub mod step;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, PayloadId, RunId, TaskId, ThreadId};
+use crate::domain::ids::{CallId, ItemId, MessageId, PayloadId, RunId, TaskId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ModelRequest;
 use crate::domain::payload::Payloads;
@@ -98,6 +99,23 @@ pub struct Material {
     pub history: Vec<ConversationMessage>,
 }
 
+/// What performing a `CallModel` begins with.
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    Call(Box<ModelRequest>),
+    /// Nothing is sent: so much of the conversation must be summed up first.
+    Overflows(Extent),
+}
+
+/// The oldest messages of what a prompt tells of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The last of them.
+    pub upto: MessageId,
+    pub messages: usize,
+    pub bytes: u64,
+}
+
 /// Everything that performing a tool call takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
@@ -155,7 +173,7 @@ pub trait Core: Send + Sync + 'static {
     /// What the prompt of a `CallModel` needs.
     fn needs(state: &Self::State, effect: &Effect) -> Needs;
     /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
-    fn request(state: &Self::State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest>;
+    fn request(state: &Self::State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     /// What a `CallTool` runs; `None` if its slot is no longer open.
     fn invocation(state: &Self::State, call: &CallId) -> Option<Invocation>;
     /// What an errand of a task takes; `None` if there is none under way.
@@ -175,7 +193,7 @@ pub trait Machine: Send + Sync {
     fn running(&self) -> Vec<Effect>;
     fn is_active(&self) -> bool;
     fn needs(&self, effect: &Effect) -> Needs;
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest>;
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     fn invocation(&self, call: &CallId) -> Option<Invocation>;
     fn mission(&self, task: &TaskId) -> Option<Mission>;
     fn view(&self) -> Value;
@@ -227,7 +245,7 @@ impl<C: Core> Machine for Erased<C> {
     fn needs(&self, effect: &Effect) -> Needs {
         C::needs(&self.0, effect)
     }
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
         C::request(&self.0, world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {

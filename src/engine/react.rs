@@ -9,10 +9,9 @@ use super::effect::Effect;
 use super::event::Event;
 use super::pes::{self, Pes, Shape, State};
 use super::step::Step;
-use super::{Core, Illegal, Invocation, Loaded, Material, Needs, Stamp, World};
+use super::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Stamp, World};
 use crate::domain::fault::Fault;
 use crate::domain::ids::CallId;
-use crate::domain::model::ModelRequest;
 use crate::domain::run::Run;
 
 /// The core without a plan.
@@ -37,7 +36,7 @@ impl Core for React {
     fn needs(state: &State, effect: &Effect) -> Needs {
         Pes::needs(state, effect)
     }
-    fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+    fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
         Pes::request(state, world, effect, material)
     }
     fn invocation(state: &State, call: &CallId) -> Option<Invocation> {

@@ -104,6 +104,7 @@ fn status(failure: &ModelFailure) -> CheckStatus {
             | FailureKind::Broken
             | FailureKind::Incomplete
             | FailureKind::Interrupted
+            | FailureKind::Overflow
             | FailureKind::TooLong,
         ) => CheckStatus::Failed,
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde_json::Value;
 use url::Url;
 
 use super::http::{failure, of_egress, refusal};
+use super::key::{Key, KeyAs, hide};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::egress::{Answer, Bounds, Destination, Egress, Post};
@@ -18,19 +19,13 @@ const MESSAGE_CHARS: usize = 500;
 /// What is shorter is no secret; replacing it would only make texts unreadable.
 const LEAST_SECRET: usize = 4;
 
-/// How a key is shown to a vendor; never in the URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyAs {
-    Bearer,
-    Header(&'static str),
-}
-
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) provider: String,
     base: Url,
     headers: HeaderMap,
-    /// What no text may repeat.
+    key: Option<Key>,
+    /// What no text may repeat, besides the key.
     secrets: Vec<SecretString>,
     egress: Arc<Egress>,
     pub(crate) bounds: Bounds,
@@ -56,23 +51,9 @@ impl Endpoint {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
         let mut secrets: Vec<SecretString> = base.password().map(|word| word.to_owned().into()).into_iter().collect();
-        if let Some((how, key)) = key {
-            let key = key.expose_secret().trim();
-            let (name, value) = match how {
-                KeyAs::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
-                KeyAs::Header(name) => (HeaderName::from_static(name), key.to_owned()),
-            };
-            let mut value = HeaderValue::try_from(value).map_err(|_| {
-                let detail = format!("The API key of {provider} has characters that no header can hold.");
-                Fault::new(Code::Invalid, detail.clone()).at("/api_key", detail)
-            })?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-            secrets.push(key.to_owned().into());
-        }
         secrets.extend(base.query_pairs().map(|(_, value)| value.into_owned().into()));
-        secrets.retain(|secret| secret.expose_secret().len() >= LEAST_SECRET);
-        Ok(Self { provider: provider.to_owned(), base, headers, secrets, egress, bounds })
+        let key = key.map(|(how, key)| Key::new(provider, how, key)).transpose()?;
+        Ok(Self { provider: provider.to_owned(), base, headers, key, secrets, egress, bounds })
     }
 
     /// One more header, the same in every request.
@@ -97,15 +78,20 @@ impl Endpoint {
 
     /// Sends once. What is no success comes back as a failure, classified.
     pub(crate) async fn post(&self, url: Url, body: &Value) -> Result<Answer, ModelFailure> {
+        let mut headers = self.headers.clone();
+        self.key.iter().for_each(|key| key.show(&mut headers));
         let post = Post {
             to: Destination::Operator(url),
-            headers: self.headers.clone(),
+            headers: headers.clone(),
             body: body.to_string().into(),
             bounds: self.bounds,
         };
         let answer = self.egress.post(post).await.map_err(|error| self.told(of_egress(&error)))?;
         if !answer.status().is_success() {
-            return Err(self.told(refusal(answer).await));
+            let failure = refusal(answer).await;
+            let is_renewed = failure.http_status == Some(401) && self.key.iter().any(|key| key.is_renewed(&headers));
+            let kind = if is_renewed { FailureKind::Retry } else { failure.kind };
+            return Err(self.told(ModelFailure { kind, ..failure }));
         }
         if answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
             let message = "the endpoint answered with a web page, not with a reply: check the base URL";
@@ -116,11 +102,8 @@ impl Endpoint {
 
     /// Vendors repeat keys in their errors, and write at length: nobody else shall read the one, nor must the other.
     pub(crate) fn told(&self, mut failure: ModelFailure) -> ModelFailure {
-        for secret in &self.secrets {
-            if failure.message.contains(secret.expose_secret()) {
-                failure.message = failure.message.replace(secret.expose_secret(), "[redacted]");
-            }
-        }
+        self.key.iter().for_each(|key| key.hidden(&mut failure.message, LEAST_SECRET));
+        self.secrets.iter().for_each(|secret| hide(&mut failure.message, secret, LEAST_SECRET));
         if let Some((end, _)) = failure.message.char_indices().nth(MESSAGE_CHARS) {
             failure.message.truncate(end);
             failure.message.push('…');

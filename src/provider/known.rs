@@ -85,24 +85,26 @@ pub(crate) struct Known {
     /// Providers that keep this many tokens at most, whatever the model can.
     kept: BTreeSet<String>,
     num_ctx: u64,
+    /// Of a model of which nobody knows.
+    usual: u64,
 }
 
 impl Known {
     pub(super) fn new(config: &config::Models) -> Self {
         let by_dialect = config.providers.iter().filter(|(_, provider)| provider.dialect.as_deref() == Some("ollama"));
         let kept = by_dialect.map(|(name, _)| name.clone()).chain(["ollama".to_owned()]).collect();
-        Self { told: config.facts.clone(), kept, num_ctx: config.ollama.num_ctx }
+        Self { told: config.facts.clone(), kept, num_ctx: config.ollama.num_ctx, usual: config.context_window }
     }
 
     pub(crate) fn facts(&self, provider: &str, model: &str) -> ModelFacts {
         let told = self.told.get(&format!("{provider}:{model}")).copied().unwrap_or_default();
         let known = facts(model);
-        let kept = self.kept.contains(provider).then_some(self.num_ctx);
         let window = told.context_window.or(known.context_window);
-        ModelFacts {
-            context_window: kept.map(|kept| window.map_or(kept, |window| window.min(kept))).or(window),
-            max_output: told.max_output.or(known.max_output),
-        }
+        let window = match self.kept.contains(provider) {
+            true => window.map_or(self.num_ctx, |window| window.min(self.num_ctx)),
+            false => window.unwrap_or(self.usual),
+        };
+        ModelFacts { context_window: Some(window), max_output: told.max_output.or(known.max_output) }
     }
 }
 
@@ -132,6 +134,7 @@ mod tests {
         assert_eq!(known.facts("groq", "gpt-4o").context_window, Some(128_000));
         assert_eq!(known.facts("ollama", "llama3.2").context_window, Some(config.ollama.num_ctx));
         assert_eq!(known.facts("ollama", "llama3").context_window, Some(8_192));
+        assert_eq!(known.facts("mine", "nobody-knows").context_window, Some(config.context_window));
     }
 
     #[test]

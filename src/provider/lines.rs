@@ -5,42 +5,59 @@ use super::sse::Error;
 #[derive(Debug)]
 pub(crate) struct Lines {
     line: Vec<u8>,
+    /// `line` was handed out.
+    is_told: bool,
     limit: usize,
 }
 
 impl Lines {
     /// `limit` bounds one line.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { line: Vec::new(), limit }
+        Self { line: Vec::new(), is_told: false, limit }
     }
 
-    /// Takes the next bytes; complete lines are appended to `lines`, empty ones left out.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], lines: &mut Vec<String>) -> Result<(), Error> {
-        while let Some(end) = memchr::memchr(b'\n', bytes) {
-            self.hold(&bytes[..end])?;
-            lines.extend(self.line_ended()?);
-            bytes = &bytes[end + 1..];
+    /// The next line that is complete with these bytes, from which it is taken, and not empty; `None`: they are used up.
+    /// A line that stands in them whole is not copied.
+    pub(crate) fn next<'d, 'b: 'd>(&'d mut self, bytes: &mut &'b [u8]) -> Result<Option<&'d str>, Error> {
+        if std::mem::take(&mut self.is_told) {
+            self.line.clear();
         }
-        self.hold(bytes)
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            let line = &bytes[..end];
+            *bytes = &bytes[end + 1..];
+            self.within_limit(line)?;
+            if self.line.is_empty() {
+                let line = text(line)?;
+                if !line.trim().is_empty() {
+                    return Ok(Some(line));
+                }
+                continue;
+            }
+            self.line.extend_from_slice(line);
+            if !text(&self.line)?.trim().is_empty() {
+                self.is_told = true;
+                return text(&self.line).map(Some);
+            }
+            self.line.clear();
+        }
+        self.within_limit(bytes)?;
+        self.line.extend_from_slice(std::mem::take(bytes));
+        Ok(None)
     }
 
     /// The line that was under way when the stream ended, if any.
-    pub(crate) fn finish(mut self) -> Result<Option<String>, Error> {
-        self.line_ended()
+    pub(crate) fn finish(self) -> Result<Option<String>, Error> {
+        let line = if self.is_told { "" } else { text(&self.line)? };
+        Ok(if line.trim().is_empty() { None } else { Some(line.to_owned()) })
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.line.len() + bytes.len() > self.limit {
-            return Err(Error::TooLarge(self.limit));
-        }
-        self.line.extend_from_slice(bytes);
-        Ok(())
+    fn within_limit(&self, more: &[u8]) -> Result<(), Error> {
+        if self.line.len() + more.len() > self.limit { Err(Error::TooLarge(self.limit)) } else { Ok(()) }
     }
+}
 
-    fn line_ended(&mut self) -> Result<Option<String>, Error> {
-        let line = String::from_utf8(std::mem::take(&mut self.line)).map_err(|_| Error::NotText)?;
-        Ok(if line.trim().is_empty() { None } else { Some(line) })
-    }
+fn text(line: &[u8]) -> Result<&str, Error> {
+    str::from_utf8(line).map_err(|_| Error::NotText)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
-use super::endpoint::{Endpoint, KeyAs};
+use super::endpoint::Endpoint;
+use super::key::KeyAs;
 use super::known::Known;
 use super::openai::compatible::{ANY, DIALECTS, Dialect};
 use super::{ChatModel, anthropic, gemini, ollama, openai};

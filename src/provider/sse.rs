@@ -1,8 +1,5 @@
 //! Server-sent events out of bytes that were split anywhere. Pure; what it holds is bounded.
 
-/// One event. Its name is of no use to the wires here.
-pub(crate) type Data = String;
-
 /// Why a stream is not one of events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
@@ -17,6 +14,8 @@ pub(crate) struct Decoder {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    /// `data` was handed out.
+    is_told: bool,
     /// A CR ended the last line: an LF right after it belongs to it.
     after_cr: bool,
     is_first_line: bool,
@@ -26,42 +25,64 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// `limit` bounds one event.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { line: Vec::new(), data: Vec::new(), has_data: false, after_cr: false, is_first_line: true, limit }
+        let (line, data) = (Vec::new(), Vec::new());
+        Self { line, data, has_data: false, is_told: false, after_cr: false, is_first_line: true, limit }
     }
 
-    /// Takes the next bytes; complete events are appended to `events`.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], events: &mut Vec<Data>) -> Result<(), Error> {
+    /// The data of the next event that is complete with these bytes, from which it is taken; `None`: they are used up.
+    /// An event that stands in them whole is not copied.
+    pub(crate) fn next<'d, 'b: 'd>(&'d mut self, bytes: &mut &'b [u8]) -> Result<Option<&'d str>, Error> {
+        self.forget();
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
-                bytes = &bytes[1..];
+                *bytes = &bytes[1..];
                 continue;
             }
             let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
-                return self.hold(bytes);
+                self.hold(std::mem::take(bytes))?;
+                return Ok(None);
             };
-            if self.line.is_empty() {
-                self.within_limit(end)?;
-                self.line_ended(&bytes[..end], events)?;
-            } else {
-                self.hold(&bytes[..end])?;
-                let line = std::mem::take(&mut self.line);
-                self.line_ended(&line, events)?;
-            }
+            let line = &bytes[..end];
             self.after_cr = bytes[end] == b'\r';
-            bytes = &bytes[end + 1..];
+            *bytes = &bytes[end + 1..];
+            if !self.line.is_empty() {
+                self.hold(line)?;
+                let line = std::mem::take(&mut self.line);
+                if self.is_complete_with(&line) {
+                    return self.told().map(Some);
+                }
+                continue;
+            }
+            self.within_limit(line.len())?;
+            let is_alone = !self.has_data && !self.is_first_line && !self.after_cr;
+            if let (true, Some(value), Some(b'\n')) = (is_alone, data_of(line), bytes.first()) {
+                *bytes = &bytes[1..];
+                return str::from_utf8(value).map(Some).map_err(|_| Error::NotText);
+            }
+            if self.is_complete_with(line) {
+                return self.told().map(Some);
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The event that was under way when the stream ended without the empty line that ends events, if any.
-    pub(crate) fn finish(mut self) -> Result<Option<Data>, Error> {
-        let mut events = Vec::new();
+    pub(crate) fn finish(mut self) -> Result<Option<String>, Error> {
+        self.forget();
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            self.line_ended(&line, &mut events)?;
+            self.is_complete_with(&line);
         }
-        self.dispatch(&mut events)?;
-        Ok(events.pop())
+        match self.has_data {
+            true => String::from_utf8(self.data).map(Some).map_err(|_| Error::NotText),
+            false => Ok(None),
+        }
+    }
+
+    fn forget(&mut self) {
+        if std::mem::take(&mut self.is_told) {
+            self.data.clear();
+        }
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), Error> {
@@ -75,34 +96,35 @@ impl Decoder {
         if held > self.limit { Err(Error::TooLarge(self.limit)) } else { Ok(()) }
     }
 
-    fn line_ended(&mut self, line: &[u8], events: &mut Vec<Data>) -> Result<(), Error> {
+    /// Takes a whole line; `true`: it ended an event.
+    fn is_complete_with(&mut self, line: &[u8]) -> bool {
         let line = match line.strip_prefix(b"\xEF\xBB\xBF") {
             Some(line) if self.is_first_line => line,
             Some(_) | None => line,
         };
         self.is_first_line = false;
         if line.is_empty() {
-            return self.dispatch(events);
+            return std::mem::take(&mut self.has_data);
         }
-        // Comments begin with a colon; `event`, `id`, `retry` and unknown fields carry nothing for us.
-        if let Some(rest) = line.strip_prefix(b"data")
-            && let Some(value) = value(rest)
-        {
+        if let Some(value) = data_of(line) {
             if std::mem::replace(&mut self.has_data, true) {
                 self.data.push(b'\n');
             }
             self.data.extend_from_slice(value);
         }
-        Ok(())
+        false
     }
 
-    fn dispatch(&mut self, events: &mut Vec<Data>) -> Result<(), Error> {
-        let data = std::mem::take(&mut self.data);
-        if std::mem::take(&mut self.has_data) {
-            events.push(String::from_utf8(data).map_err(|_| Error::NotText)?);
-        }
-        Ok(())
+    fn told(&mut self) -> Result<&str, Error> {
+        self.is_told = true;
+        str::from_utf8(&self.data).map_err(|_| Error::NotText)
     }
+}
+
+/// What the line adds to its event's data. Comments begin with a colon; `event`, `id`, `retry` and unknown fields carry
+/// nothing for us.
+fn data_of(line: &[u8]) -> Option<&[u8]> {
+    value(line.strip_prefix(b"data")?)
 }
 
 /// A field's value: what follows the colon and one blank. `None`: the field has a longer name.
@@ -120,10 +142,12 @@ mod tests {
 
     use super::*;
 
-    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Result<Vec<Data>, Error> {
+    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Result<Vec<String>, Error> {
         let (mut decoder, mut events) = (Decoder::new(limit), Vec::new());
-        for piece in pieces {
-            decoder.push(piece, &mut events)?;
+        for mut piece in pieces {
+            while let Some(event) = decoder.next(&mut piece)? {
+                events.push(event.to_owned());
+            }
         }
         events.extend(decoder.finish()?);
         Ok(events)

@@ -52,22 +52,23 @@ impl<W: Wire> Body<W> {
 
     /// Takes the next bytes, split anywhere. `true`: the reply is over and complete.
     pub(crate) fn take(&mut self, bytes: &[u8], deltas: &mut Vec<Delta>) -> Result<bool, ModelFailure> {
-        let mut events = Vec::new();
-        let decoded = match &mut self.shape {
-            Shape::Whole(whole) => {
-                whole.extend_from_slice(bytes);
-                return Ok(false);
-            }
-            Shape::Events(decoder) => decoder.push(bytes, &mut events),
-            Shape::Lines(lines) => lines.push(bytes, &mut events),
-        };
-        for event in events {
-            self.wire.event(&event, deltas)?;
+        let mut rest = bytes;
+        loop {
+            let event = match &mut self.shape {
+                Shape::Whole(whole) => {
+                    whole.extend_from_slice(bytes);
+                    return Ok(false);
+                }
+                Shape::Events(decoder) => decoder.next(&mut rest),
+                Shape::Lines(lines) => lines.next(&mut rest),
+            };
+            let event = event.map_err(|error| failure(FailureKind::Broken, error.to_string()))?;
+            let Some(event) = event else { return Ok(false) };
+            self.wire.event(event, deltas)?;
             if self.wire.is_over() {
                 return self.wire.finish(deltas).map(|()| true);
             }
         }
-        decoded.map(|()| false).map_err(|error| failure(FailureKind::Broken, error.to_string()))
     }
 
     /// The body ended by itself. `Ok`: the reply is complete. An event torn by the end is no event.

@@ -261,6 +261,7 @@ fn unstorable(event: &Event) -> Option<Event> {
         | Event::PeerCalledBack { .. }
         | Event::TaskCancelAsked { .. }
         | Event::ModelFailed { .. }
+        | Event::Overflowed { .. }
         | Event::Resumed { .. }
         | Event::PauseAsked { .. }
         | Event::CancelAsked { .. }

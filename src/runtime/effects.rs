@@ -12,8 +12,9 @@ use crate::domain::ids::{StreamId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{FailureKind, ModelRequest};
 use crate::engine::effect::Effect;
+use crate::engine::event::Event;
 use crate::engine::step::RowKind;
-use crate::engine::{Material, Needs};
+use crate::engine::{Material, Needs, Prompt};
 use crate::live::StreamHead;
 use crate::store;
 
@@ -71,6 +72,13 @@ impl Actor {
         let Some(request) = request else {
             let event = model_failed(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
             return self.work.start(effect, hold, async { Some(event) });
+        };
+        let request = match request {
+            Prompt::Call(request) => *request,
+            Prompt::Overflows(extent) => {
+                let event = Event::Overflowed { stream, attempt, extent };
+                return self.work.start(effect, hold, async { Some(event) });
+            }
         };
         let head = head(seat, &stream, &request);
         let (shared, tenant) = (self.shared.clone(), seat.row.tenant);

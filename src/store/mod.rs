@@ -323,7 +323,8 @@ pub trait Store: Deliveries {
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
     /// Newest activity first.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
-    /// Erases everything of it. `false`: there was nothing.
+    /// Erases everything of it but what its model calls took, which counts for a run called `deleted` from then on.
+    /// `false`: there was nothing.
     async fn delete_thread(&self, pk: ThreadPk) -> Result<bool>;
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;

@@ -5,8 +5,10 @@ use serde_json::Value;
 
 use super::budget::Reserved;
 use super::state::is_zero;
+use super::summary::Sums;
 use crate::domain::Millis;
 use crate::domain::ids::StreamId;
+use crate::domain::model::Phase;
 
 /// One model call, over all its attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +36,12 @@ pub(super) struct ModelCall {
     pub shown: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// It sums up the conversation, for another call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sums: Option<Sums>,
+    /// The conversation was summed up for it, or could not be: what does not fit now is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fitted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,7 +80,14 @@ impl ModelCall {
             reserved: None,
             shown,
             repair: None,
+            sums: None,
+            fitted: false,
         }
+    }
+
+    /// Where it stands for people: what sums up the conversation plans, whatever it is for.
+    pub fn phase(&self, phase: Phase) -> Phase {
+        if self.sums.is_some() { Phase::Planning } else { phase }
     }
 
     pub fn stream(&self) -> Option<&StreamId> {

@@ -20,6 +20,7 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
     match event {
         Event::Asked { run, message, ask } => t.ask(run, message, *ask),
         Event::ModelReplied { stream, attempt, reply } => t.model_replied(&stream, attempt, *reply),
+        Event::Overflowed { stream, attempt, extent } => t.overflowed(&stream, attempt, extent),
         Event::ModelFailed { stream, attempt, failure } => t.model_failed(&stream, attempt, failure),
         Event::ToolReturned { call, attempt, outcome } => t.tool_returned(&call, attempt, *outcome),
         Event::TaskSeen { task, attempt, seen } => t.task_seen(&task, attempt, *seen),

@@ -1,53 +1,104 @@
-//! Prompts that fit: what a model reads in one call is bounded. The oldest messages of the conversation are left out
-//! first, then long results of other items are shortened; what the item's own loop said stays whole.
+//! Prompts that fit: what a model reads in one call is bounded. The oldest messages of the conversation are summed up
+//! first (`summary`), those that still do not fit are left out, then long results of other items are shortened; what the
+//! item's own loop said stays whole.
 
 use serde_json::Value;
 
-use super::state::ModelCall;
+use super::state::{ModelCall, State};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ContextFit;
-use crate::domain::payload::Payloads;
+use crate::domain::payload::{self, Payloads};
 use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
 use crate::domain::tool::{ToolResult, ToolSpec};
-use crate::engine::prompt::{StepResult, shortened, tokens};
-use crate::engine::{Material, World};
+use crate::engine::prompt::{History, StepResult, shortened, tokens};
+use crate::engine::{Extent, Material, World};
 
 /// What is always left of a result, in characters.
 const LEAST: usize = 200;
+/// A longer summary is shortened, in characters.
+const SUMMARY: usize = 6_000;
 
 /// What a prompt tells besides what it must.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Told<'a> {
     pub payloads: &'a Payloads,
-    pub history: &'a [ConversationMessage],
+    /// What stands for older messages, and how many those are.
+    summary: Option<(String, usize)>,
+    pub messages: &'a [ConversationMessage],
     /// A longer result of another item is shortened, in characters.
     pub most: usize,
 }
 
 impl<'a> Told<'a> {
-    pub fn whole(material: &'a Material) -> Self {
-        Self { payloads: &material.payloads, history: &material.history, most: usize::MAX }
+    pub fn whole(state: &State, settings: &RunSettings, material: &'a Material) -> Self {
+        let payloads = &material.payloads;
+        let summary = state.head.summary.as_ref().filter(|_| settings.history_limit > 0);
+        let upto = summary.map(|summary| &summary.upto);
+        let is_told = material.history.iter().rposition(|message| Some(&message.message_id) == upto);
+        let summary = summary.map(|summary| {
+            let whole = text(&payload::inline(summary.text.clone(), payloads));
+            (shortened(&whole, SUMMARY, ""), summary.messages)
+        });
+        Self { payloads, summary, messages: &material.history[is_told.map_or(0, |at| at + 1)..], most: usize::MAX }
+    }
+
+    pub fn summary(&self) -> Option<&str> {
+        self.summary.as_ref().map(|(text, _)| text.as_str())
+    }
+
+    pub fn history(&self) -> History<'_> {
+        History { summary: self.summary(), messages: self.messages }
+    }
+
+    /// What is told, if it is not everything.
+    pub fn fit(&self) -> Option<ContextFit> {
+        let summarised = self.summary.as_ref()?.1;
+        Some(ContextFit { kept: self.messages.len(), summarised, ..ContextFit::default() })
+    }
+
+    /// What must be summed up so that a prompt of this size fits; nothing if no message has to go. As much is left as
+    /// fills half of the room, so that the next messages find some.
+    pub fn overflow(&self, size: u64, limit: u64) -> Option<Extent> {
+        let said: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
+        let mut room = limit.saturating_sub(size.saturating_sub(said)) / 2;
+        let is_kept = |message: &&ConversationMessage| match room.checked_sub(tokens(&message.content)) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        let kept = self.messages.iter().rev().take_while(is_kept).count();
+        let gone = &self.messages[..self.messages.len() - kept];
+        let bytes = gone.iter().map(|message| message.content.len() as u64).sum();
+        Some(Extent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
     }
 
     /// The same in so many tokens less, if that much can be left out.
     pub fn less(self, mut over: u64, results: &[StepResult]) -> (Self, ContextFit) {
-        let left_out = self.history.iter().take_while(|message| {
+        let left_out = self.messages.iter().take_while(|message| {
             let is_over = over > 0;
             over = over.saturating_sub(tokens(&message.content));
             is_over
         });
         let left_out = left_out.count();
-        let history = &self.history[left_out..];
+        let messages = &self.messages[left_out..];
         let values: Vec<u64> = results.iter().flat_map(values).map(|value| tokens(&text(value))).collect();
         let room = values.iter().sum::<u64>().saturating_sub(over);
         let most = match over {
             0 => usize::MAX,
-            _ => (room as usize * 3 / values.len().max(1)).max(LEAST),
+            _ => share(room, values.len()).max(LEAST),
         };
         let shortened = values.iter().filter(|size| **size as usize > most / 3).count();
-        (Self { history, most, ..self }, ContextFit { kept: history.len(), left_out, shortened })
+        let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
+        (Self { messages, most, ..self }, ContextFit { kept: messages.len(), summarised, left_out, shortened })
     }
+}
+
+/// How long each of so many texts may be, in characters, if together they have so many tokens.
+pub(super) fn share(tokens: u64, texts: usize) -> usize {
+    tokens as usize * 3 / texts.max(1)
 }
 
 /// How many tokens the prompt of this call may have: three quarters of what the model reads, half of that after a prompt

@@ -39,6 +39,7 @@ mod running;
 mod schedule;
 mod slots;
 mod state;
+mod summary;
 mod suspend;
 mod synthesize;
 mod transition;
@@ -48,12 +49,11 @@ use serde_json::Value;
 
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, TaskId};
-use crate::domain::model::ModelRequest;
 use crate::domain::run::Run;
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::step::Step;
-use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Mission, Needs, Stamp, World};
+use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Mission, Needs, Prompt, Stamp, World};
 
 pub use state::{Shape, State};
 pub(super) use view::pending;
@@ -85,14 +85,14 @@ impl Core for Pes {
     fn needs(state: &State, effect: &Effect) -> Needs {
         render::needs(state, effect)
     }
-    fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+    fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
         render::request(state, world, effect, material)
     }
     fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
-        render::invocation(state, call)
+        running::invocation(state, call)
     }
     fn mission(state: &State, task: &TaskId) -> Option<Mission> {
-        render::mission(state, task)
+        running::mission(state, task)
     }
     fn view(state: &State) -> Value {
         view::view(state)

@@ -56,12 +56,16 @@ impl Transition<'_> {
     }
 
     pub fn record_stream_start(&mut self, stream: &StreamId, item: Option<&ItemId>, phase: Phase, call: &ModelCall) {
+        let phase = call.phase(phase);
         let (provider, model) = self.settings().choice(call.choice).unwrap_or_default();
         let mut body = json!({
             "streamId": stream, "phase": phase, "provider": provider, "model": model, "attempt": call.attempt,
         });
         if item.is_some() {
             body["iteration"] = call.iteration.into();
+        }
+        if call.sums.is_some() {
+            body["purpose"] = "summary".into();
         }
         self.record(ObservationType::LlmStreamStart, item, "Model called", body);
     }

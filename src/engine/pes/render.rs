@@ -1,4 +1,4 @@
-//! What a model is told, and what a tool is called with: from the state, when the effect is performed.
+//! What a model is told: from the state, when the effect is performed.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 use super::fit::{self, Told};
 use super::offer::tools_of_step;
 use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
-use super::view;
-use crate::domain::ids::{CallId, PayloadId, StreamId, TaskId};
-use crate::domain::model::{self, CallContext, ModelRequest};
+use super::{summary, view};
+use crate::domain::ids::{CallId, PayloadId, StreamId};
+use crate::domain::model::{self, CallContext, ContextFit, ModelRequest};
 use crate::domain::payload::{self, Payloads};
 use crate::domain::plan::TodoItem;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
-use crate::domain::tool::{CallRecord, CallStatus, ToolResult, ToolSpec};
+use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::engine::effect::Effect;
 use crate::engine::prompt::{self, Frame, StepResult, Turn};
-use crate::engine::{Invocation, Material, Mission, Needs, World};
+use crate::engine::{Extent, Material, Needs, Prompt, World};
 
 /// A model call that is running, and whose it is.
 struct Open<'a> {
@@ -58,10 +58,13 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
         (None, Phase::Synthesizing) => results_need(state, &mut add),
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
     }
-    let mut seen = std::collections::BTreeSet::<PayloadId>::new();
-    payloads.retain(|id| seen.insert(id.clone()));
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
     let history = is_conversation.then_some(open.run.settings.history_limit);
+    if let (Some(1..), Some(summary)) = (history, &state.head.summary) {
+        add(&summary.text);
+    }
+    let mut seen = std::collections::BTreeSet::<PayloadId>::new();
+    payloads.retain(|id| seen.insert(id.clone()));
     Needs { payloads, history }
 }
 
@@ -88,38 +91,62 @@ fn results_need(state: &State, add: &mut impl FnMut(&Value)) {
     }
 }
 
-pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
     let Effect::CallModel { stream, attempt } = effect else { return None };
     let open = open(state, stream).filter(|open| open.call.attempt == *attempt)?;
-    let settings = &open.run.settings;
-    let (provider, model) = settings.choice(open.call.choice)?;
-    let frame = Frame { settings, seed: open.run.run_id.as_str() };
-    let offered = world.tools.offered(settings);
-    let mut told = Told::whole(material);
-    let mut rendered = render(state, &open, frame, &offered, &told);
-    let mut fit = None;
-    let size = fit::size(&rendered.messages, &rendered.tools);
-    if let Some(limit) = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit) {
-        let (less, left) = told.less(size - limit, &results(state, open.item, &told));
-        (told, fit) = (less, Some(left));
-        rendered = render(state, &open, frame, &offered, &told);
-    }
+    let (rendered, fit) = match rendered(state, world, &open, material) {
+        Ok(fitting) => fitting,
+        Err(extent) => return Some(Prompt::Overflows(extent)),
+    };
     let Rendered { phase, mut messages, tools, schema } = rendered;
     if let Some(repair) = &open.call.repair {
         let reply = text_of(&repair.reply, &material.payloads);
         messages = prompt::repair(messages, &prompt::RepairPrompt { reply: &reply, fault: &repair.fault });
     }
-    Some(ModelRequest {
+    let settings = &open.run.settings;
+    let (provider, model) = settings.choice(open.call.choice)?;
+    Some(Prompt::Call(Box::new(ModelRequest {
         provider: provider.to_owned(),
         model: model.to_owned(),
-        phase,
+        phase: open.call.phase(phase),
         messages,
         tools,
         response_schema: schema,
         params: params(settings, open.call),
         trace_id: open.run.trace_id.clone(),
         context: CallContext { fit, ..context(state, &open) },
-    })
+    })))
+}
+
+/// A prompt that fits, as well as that can be done, and what it does not tell whole; `Err`: so much of the conversation
+/// must be summed up first.
+fn rendered(
+    state: &State,
+    world: &World<'_>,
+    open: &Open<'_>,
+    material: &Material,
+) -> Result<(Rendered, Option<ContextFit>), Extent> {
+    let settings = &open.run.settings;
+    let frame = Frame { settings, seed: open.run.run_id.as_str() };
+    let told = Told::whole(state, settings, material);
+    if let Some(sums) = &open.call.sums {
+        let (messages, fit) = summary::request(world, settings, frame, open.call, sums, &told);
+        return Ok((Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None }, Some(fit)));
+    }
+    let offered = world.tools.offered(settings);
+    let whole = render(state, open, frame, &offered, &told);
+    let size = fit::size(&whole.messages, &whole.tools);
+    let Some(limit) = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit) else {
+        return Ok((whole, told.fit()));
+    };
+    match told.overflow(size, limit).filter(|_| !open.call.fitted) {
+        Some(extent) => Err(extent),
+        None => {
+            let results = results(state, open.item, &told);
+            let (told, fit) = told.less(size - limit, &results);
+            Ok((render(state, open, frame, &offered, &told), Some(fit)))
+        }
+    }
 }
 
 /// A prompt without its repair.
@@ -185,7 +212,7 @@ fn planning(
     told: &Told<'_>,
 ) -> Vec<PromptMessage> {
     let query = query_of(open, told);
-    let history = told.history;
+    let history = told.history();
     if state.phase() != Phase::Refining {
         return prompt::plan(&prompt::PlanPrompt { frame, query: &query, history, tools });
     }
@@ -234,7 +261,7 @@ fn step(
         is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
     };
     match (state.shape, tools.is_empty()) {
-        (Shape::Single, _) => prompt::converse(&prompt, told.history),
+        (Shape::Single, _) => prompt::converse(&prompt, told.history()),
         (Shape::Planned, true) => prompt::reasoning_step(&prompt),
         (Shape::Planned, false) => prompt::tool_step(&prompt),
     }
@@ -245,7 +272,7 @@ fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, told: &Told<'_>) 
     prompt::synthesis(&prompt::SynthesisPrompt {
         frame,
         query: &query_of(open, told),
-        history: told.history,
+        history: told.history(),
         intent: &state.head.intent,
         plan: &plan,
         results: &results(state, None, told),
@@ -358,36 +385,4 @@ fn text_of(value: &Value, payloads: &Payloads) -> String {
         Value::Null => String::new(),
         other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => other.to_string(),
     }
-}
-
-pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
-    let record = &state.calls.get(id)?.record;
-    let run = state.run.as_ref()?;
-    if record.status != CallStatus::Running {
-        return None;
-    }
-    Some(Invocation {
-        call_id: id.clone(),
-        tool_name: record.tool_name.clone(),
-        arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
-        digest: record.digest.clone(),
-        run_id: run.run_id.clone(),
-        item_id: record.item_id.clone(),
-        user_id: run.user_id.clone(),
-        trace_id: run.trace_id.clone(),
-        idempotency_key: format!("{}:{id}", state.thread_id),
-        agent_state: state.agent_state.clone(),
-    })
-}
-
-pub(super) fn mission(state: &State, id: &TaskId) -> Option<Mission> {
-    let (_, task) = state.tasks.get(id)?;
-    let record = state.calls.get(&task.call_id).map(|call| &call.record);
-    let run = state.run.as_ref().filter(|run| run.run_id == task.run_id);
-    Some(Mission {
-        task: task.clone(),
-        arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
-        digest: record.and_then(|record| record.digest.clone()),
-        user_id: run.and_then(|run| run.user_id.clone()),
-    })
 }

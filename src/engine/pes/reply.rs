@@ -13,11 +13,15 @@ use crate::domain::usage::{ModelUse, Nanos};
 impl Transition<'_> {
     pub fn model_replied(&mut self, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
         let Some((item, call)) = self.open_call(stream, attempt) else { return Ok(Taken::No) };
-        let phase = self.model_phase(item.as_ref());
+        let phase = call.phase(self.model_phase(item.as_ref()));
         let cost = self.account_for(stream, item.as_ref(), &reply);
         let text = self.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
         self.clear_call(item.as_ref());
         if self.active().cancel.is_some() {
+            return Ok(Taken::Yes);
+        }
+        if let Some(sums) = call.sums {
+            self.summed_up(item.as_ref(), sums, &reply.text, text);
             return Ok(Taken::Yes);
         }
         let replied = Replied { stream, call: &call, reply: &reply, text };
@@ -74,7 +78,10 @@ impl Transition<'_> {
                 call.slot = ModelSlot::Ready { not_before: (delay > 0).then_some(self.stamp.now + delay) };
                 self.put_call(item.as_ref(), call);
             }
-            None => self.model_gave_up(item.as_ref(), &failure),
+            None => match call.sums.take() {
+                Some(sums) => self.not_summed_up(item.as_ref(), sums, call.failing_since),
+                None => self.model_gave_up(item.as_ref(), &failure),
+            },
         }
         Ok(Taken::Yes)
     }
@@ -100,6 +107,7 @@ impl Transition<'_> {
             | FailureKind::Broken
             | FailureKind::Incomplete
             | FailureKind::Interrupted
+            | FailureKind::Overflow
             | FailureKind::BreakerOpen => Code::ModelFailed,
         };
         let message = super::record::cut(&failure.message, 1000);
@@ -133,7 +141,7 @@ impl Transition<'_> {
         self.record(ObservationType::LlmStreamError, item, "Model call failed", body);
     }
 
-    fn open_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {
+    pub fn open_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {
         let main = self.state.head.active.as_ref().and_then(|active| active.model.as_ref());
         if let Some(call) = main.filter(|call| call.answers(stream, attempt)) {
             return Some((None, call.clone()));

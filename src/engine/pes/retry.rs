@@ -57,6 +57,7 @@ impl Transition<'_> {
             | FailureKind::Broken
             | FailureKind::Incomplete
             | FailureKind::Interrupted
+            | FailureKind::Overflow
             | FailureKind::Saturated
             | FailureKind::BreakerOpen => limits.retry_ms,
         };

@@ -1,9 +1,11 @@
 //! What is under way.
 
 use super::state::{ModelCall, State};
+use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{Errand, Slot, Task, What};
 use crate::domain::tool::CallStatus;
 use crate::engine::effect::Effect;
+use crate::engine::{Invocation, Mission};
 
 /// Slots marked `Running`, in list order.
 pub(super) fn running(state: &State) -> Vec<Effect> {
@@ -36,4 +38,38 @@ fn task_effect(task: &Task) -> Option<Effect> {
 
 fn model_effect(call: &ModelCall) -> Option<Effect> {
     Some(Effect::CallModel { stream: call.stream()?.clone(), attempt: call.attempt })
+}
+
+/// What a call that runs is made with.
+pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
+    let record = &state.calls.get(id)?.record;
+    let run = state.run.as_ref()?;
+    if record.status != CallStatus::Running {
+        return None;
+    }
+    Some(Invocation {
+        call_id: id.clone(),
+        tool_name: record.tool_name.clone(),
+        arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
+        digest: record.digest.clone(),
+        run_id: run.run_id.clone(),
+        item_id: record.item_id.clone(),
+        user_id: run.user_id.clone(),
+        trace_id: run.trace_id.clone(),
+        idempotency_key: format!("{}:{id}", state.thread_id),
+        agent_state: state.agent_state.clone(),
+    })
+}
+
+/// What an errand under way is made with.
+pub(super) fn mission(state: &State, id: &TaskId) -> Option<Mission> {
+    let (_, task) = state.tasks.get(id)?;
+    let record = state.calls.get(&task.call_id).map(|call| &call.record);
+    let run = state.run.as_ref().filter(|run| run.run_id == task.run_id);
+    Some(Mission {
+        task: task.clone(),
+        arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
+        digest: record.and_then(|record| record.digest.clone()),
+        user_id: run.and_then(|run| run.user_id.clone()),
+    })
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::budget::Granted;
 pub(super) use super::call::{ModelCall, ModelSlot, Repair};
 use super::list::TodoList;
+use super::summary::Summary;
 use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
@@ -65,6 +66,9 @@ pub(super) struct Head {
     /// How much was said in this conversation, in bytes.
     #[serde(skip_serializing_if = "is_nothing")]
     pub said: u64,
+    /// What was said first, if it was too much for a prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// The next number of a row.
     pub ord: i64,
     pub floor: i64,

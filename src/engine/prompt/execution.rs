@@ -3,33 +3,27 @@
 use super::data::{Marker, marked};
 use super::layers::{self, Stage, notes, system};
 use super::template::{CONVERSE, ENFORCEMENT, REASONING_STEP, TOOL_STEP, fill, paragraphs};
-use super::{StepPrompt, results, turns};
-use crate::domain::message::ConversationMessage;
+use super::{History, StepPrompt, results, summary, turns};
 use crate::domain::prompt::PromptMessage;
 
 const LAST: &str = "This is your last reply for this item: answer with its result now.";
 
 pub fn tool_step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    step(prompt, TOOL_STEP, &[], task)
+    step(prompt, TOOL_STEP, History::default(), task)
 }
 
 pub fn reasoning_step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    step(prompt, REASONING_STEP, &[], task)
+    step(prompt, REASONING_STEP, History::default(), task)
 }
 
 /// The only step of a run without a plan: the item is the user's query, in its conversation.
-pub fn converse(prompt: &StepPrompt<'_>, history: &[ConversationMessage]) -> Vec<PromptMessage> {
+pub fn converse(prompt: &StepPrompt<'_>, history: History<'_>) -> Vec<PromptMessage> {
     step(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
 }
 
 type Task = fn(&StepPrompt<'_>, usize, &Marker) -> String;
 
-fn step(
-    prompt: &StepPrompt<'_>,
-    instructions: &str,
-    history: &[ConversationMessage],
-    task: Task,
-) -> Vec<PromptMessage> {
+fn step(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, task: Task) -> Vec<PromptMessage> {
     let stage = Stage {
         phase: format!("execution {}", prompt.item.id),
         instructions,
@@ -39,7 +33,7 @@ fn step(
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;
     marked(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(layers::history(history));
+        messages.extend(summary::history(&history, marker));
         messages.push(PromptMessage::User { content: task(prompt, most, marker) });
         messages.extend(turns::messages(prompt.turns, most, marker));
         let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST } else { "" }]);

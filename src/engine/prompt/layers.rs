@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Frame;
 use super::data::{Marker, one_line};
 use super::template::paragraphs;
-use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::prompt::{PersonaPrompts, PromptMessage};
 use crate::domain::tool::ToolSpec;
 
@@ -62,17 +61,6 @@ pub(super) fn schemas(tools: &[Arc<ToolSpec>]) -> String {
         format!("- {}: {}\n  input schema: {}", tool.name, one_line(tool.description.trim()), tool.input_schema)
     });
     format!("Tools:\n{}", described.collect::<Vec<_>>().join("\n"))
-}
-
-/// Earlier messages, as they were said.
-pub(super) fn history(messages: &[ConversationMessage]) -> impl Iterator<Item = PromptMessage> {
-    messages.iter().filter(|message| !message.content.is_empty()).map(|message| {
-        let content = message.content.clone();
-        match message.role {
-            MessageRole::User | MessageRole::System | MessageRole::Tool => PromptMessage::User { content },
-            MessageRole::Ai => PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None },
-        }
-    })
 }
 
 /// Sentences the model must know, if any.

@@ -11,6 +11,7 @@ mod planning;
 mod repair;
 mod results;
 mod schema;
+mod summary;
 mod synthesis;
 mod template;
 mod turns;
@@ -30,6 +31,7 @@ pub use execution::{converse, enforcement, reasoning_step, tool_step};
 pub use planning::{plan, refine};
 pub use repair::repair;
 pub use schema::plan_schema;
+pub use summary::summary;
 pub use synthesis::synthesis;
 
 /// How many tokens a text has, cheaply and rather too many than too few.
@@ -45,13 +47,21 @@ pub struct Frame<'a> {
     pub seed: &'a str,
 }
 
+/// The conversation before the query.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct History<'a> {
+    /// What stands for the messages before these.
+    pub summary: Option<&'a str>,
+    /// Oldest first, without the messages of this and of queued runs.
+    pub messages: &'a [ConversationMessage],
+}
+
 /// A first plan for a query.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanPrompt<'a> {
     pub frame: Frame<'a>,
     pub query: &'a str,
-    /// Oldest first, without the messages of this and of queued runs.
-    pub history: &'a [ConversationMessage],
+    pub history: History<'a>,
     /// The thread's enabled tools.
     pub tools: &'a [Arc<ToolSpec>],
 }
@@ -61,7 +71,7 @@ pub struct PlanPrompt<'a> {
 pub struct RefinePrompt<'a> {
     pub frame: Frame<'a>,
     pub query: &'a str,
-    pub history: &'a [ConversationMessage],
+    pub history: History<'a>,
     pub tools: &'a [Arc<ToolSpec>],
     pub intent: &'a str,
     pub plan: &'a str,
@@ -93,11 +103,22 @@ pub struct StepPrompt<'a> {
 pub struct SynthesisPrompt<'a> {
     pub frame: Frame<'a>,
     pub query: &'a str,
-    pub history: &'a [ConversationMessage],
+    pub history: History<'a>,
     pub intent: &'a str,
     pub plan: &'a str,
     /// Every settled item of the plan, in list order.
     pub results: &'a [StepResult],
+}
+
+/// The oldest messages of a conversation, to be told in few words.
+#[derive(Clone, Copy, Debug)]
+pub struct SummaryPrompt<'a> {
+    pub frame: Frame<'a>,
+    /// What stands for the messages before these.
+    pub so_far: Option<&'a str>,
+    pub messages: &'a [ConversationMessage],
+    /// A longer message is shortened, in characters.
+    pub most: usize,
 }
 
 /// A reply that could not be used, and why.

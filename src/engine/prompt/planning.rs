@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::data::{Marker, marked};
-use super::layers::{Stage, history, notes, outline, system};
+use super::layers::{Stage, notes, outline, system};
+use super::summary::history;
 use super::template::{PLAN, REFINE, paragraphs};
 use super::{PlanPrompt, RefinePrompt};
 use crate::domain::plan::TodoItem;
@@ -18,7 +19,7 @@ pub fn plan(prompt: &PlanPrompt<'_>) -> Vec<PromptMessage> {
     };
     marked(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(history(prompt.history));
+        messages.extend(history(&prompt.history, marker));
         messages.push(PromptMessage::User { content: prompt.query.to_owned() });
         messages
     })
@@ -33,7 +34,7 @@ pub fn refine(prompt: &RefinePrompt<'_>) -> Vec<PromptMessage> {
     };
     marked(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(history(prompt.history));
+        messages.extend(history(&prompt.history, marker));
         messages.push(PromptMessage::User { content: refined(prompt, marker) });
         messages
     })

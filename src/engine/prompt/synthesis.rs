@@ -1,7 +1,8 @@
 //! The final answer.
 
 use super::data::{Marker, marked};
-use super::layers::{Stage, history, system};
+use super::layers::{Stage, system};
+use super::summary::history;
 use super::template::{SYNTHESIS, paragraphs};
 use super::{SynthesisPrompt, results};
 use crate::domain::prompt::PromptMessage;
@@ -15,7 +16,7 @@ pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
     };
     marked(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(history(prompt.history));
+        messages.extend(history(&prompt.history, marker));
         messages.push(PromptMessage::User { content: question(prompt, marker) });
         messages
     })

@@ -18,6 +18,7 @@ use crate::http::problem::Answer;
 #[derive(Default, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Summed {
+    /// `deleted`: the calls of deleted threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
     /// Absent: planning and synthesis.

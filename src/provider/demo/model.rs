@@ -40,6 +40,7 @@ impl Demo {
                 "todoList": [],
             })),
             ScriptPhase::Execution | ScriptPhase::Synthesis => Reply::of_text(answer),
+            ScriptPhase::Summary => Reply::of_text("The demo model cannot sum up what was said.".to_owned()),
         }
     }
 

@@ -16,6 +16,7 @@ pub(super) enum ScriptPhase {
     Execution,
     Synthesis,
     Repair,
+    Summary,
 }
 
 pub(super) struct Scene<'a> {
@@ -33,6 +34,7 @@ impl<'a> Scene<'a> {
             ("execution", _) => ScriptPhase::Execution,
             ("synthesis", _) => ScriptPhase::Synthesis,
             ("repair", _) => ScriptPhase::Repair,
+            ("summary", _) => ScriptPhase::Summary,
             (_, Phase::Planning) => ScriptPhase::Planning,
             (_, Phase::Execution) => ScriptPhase::Execution,
             (_, Phase::Synthesis) => ScriptPhase::Synthesis,

@@ -52,7 +52,9 @@ impl Outcome {
                 Outcome::Ill
             }
             FailureKind::Refused | FailureKind::TooLong => Outcome::Well,
-            FailureKind::Interrupted | FailureKind::Saturated | FailureKind::BreakerOpen => Outcome::Unknown,
+            FailureKind::Interrupted | FailureKind::Overflow | FailureKind::Saturated | FailureKind::BreakerOpen => {
+                Outcome::Unknown
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::WIRE;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
+use crate::provider::frame::Few;
 use crate::provider::http::{failure, in_stream};
 use crate::provider::replay;
 use crate::provider::think::Splitter;
@@ -29,7 +30,7 @@ pub(crate) struct Wire {
 #[serde(rename_all = "camelCase")]
 struct Chunk {
     #[serde(default)]
-    candidates: Option<Vec<Candidate>>,
+    candidates: Option<Few<Candidate>>,
     #[serde(default)]
     prompt_feedback: Option<Feedback>,
     #[serde(default)]
@@ -54,7 +55,7 @@ struct Candidate {
 #[derive(Default, Deserialize)]
 struct Content {
     #[serde(default)]
-    parts: Option<Vec<Part>>,
+    parts: Option<Few<Part>>,
 }
 
 #[derive(Deserialize)]

@@ -4,8 +4,10 @@ use super::*;
 
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<String>, Error> {
     let (mut decoder, mut lines) = (Lines::new(20), Vec::new());
-    for piece in pieces {
-        decoder.push(piece, &mut lines)?;
+    for mut piece in pieces {
+        while let Some(line) = decoder.next(&mut piece)? {
+            lines.push(line.to_owned());
+        }
     }
     lines.extend(decoder.finish()?);
     Ok(lines)

@@ -9,6 +9,7 @@ use super::WIRE;
 use super::compatible::Reasoning;
 use super::kept::Kept;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
+use crate::provider::frame::{Few, Word};
 use crate::provider::http::{failure, in_stream};
 use crate::provider::replay;
 use crate::provider::think::Splitter;
@@ -33,15 +34,15 @@ pub(crate) struct Wire {
 }
 
 #[derive(Deserialize)]
-struct Chunk {
+struct Chunk<'a> {
     #[serde(default)]
-    choices: Option<Vec<Choice>>,
+    choices: Option<Few<Choice>>,
     #[serde(default)]
     usage: Option<WireUsage>,
     #[serde(default)]
     error: Option<Value>,
-    #[serde(default)]
-    object: Option<Value>,
+    #[serde(borrow, default)]
+    object: Word<'a>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +69,7 @@ struct Part {
     #[serde(default)]
     refusal: Option<String>,
     #[serde(default)]
-    tool_calls: Option<Vec<CallPart>>,
+    tool_calls: Option<Few<CallPart>>,
 }
 
 #[derive(Deserialize)]
@@ -124,12 +125,12 @@ impl wire::Wire for Wire {
             self.is_over = true;
             return Ok(());
         }
-        let chunk: Chunk = serde_json::from_str(data)
+        let chunk: Chunk<'_> = serde_json::from_str(data)
             .map_err(|error| failure(FailureKind::Broken, format!("a chunk is not of the protocol: {error}")))?;
         if let Some(error) = &chunk.error {
             return Err(in_stream(error));
         }
-        if chunk.object.as_ref().is_some_and(|object| object == "error") {
+        if chunk.object.0 == "error" {
             return Err(in_stream(&serde_json::from_str(data).unwrap_or_default()));
         }
         if let Some(usage) = chunk.usage {

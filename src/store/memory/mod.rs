@@ -25,7 +25,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
-use crate::domain::usage::UsageSum;
+use crate::domain::usage::{ModelUse, UsageSum};
 use crate::engine::step::{Row, RowKind};
 
 #[derive(Default)]
@@ -40,6 +40,8 @@ struct State {
     audit: Vec<AuditRow>,
     /// By the order in which they were written.
     deliveries: BTreeMap<i64, Delivery>,
+    /// What model calls of deleted threads took, and when.
+    used: Vec<(TenantPk, Millis, ModelUse)>,
     documents: Vec<Document>,
     revision: i64,
     /// A tenant's key is its place, from 1.
@@ -114,7 +116,9 @@ impl Store for Memory {
         state.idempotency.retain(|_, (owner, _)| *owner != pk);
         state.audit.retain(|line| line.thread != pk);
         state.deliveries.retain(|_, delivery| delivery.thread != pk);
-        Ok(state.threads.remove(&pk).is_some())
+        let Some(gone) = state.threads.remove(&pk) else { return Ok(false) };
+        state.keep_usage(&gone)?;
+        Ok(true)
     }
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {

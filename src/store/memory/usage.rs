@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::State;
+use super::{Kept, State};
 use crate::domain::Millis;
 use crate::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use crate::engine::step::RowKind;
@@ -14,10 +14,11 @@ impl State {
     pub(super) fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         let mut sums: BTreeMap<(String, String), UsageSum> = BTreeMap::new();
         let kept = self.threads.values().filter(|kept| kept.thread.tenant == ask.tenant);
-        let rows = kept.flat_map(|kept| kept.rows.values()).filter(|row| row.kind == RowKind::Usage);
-        for row in rows.filter(|row| (ask.from..ask.to).contains(&row.ord)) {
-            let used = text::used(&row.body)?;
-            let (key, sub) = self.group(ask, &used, row.ord);
+        let here = kept.map(Kept::used).collect::<Result<Vec<_>>>()?;
+        let gone = self.used.iter().filter(|(tenant, ..)| *tenant == ask.tenant);
+        let all = here.into_iter().flatten().chain(gone.map(|(_, at, used)| (*at, used.clone())));
+        for (at, used) in all.filter(|(at, _)| (ask.from..ask.to).contains(at)) {
+            let (key, sub) = self.group(ask, &used, at);
             let sum = sums.entry((key.clone(), sub.clone())).or_default();
             (sum.key, sum.sub) = (key, sub);
             sum.calls += 1;
@@ -30,6 +31,14 @@ impl State {
         Ok(page(found.take(ask.page.limit as usize + 1).collect(), ask.page.limit, sum_cursor))
     }
 
+    /// The calls of a thread that is deleted are counted further on.
+    pub(super) fn keep_usage(&mut self, gone: &Kept) -> Result<()> {
+        let tenant = gone.thread.tenant;
+        let used = gone.used()?.into_iter();
+        self.used.extend(used.map(|(at, used)| (tenant, at, ModelUse { run: "deleted".into(), item: None, ..used })));
+        Ok(())
+    }
+
     fn group(&self, ask: &UsageAsk, used: &ModelUse, at: Millis) -> (String, String) {
         let run = || used.run.to_string();
         match ask.group {
@@ -39,6 +48,14 @@ impl State {
             UsageGroup::Tenant => (self.tenants[ask.tenant.0 as usize - 1].clone(), String::new()),
             UsageGroup::Day => (day(at), String::new()),
         }
+    }
+}
+
+impl Kept {
+    /// What its model calls took, and when.
+    fn used(&self) -> Result<Vec<(Millis, ModelUse)>> {
+        let rows = self.rows.values().filter(|row| row.kind == RowKind::Usage);
+        rows.map(|row| Ok((row.ord, text::used(&row.body)?))).collect()
     }
 }
 

@@ -51,10 +51,13 @@ const LIST: &str = select!(
 );
 
 /// Whatever was being committed to it is seen by now, and nothing more can be.
-const DELETE_THE_REST: &str = "
-WITH r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
+const DELETE_THE_REST: &str = r#"
+WITH u AS (INSERT INTO usage_kept (tenant, ord, body)
+        SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text
+        FROM thread_rows WHERE pk = $1 AND kind = 11),
+    r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
     i AS (DELETE FROM idempotency WHERE pk = $1), d AS (DELETE FROM deliveries WHERE pk = $1)
-DELETE FROM audit WHERE pk = $1";
+DELETE FROM audit WHERE pk = $1"#;
 
 pub(super) async fn named(pool: &PgPool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
     let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));

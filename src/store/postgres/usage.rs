@@ -24,7 +24,9 @@ SELECT * FROM (
             CASE $1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model' ELSE '' END
                 AS sub
         FROM (SELECT tenant, ord, body::jsonb AS body FROM thread_rows
-            WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4) r
+            WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4
+            UNION ALL SELECT tenant, ord, body::jsonb FROM usage_kept
+            WHERE tenant = $2 AND ord >= $3 AND ord < $4) r
         JOIN tenants t ON t.pk = r.tenant
     ) u
     GROUP BY 1, 2

@@ -67,6 +67,9 @@ pub(super) async fn list(
 pub(super) async fn delete(writer: &Writer, pk: ThreadPk) -> Result<bool> {
     let script = sqlx::query(
         "BEGIN IMMEDIATE;
+         INSERT INTO usage_kept (tenant, ord, body)
+             SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted')
+             FROM thread_rows WHERE pk = ?1 AND kind = 11;
          DELETE FROM thread_rows WHERE pk = ?1;
          DELETE FROM observations WHERE pk = ?1;
          DELETE FROM idempotency WHERE pk = ?1;

@@ -17,8 +17,10 @@ SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run
     count(*), sum(r.body ->> 'inputTokens'), sum(r.body ->> 'outputTokens'), sum(r.body ->> 'thinkingTokens'),
     sum(r.body ->> 'cachedInputTokens'), coalesce(sum(r.body ->> 'costNanos'), 0),
     count(*) - count(r.body ->> 'costNanos')
-FROM thread_rows r JOIN tenants t ON t.pk = r.tenant
-WHERE r.kind = 11 AND r.tenant = ?2 AND r.ord >= ?3 AND r.ord < ?4
+FROM (
+    SELECT tenant, ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?2 AND ord >= ?3 AND ord < ?4
+    UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4
+) r JOIN tenants t ON t.pk = r.tenant
 GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
 
 pub(super) async fn sums(db: &SqlitePool, ask: &UsageAsk) -> Result<Page<UsageSum>> {

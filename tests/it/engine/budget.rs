@@ -6,6 +6,7 @@ use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::settings::{Budget, ExecutionConfig, OnBudget, RunSettings};
 use pes::domain::usage::Price;
+use pes::engine::Prompt;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use serde_json::json;
@@ -76,8 +77,11 @@ fn a_reply_may_be_no_longer_than_what_is_left_and_what_it_did_not_take_is_free_a
     let budget = Budget { max_tokens: Some(7_000), ..Budget::default() };
     let mut sim = asked(budget, |execution| execution.max_parallel_items = 3);
     sim.step();
-    let caps: Vec<u64> =
-        sim.in_flight.clone().iter().map(|it| sim.request(it).params["maxTokens"].as_u64().unwrap()).collect();
+    let cap = |effect: &Effect| match sim.prompt(effect) {
+        Prompt::Call(request) => request.params["maxTokens"].as_u64().unwrap(),
+        Prompt::Overflows(extent) => panic!("{extent:?} does not fit"),
+    };
+    let caps: Vec<u64> = sim.in_flight.iter().map(cap).collect();
     assert_eq!(caps.len(), 1, "the first reserves nearly all of it: the others wait");
     assert!(caps[0] <= 5_500 - 1_500, "{caps:?}");
     sim.go();

@@ -1,9 +1,13 @@
 //! Prompts that fit into what the model reads.
 
-use pes::domain::model::{FailureKind, ModelRequest};
+use pes::domain::fault::Code;
+use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
 use pes::domain::observation::ObservationType;
 use pes::domain::prompt::PromptMessage;
-use pes::domain::run::RunStatus;
+use pes::domain::run::{OnBusy, ResultStatus, RunStatus};
+use pes::domain::settings::{Budget, RunSettings};
+use pes::engine::Registered;
+use pes::engine::react::React;
 use serde_json::json;
 
 use super::sim::*;
@@ -24,38 +28,157 @@ fn told(sim: &Sim) -> Option<serde_json::Value> {
     figures.unwrap().metadata.as_ref().map(|metadata| metadata["context"].clone())
 }
 
+/// Answers with long texts, and sums up with `summary`.
+fn talker(summary: impl Fn(u32) -> Result<ModelReply, ModelFailure> + 'static) -> Sim {
+    let mut sums = 0;
+    Sim::new(move |request| match which(request).as_str() {
+        "summary" => {
+            sums += 1;
+            summary(sums)
+        }
+        _ => says(json!({ "answer": "a".repeat(3_000), "todoList": [] }).to_string()),
+    })
+}
+
+fn question(sim: &mut Sim, n: usize) {
+    sim.ask(&format!("question {n} {}", "q".repeat(3_000))).unwrap();
+    sim.go();
+}
+
 /// A thread whose conversation has ten long messages, and then a short question.
-fn long_talk(window: Option<u64>) -> Sim {
-    let mut sim = Sim::new(|_| says(json!({ "answer": "a".repeat(3_000), "todoList": [] }).to_string()));
-    for n in 0..5 {
-        sim.ask(&format!("question {n} {}", "q".repeat(3_000))).unwrap();
-        sim.go();
-    }
+fn long_talk(window: Option<u64>, summary: impl Fn(u32) -> Result<ModelReply, ModelFailure> + 'static) -> Sim {
+    let mut sim = talker(summary);
+    (0..5).for_each(|n| question(&mut sim, n));
     sim.book.window = window;
     sim.ask("and now?").unwrap();
     sim.go();
     sim
 }
 
+fn tells(n: u32) -> Result<ModelReply, ModelFailure> {
+    says(format!("SUMMARY {n}"))
+}
+
 #[test]
-fn the_oldest_messages_are_left_out_and_that_is_told() {
-    let sim = long_talk(Some(8_000));
-    let prompt = all_text(sim.prompts.last().unwrap());
-    assert!(prompt.contains("and now?") && prompt.contains("question 4") && !prompt.contains("question 0"));
-    assert!(prompt.len() / 3 <= 6_000, "{}", prompt.len() / 3);
+fn the_oldest_messages_are_summed_up_and_that_is_told() {
+    let sim = long_talk(Some(8_000), tells);
+    let [.., summing, asking] = &sim.prompts[..] else { panic!("there are two prompts") };
+    assert_eq!((first_line(summing).as_str(), summing.phase), ("Phase: summary", Phase::Planning));
+    assert!(all_text(summing).contains("question 0") && !all_text(summing).contains("and now?"));
+    let prompt = all_text(asking);
+    assert!(prompt.contains("SUMMARY 1") && prompt.contains("and now?"));
+    assert!(!prompt.contains("question 0") && prompt.len() / 3 <= 6_000, "{}", prompt.len() / 3);
+    let (sums, fit) = (summing.context.fit.unwrap(), told(&sim).unwrap());
+    let (kept, summarised) = (fit["kept"].as_u64().unwrap(), fit["summarised"].as_u64().unwrap());
+    assert_eq!((kept + summarised, fit["shortened"].as_u64(), fit.get("leftOut")), (10, Some(0), None));
+    assert!(kept > 0 && sums.summarised as u64 == summarised);
+    let streams = sim.contents(ObservationType::LlmStreamStart);
+    let [.., whole, summing, asking] = &streams[..] else { panic!("there are three streams") };
+    assert_eq!((&summing["purpose"], &summing["phase"]), (&json!("summary"), &json!("planning")));
+    assert_eq!((&whole["attempt"], &summing["attempt"], &asking["attempt"]), (&json!(1), &json!(1), &json!(2)));
+    assert_eq!(sim.contents(ObservationType::LlmStreamError)[0]["code"], "overflow");
+    assert_eq!(sim.run("run_6").counters.llm_calls, 2, "what was not sent is no call, a summary is one");
+}
+
+#[test]
+fn no_message_is_summed_up_twice_and_the_summary_is_kept() {
+    let mut sim = long_talk(Some(8_000), tells);
+    let before = sim.prompts.len();
+    sim.ask("once more?").unwrap();
+    sim.go();
+    assert_eq!(sim.prompts.len(), before + 1, "the summary stands");
+    assert!(all_text(sim.prompts.last().unwrap()).contains("SUMMARY 1"));
+    (10..16).for_each(|n| question(&mut sim, n));
+    let sums: Vec<String> = sim.prompts.iter().filter(|it| which(it) == "summary").map(all_text).collect();
+    assert!(sums.len() > 2, "{}", sums.len());
+    for n in 0..16 {
+        let told = sums.iter().filter(|prompt| prompt.contains(&format!("question {n} "))).count();
+        assert!(told <= 1, "question {n} was summed up {told} times");
+    }
+    for (at, prompt) in sums.iter().enumerate().skip(1) {
+        assert!(prompt.contains(&format!("SUMMARY {at}\n")), "the next one is made from the one before");
+    }
     let fit = told(&sim).unwrap();
-    let (kept, left_out) = (fit["kept"].as_u64().unwrap(), fit["leftOut"].as_u64().unwrap());
-    assert_eq!((kept + left_out, fit["shortened"].as_u64()), (10, Some(0)));
-    assert!(kept > 0);
+    let said = 2 * (5 + 2 + 6) - 2;
+    assert_eq!((fit["kept"].as_u64().unwrap() + fit["summarised"].as_u64().unwrap(), fit.get("leftOut")), (said, None));
+}
+
+#[test]
+fn without_a_summary_the_oldest_messages_are_left_out_and_that_is_told() {
+    for no in [|_| fails(FailureKind::Refused), |_| fails(FailureKind::Unreachable), |_| says(" ")] {
+        let sim = long_talk(Some(8_000), no);
+        assert_eq!(sim.run("run_6").status, RunStatus::Completed);
+        let prompt = all_text(sim.prompts.last().unwrap());
+        assert!(prompt.contains("and now?") && prompt.contains("question 4") && !prompt.contains("question 0"));
+        assert!(prompt.len() / 3 <= 6_000, "{}", prompt.len() / 3);
+        let fit = told(&sim).unwrap();
+        let (kept, left_out) = (fit["kept"].as_u64().unwrap(), fit["leftOut"].as_u64().unwrap());
+        assert_eq!((kept + left_out, fit["summarised"].as_u64()), (10, Some(0)));
+    }
 }
 
 #[test]
 fn a_prompt_that_fits_is_left_alone() {
     for window in [None, Some(1_000_000)] {
-        let sim = long_talk(window);
+        let sim = long_talk(window, tells);
         assert!(all_text(sim.prompts.last().unwrap()).contains("question 0"));
         assert_eq!(told(&sim), None);
     }
+}
+
+#[test]
+fn a_crash_after_any_commit_leaves_one_summary() {
+    let answers = |sim: &Sim| sim.contents(ObservationType::FinalResponse).len();
+    let ended = |sim: &Sim| {
+        let ends = sim.contents(ObservationType::LlmStreamEnd);
+        ends.iter().filter(|end| end["text"].as_str().unwrap().starts_with("SUMMARY")).count()
+    };
+    for crash in 0..6 {
+        let mut sim = talker(tells);
+        (0..5).for_each(|n| question(&mut sim, n));
+        sim.book.window = Some(8_000);
+        sim.ask("and now?").unwrap();
+        for _ in 0..crash {
+            sim.step();
+        }
+        sim.crash();
+        sim.go();
+        assert_eq!((answers(&sim), ended(&sim)), (6, 1), "crash after {crash}");
+        assert!(all_text(sim.prompts.last().unwrap()).contains("SUMMARY 1"), "crash after {crash}");
+        assert_eq!(told(&sim).unwrap().get("leftOut"), None, "crash after {crash}");
+    }
+}
+
+#[test]
+fn a_summary_is_paid_from_the_runs_budget() {
+    let mut sim = talker(tells);
+    (0..5).for_each(|n| question(&mut sim, n));
+    sim.book.window = Some(8_000);
+    let budget = Some(Budget { max_llm_calls: Some(1), ..Budget::default() });
+    sim.ask_with("and now?", OnBusy::Enqueue, RunSettings { budget, ..RunSettings::default() }).unwrap();
+    sim.go();
+    let outcome = sim.run("run_6").outcome.unwrap();
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (ResultStatus::Partial, Code::BudgetExceeded));
+    assert_eq!(which(sim.prompts.last().unwrap()), "summary");
+}
+
+#[test]
+fn a_run_without_a_plan_sums_up_too_and_never_its_own_loop() {
+    let mut sim = Sim::of(std::sync::Arc::new(Registered::<React>::new()), |request| {
+        match (first_line(request).as_str(), request.context.iteration, request.context.query.as_str()) {
+            ("Phase: summary", ..) => says("SUMMARY"),
+            (_, 1, "and now?") => calls(&[("read", json!({ "own": "o".repeat(6_000) }))]),
+            _ => says("a".repeat(3_000)),
+        }
+    });
+    (0..5).for_each(|n| question(&mut sim, n));
+    sim.book.window = Some(9_000);
+    sim.ask("and now?").unwrap();
+    sim.go();
+    assert_eq!(sim.run("run_6").status, RunStatus::Completed);
+    let prompt = all_text(sim.prompts.last().unwrap());
+    assert!(prompt.contains("SUMMARY") && !prompt.contains("question 0"));
+    assert!(prompt.contains(&"o".repeat(6_000)), "its own loop is whole");
 }
 
 #[test]
@@ -81,6 +204,7 @@ fn results_of_others_are_shortened_and_the_items_own_loop_never() {
 fn a_prompt_that_the_provider_finds_too_long_is_made_half_as_long_once() {
     let mut sim = Sim::new(|request| match all_text(request).len() > 20_000 {
         true => fails(FailureKind::TooLong),
+        false if which(request) == "summary" => says("SUMMARY"),
         false => says(json!({ "answer": "a".repeat(12_000), "todoList": [] }).to_string()),
     });
     for n in 0..2 {
@@ -90,7 +214,8 @@ fn a_prompt_that_the_provider_finds_too_long_is_made_half_as_long_once() {
     sim.ask("question 2").unwrap();
     sim.go();
     assert_eq!(sim.run("run_3").status, RunStatus::Completed);
-    let lengths: Vec<usize> = sim.prompts.iter().rev().take(2).map(|prompt| all_text(prompt).len()).collect();
-    assert!(lengths[1] > 20_000 && lengths[0] < lengths[1] * 2 / 3, "{lengths:?}");
-    assert_eq!(told(&sim).unwrap()["kept"].as_u64().unwrap() + told(&sim).unwrap()["leftOut"].as_u64().unwrap(), 4);
+    let lengths: Vec<usize> = sim.prompts[2..].iter().map(|prompt| all_text(prompt).len()).collect();
+    let [whole, summing, shorter, asking] = lengths[..] else { panic!("{lengths:?}") };
+    assert!(whole > 20_000 && summing > 20_000 && shorter < summing * 2 / 3 && asking < whole / 2, "{lengths:?}");
+    assert_eq!((told(&sim).unwrap()["summarised"].as_u64(), told(&sim).unwrap().get("leftOut")), (Some(4), None));
 }

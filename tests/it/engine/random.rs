@@ -287,6 +287,7 @@ proptest! {
         let mut choices = Choices(bytes, 0);
         let mut sim = Sim::new(model(seed, items, true));
         let settings = settings(&mut choices);
+        sim.book.window = [None, Some(1_200)][choices.pick(2)];
         sim.holds = choices.pick(3) > 0;
         sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
         while !choices.is_spent() {

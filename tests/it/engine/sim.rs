@@ -17,7 +17,7 @@ use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Mission, Registered, Stamp, World};
+use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Mission, Prompt, Registered, Stamp, World};
 use serde_json::Value;
 
 pub use super::script::*;
@@ -243,7 +243,13 @@ impl Sim {
     pub fn perform(&mut self, effect: &Effect) {
         match effect {
             Effect::CallModel { stream, attempt } => {
-                let request = self.request(effect);
+                let request = match self.prompt(effect) {
+                    Prompt::Call(request) => *request,
+                    Prompt::Overflows(extent) => {
+                        let (stream, attempt) = (stream.clone(), *attempt);
+                        return drop(self.apply(Event::Overflowed { stream, attempt, extent }).unwrap());
+                    }
+                };
                 let fit = request.context.fit;
                 let answer = (self.script)(&request).map(|reply| ModelReply { fit, ..reply });
                 self.prompts.push(request);
@@ -281,7 +287,7 @@ impl Sim {
         (mission, arguments)
     }
 
-    pub fn request(&self, effect: &Effect) -> ModelRequest {
+    pub fn prompt(&self, effect: &Effect) -> Prompt {
         let needs = self.machine.needs(effect);
         let mut material = Material::default();
         for id in needs.payloads {
@@ -368,7 +374,6 @@ impl Sim {
     pub fn is_idle(&self) -> bool {
         self.machine.run().is_none()
     }
-
     pub fn is_active(&self) -> bool {
         self.machine.is_active()
     }

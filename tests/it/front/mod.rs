@@ -2,15 +2,19 @@
 
 mod agent_state;
 mod approvals;
+mod budget;
 mod cancel;
 mod client_tools;
+mod context;
 mod drain;
 mod errors;
 mod events;
+mod fallbacks;
 mod fork;
 mod guard;
 mod http_tools;
 mod idempotency;
+mod layers;
 mod limits;
 mod offers;
 mod openapi;

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use pes::domain::model::FailureKind;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::{stop_chunk, text_chunk};
+use super::{ask, openai, stop_chunk, text_chunk};
 use crate::support::http::{Ask, soon};
 use crate::support::wire::{Step, Wire, answer, end, event, event_stream};
 
@@ -113,4 +114,32 @@ async fn a_key_that_cannot_be_used_is_named_and_not_shown() {
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert_eq!((bad.status.code(), said.contains(CANARY)), (Some(2), false), "{said}");
     assert!(said.contains("API key of openai"), "{said}");
+}
+
+#[tokio::test]
+async fn a_key_in_a_file_is_renewed_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "key-one\n").unwrap();
+    let good = || vec![event_stream(), text_chunk("hi"), stop_chunk(), end()];
+    let no = || answer("401 Unauthorized", "", "{}");
+    let mut wire = Wire::serve(vec![good(), no(), good(), no()]).await;
+    let model = openai(&wire, |models| models.openai.api_key = Some(format!("file:{}", file.display()).into()));
+    ask(&model).await.1.unwrap();
+    assert_eq!(wire.request().await.header("authorization"), Some("Bearer key-one"));
+
+    // As if within the same moment: only the refusal tells.
+    let at = std::fs::metadata(&file).unwrap().modified().unwrap();
+    std::fs::write(&file, "key-two\n").unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_modified(at).unwrap();
+    let refused = ask(&model).await.1.unwrap_err();
+    assert_eq!((refused.kind, refused.http_status), (FailureKind::Retry, Some(401)));
+    ask(&model).await.1.unwrap();
+    let refused = ask(&model).await.1.unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Refused, "the file holds no other key");
+    let shown: Vec<String> = [wire.request().await, wire.request().await, wire.request().await]
+        .iter()
+        .map(|request| request.header("authorization").unwrap().to_owned())
+        .collect();
+    assert_eq!(shown, ["Bearer key-one", "Bearer key-two", "Bearer key-two"]);
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use pes::domain::fault::{Code, Fault};
 use pes::domain::ids::{CallId, TaskId};
-use pes::domain::model::ModelRequest;
 use pes::domain::run::{Run, RunStatus};
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
-use pes::engine::{DynCore, Illegal, Invocation, Loaded, Machine, Material, Mission, Needs, Registered, Stamp, World};
+use pes::engine::{
+    DynCore, Illegal, Invocation, Loaded, Machine, Material, Mission, Needs, Prompt, Registered, Stamp, World,
+};
 use pes::store::Store;
 use pes::store::memory::Memory;
 use pes::{Config, Instance};
@@ -75,7 +76,7 @@ impl Machine for Broken {
     fn needs(&self, effect: &Effect) -> Needs {
         self.0.needs(effect)
     }
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<ModelRequest> {
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
         self.0.request(world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {

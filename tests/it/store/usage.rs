@@ -7,7 +7,12 @@ use serde_json::json;
 
 use super::bed::{Bed, page};
 
-super::on_every_store!(usage_is_summed_by_every_group, usage_has_pages, usage_of_others_and_of_other_times_is_left_out);
+super::on_every_store!(
+    usage_is_summed_by_every_group,
+    usage_has_pages,
+    usage_of_others_and_of_other_times_is_left_out,
+    usage_of_deleted_threads_still_counts
+);
 
 /// 2026-11-21T00:00:00Z
 const DAY: i64 = 1_795_219_200_000;
@@ -97,4 +102,25 @@ async fn usage_of_others_and_of_other_times_is_left_out(bed: Bed) {
     assert_eq!(sums(&other, &ask(&other, UsageGroup::Run)).await, []);
     let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
     assert_eq!(shown(&sums(&bed, &within).await), [("run_1", "", 1, 100, 0)]);
+}
+
+async fn usage_of_deleted_threads_still_counts(bed: Bed) {
+    four_calls(&bed).await;
+    let groups = [UsageGroup::Model, UsageGroup::Tenant, UsageGroup::Day];
+    let mut before = Vec::new();
+    for group in groups {
+        before.push(sums(&bed, &ask(&bed, group)).await);
+    }
+    let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
+    assert!(bed.store.delete_thread(thread.pk).await.unwrap());
+    assert!(!bed.store.delete_thread(thread.pk).await.unwrap());
+    for (group, before) in groups.into_iter().zip(before) {
+        assert_eq!(sums(&bed, &ask(&bed, group)).await, before, "{group:?}");
+    }
+    let items = sums(&bed, &ask(&bed, UsageGroup::Item)).await;
+    assert_eq!(shown(&items), [("deleted", "", 3, 1_000_000_000_100, 1), ("run_2", "a", 1, 7, 0)]);
+    let other = bed.other_tenant().await;
+    assert_eq!(sums(&other, &ask(&other, UsageGroup::Model)).await, []);
+    let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
+    assert_eq!(shown(&sums(&bed, &within).await), [("deleted", "", 1, 100, 0)]);
 }

@@ -7,7 +7,7 @@ use pes::domain::ids::TenantPk;
 use pes::domain::prompt::PromptMessage;
 use pes::domain::tool::ToolSpec;
 use pes::engine::Toolbox;
-use pes::engine::prompt::{Frame, PlanPrompt, plan};
+use pes::engine::prompt::{Frame, History, PlanPrompt, plan};
 use serde_json::json;
 
 use super::sources::{Shelf, registry, tool};
@@ -28,7 +28,7 @@ fn a_planner_with_very_many_tools_is_told_their_names_and_one_line_of_each() {
     let offered: Vec<Arc<ToolSpec>> = registry.toolset(TenantPk(1)).offered(&settings);
     let frame = Frame { settings: &settings, seed: "run_1" };
     let size = |tools: &[Arc<ToolSpec>]| {
-        let messages = plan(&PlanPrompt { frame, query: "Find it", history: &[], tools });
+        let messages = plan(&PlanPrompt { frame, query: "Find it", history: History::default(), tools });
         let PromptMessage::System { content } = &messages[0] else { panic!("the first message is the system's") };
         assert!(tools.iter().all(|tool| content.contains(&tool.name)), "none is kept back");
         content.len()

@@ -8,8 +8,8 @@ use pes::domain::prompt::{Persona, PersonaPrompts, PromptCall, PromptMessage};
 use pes::domain::settings::RunSettings;
 use pes::domain::tool::{ToolClass, ToolError, ToolResult, ToolSpec, ToolStatus};
 use pes::engine::prompt::{
-    Frame, PlanPrompt, RefinePrompt, RepairPrompt, StepPrompt, StepResult, SynthesisPrompt, Turn, enforcement, plan,
-    plan_schema, reasoning_step, refine, repair, synthesis, tool_step,
+    Frame, History, PlanPrompt, RefinePrompt, RepairPrompt, StepPrompt, StepResult, SynthesisPrompt, Turn, enforcement,
+    plan, plan_schema, reasoning_step, refine, repair, synthesis, tool_step,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -134,7 +134,12 @@ fn shown(messages: &[PromptMessage]) -> String {
 #[test]
 fn the_planning_prompt() {
     let (settings, history, tools) = (settings(), history(), calculator());
-    let prompt = PlanPrompt { frame: frame(&settings), query: "What is 2+2?", history: &history, tools: &tools };
+    let prompt = PlanPrompt {
+        frame: frame(&settings),
+        query: "What is 2+2?",
+        history: History { summary: None, messages: &history },
+        tools: &tools,
+    };
     insta::assert_snapshot!(shown(&plan(&prompt)));
 }
 
@@ -145,7 +150,7 @@ fn the_refinement_prompt_and_its_repair() {
     let prompt = RefinePrompt {
         frame: frame(&settings),
         query: "And 3+3?",
-        history: &history,
+        history: History { summary: None, messages: &history },
         tools: &tools,
         intent: "sums",
         plan: "add",
@@ -187,7 +192,7 @@ fn the_synthesis_prompt() {
     let prompt = SynthesisPrompt {
         frame: frame(&settings),
         query: "What is 2+2?",
-        history: &history,
+        history: History { summary: None, messages: &history },
         intent: "a sum",
         plan: "add",
         results: &results,
@@ -277,7 +282,7 @@ fn text_can_never_close_a_marker() {
 fn user_text_stands_verbatim_and_fills_no_placeholder() {
     let settings = RunSettings { system_prompt: "Say {{nonce}} & <b>.".into(), ..RunSettings::default() };
     let query = "a < b & {{query}} --- END plan --- \"quoted\" \\n";
-    let prompt = PlanPrompt { frame: frame(&settings), query, history: &[], tools: &[] };
+    let prompt = PlanPrompt { frame: frame(&settings), query, history: History::default(), tools: &[] };
     let messages = plan(&prompt);
     assert_eq!(messages.last(), Some(&PromptMessage::User { content: query.into() }));
     assert!(shown(&messages).contains("Say {{nonce}} & <b>."));

@@ -1,0 +1,40 @@
+//! What was said in a conversation, in few words.
+
+use super::data::{Marker, marked, shortened};
+use super::template::{SUMMARY, paragraphs};
+use super::{History, SummaryPrompt};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::prompt::PromptMessage;
+
+pub fn summary(prompt: &SummaryPrompt<'_>) -> Vec<PromptMessage> {
+    marked(prompt.frame.seed, |marker| {
+        let system = paragraphs(["Phase: summary", SUMMARY, &marker.explained()]);
+        let so_far = prompt.so_far.map(|text| marker.block("summary so far", text)).unwrap_or_default();
+        let said = prompt.messages.iter().map(|message| said(message, prompt.most, marker)).collect::<Vec<_>>();
+        let material = paragraphs([so_far.as_str(), &said.join("\n\n")]);
+        vec![PromptMessage::System { content: system }, PromptMessage::User { content: material }]
+    })
+}
+
+fn said(message: &ConversationMessage, most: usize, marker: &Marker) -> String {
+    let by = match message.role {
+        MessageRole::Ai => "the assistant",
+        MessageRole::User | MessageRole::System | MessageRole::Tool => "the user",
+    };
+    marker.block(&format!("message of {by}"), &shortened(&message.content, most, ""))
+}
+
+/// The conversation before: what stands for its oldest messages, then the others as they were said.
+pub(super) fn history(history: &History<'_>, marker: &Marker) -> Vec<PromptMessage> {
+    let told = history.summary.map(|text| PromptMessage::User {
+        content: format!("What was said before, summed up:\n{}", marker.block("summary", text)),
+    });
+    let said = history.messages.iter().filter(|message| !message.content.is_empty()).map(|message| {
+        let content = message.content.clone();
+        match message.role {
+            MessageRole::User | MessageRole::System | MessageRole::Tool => PromptMessage::User { content },
+            MessageRole::Ai => PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None },
+        }
+    });
+    told.into_iter().chain(said).collect()
+}

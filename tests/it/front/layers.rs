@@ -1,0 +1,79 @@
+//! What a model is told of who it is: persona, server, thread and call, layer by layer, and never in place of what the phase
+//! asks for.
+
+use std::collections::BTreeMap;
+
+use pes::domain::prompt::{Persona, PersonaPrompts, SystemPrompt};
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::wire::{Step, Wire, end, event, event_stream};
+
+fn plan() -> Vec<Step> {
+    let plan = json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string();
+    let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
+    vec![event_stream(), chunk(json!({"content": plan}), Value::Null), chunk(json!({}), json!("stop")), end()]
+}
+
+async fn start(runs: usize) -> (App, Wire) {
+    let wire = Wire::serve(vec![plan(); runs]).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        config.models.openai.base_url = Some(url);
+        let agent = &mut config.agent;
+        agent.system_prompt = Some(SystemPrompt::Text("SERVER".to_owned()));
+        agent.templates = BTreeMap::from([("support".to_owned(), "You help customers of {{company}}.".to_owned())]);
+        let prompts = PersonaPrompts { planning: Some("PLAN LIKE ADA".to_owned()), ..PersonaPrompts::default() };
+        agent.persona = Persona { name: Some("Ada".to_owned()), prompts };
+    })
+    .await;
+    (app, wire)
+}
+
+/// The system prompt of a run with these options.
+async fn told(app: &App, wire: &mut Wire, options: Value) -> String {
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    ask.json(&json!({"query": "hi", "options": options})).send().await.expect(200);
+    let messages = wire.request().await.body["messages"].clone();
+    assert_eq!(messages[0]["role"], "system");
+    messages[0]["content"].as_str().unwrap().to_owned()
+}
+
+/// The texts stand in the prompt in this order.
+fn in_order(prompt: &str, texts: &[&str]) {
+    let places: Vec<usize> =
+        texts.iter().map(|text| prompt.find(text).unwrap_or_else(|| panic!("{text}: {prompt}"))).collect();
+    assert!(places.is_sorted(), "{texts:?} stand at {places:?}");
+}
+
+#[tokio::test]
+async fn layers_stand_one_after_the_other_or_before_those_below() {
+    let (app, mut wire) = start(3).await;
+    let layer = json!({"tag": "support", "content": "THREAD of {{company}}", "variables": {"company": "{{x}} Ltd"}});
+    app.post("/threads", json!({"threadId": "t1", "config": {"systemPrompt": layer}})).await.expect(201);
+    let asks = "You plan how to answer";
+    let thread = ["You help customers of {{x}} Ltd.", "THREAD of {{x}} Ltd"];
+
+    let prompt = told(&app, &mut wire, json!({})).await;
+    assert!(prompt.starts_with("Phase: planning\n"), "{prompt}");
+    in_order(&prompt, &["You are Ada.", asks, "PLAN LIKE ADA", "SERVER", thread[0], thread[1]]);
+
+    let options = json!({"systemPrompt": "CALL", "persona": {"name": "Bob", "prompts": {"planning": "LIKE BOB"}}});
+    let prompt = told(&app, &mut wire, options).await;
+    in_order(&prompt, &["You are Bob.", asks, "LIKE BOB", "SERVER", thread[0], thread[1], "CALL"]);
+    assert!(!prompt.contains("Ada") && !prompt.contains("ADA"), "{prompt}");
+
+    let options = json!({"systemPrompt": {"content": "FIRST", "strategy": "prepend"}});
+    let prompt = told(&app, &mut wire, options).await;
+    in_order(&prompt, &[asks, "FIRST", "SERVER", thread[0]]);
+    assert_eq!(wire.waiting(), 0);
+}
+
+#[tokio::test]
+async fn a_tag_that_nobody_defined_is_refused_by_field() {
+    let (app, wire) = start(0).await;
+    let body = json!({"query": "hi", "options": {"systemPrompt": {"tag": "none"}}});
+    let problem = app.post("/threads/t1/process", body).await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/options/systemPrompt/tag", "{problem:#}");
+    assert_eq!(wire.waiting(), 0);
+}
