@@ -68,14 +68,14 @@ pub struct Fault {
     /// A sentence that says what to do.
     pub detail: String,
     /// More to know, by name: texts only.
-    pub metadata: Map<String, Value>,
+    pub metadata: Box<Map<String, Value>>,
     /// What in the request is wrong, by JSON Pointer.
     pub violations: Vec<Pointed>,
 }
 
 impl Fault {
     pub fn new(error: Error, detail: impl Into<String>) -> Self {
-        Self { error, detail: detail.into(), metadata: Map::new(), violations: Vec::new() }
+        Self { error, detail: detail.into(), metadata: Box::default(), violations: Vec::new() }
     }
 
     /// Unknown, or somebody else's: nobody can tell which.
@@ -155,7 +155,7 @@ impl Fault {
         Self {
             error: named.or(known).unwrap_or(Error::Internal),
             detail: error["message"].as_str().unwrap_or_default().to_owned(),
-            metadata: info.and_then(|it| it["metadata"].as_object()).cloned().unwrap_or_default(),
+            metadata: Box::new(info.and_then(|it| it["metadata"].as_object()).cloned().unwrap_or_default()),
             violations: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@
 #[macro_use]
 mod section;
 
+pub mod a2a;
 pub mod agent;
 pub mod auth;
 pub mod check;
@@ -36,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::usage::Price;
 
+pub use a2a::A2a;
 pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
 pub use delegation::{Delegation, RemoteAgent};
@@ -85,6 +87,7 @@ section! {
         policy: Policy = Policy::default(), table::<Policy>();
         auth: Auth = Auth::default(), table::<Auth>();
         mcp: Mcp = Mcp::default(), table::<Mcp>();
+        a2a: A2a = A2a::default(), table::<A2a>();
         runtime: Runtime = Runtime::default(), table::<Runtime>();
         log: Log = Log::default(), table::<Log>();
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Millis;
 use super::fault::Code;
+use super::hitl::SuspensionKind;
 use super::ids::{MessageId, RunId, ThreadId};
 use super::message::ConversationMessage;
 use super::model::{Phase, Usage};
@@ -40,6 +41,53 @@ impl RunStatus {
             RunStatus::Completed => "completed",
             RunStatus::Failed => "failed",
             RunStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How a run stands for those who asked for it: finer than its status where they have something to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    #[default]
+    Queued,
+    Running,
+    Waiting,
+    /// It waits for an answer.
+    Suspended,
+    /// It waits until somebody has signed in elsewhere.
+    NeedsAuth,
+    Completed,
+    Failed,
+    /// It was not begun, and never will be.
+    Refused,
+    Cancelled,
+}
+
+impl Standing {
+    /// Of a run that is not over. `asked` is what the oldest open question is about: it can be answered at once, whatever
+    /// else of the run still goes on.
+    pub fn of(status: RunStatus, asked: Option<SuspensionKind>) -> Self {
+        match (status, asked) {
+            (RunStatus::Queued, _) => Standing::Queued,
+            (RunStatus::Completed, _) => Standing::Completed,
+            (RunStatus::Failed, _) => Standing::Failed,
+            (RunStatus::Cancelled, _) => Standing::Cancelled,
+            (RunStatus::Running | RunStatus::Waiting | RunStatus::Suspended, Some(SuspensionKind::PeerAuth)) => {
+                Standing::NeedsAuth
+            }
+            (RunStatus::Suspended, _) | (RunStatus::Running | RunStatus::Waiting, Some(_)) => Standing::Suspended,
+            (RunStatus::Running, None) => Standing::Running,
+            (RunStatus::Waiting, None) => Standing::Waiting,
+        }
+    }
+
+    /// Of a run that ended so.
+    pub fn at_end(status: RunStatus, outcome: Option<&Outcome>) -> Self {
+        let error = outcome.and_then(|outcome| outcome.error.as_ref());
+        match error.is_some_and(|error| error.code == Code::TaskRefused) {
+            true => Standing::Refused,
+            false => Standing::of(status, None),
         }
     }
 }
@@ -93,7 +141,7 @@ pub struct Run {
     pub status: RunStatus,
     pub message_id: MessageId,
     pub query: String,
-    /// As the user's message has it.
+    /// As the user's message has it; large members are payload references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +152,11 @@ pub struct Run {
     /// The names of the keys that asked for it, or steered it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
+    #[serde(default)]
+    pub standing: Standing,
+    /// Since when it stands so.
+    #[serde(default)]
+    pub since: Millis,
     pub created_at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,

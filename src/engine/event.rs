@@ -33,8 +33,8 @@ pub enum Event {
     PeerCalledBack { task: TaskId, remote_task_id: Option<String> },
     /// One task shall end; its item goes on without it.
     TaskCancelAsked { task: TaskId, by: String },
-    /// A person answered a suspension; `by` is who.
-    Resumed { answer: Box<Answer>, by: String },
+    /// A person answered a suspension; `by` is who. `said` is the message that the answer came as, if it was one.
+    Resumed { answer: Box<Answer>, by: String, said: Option<Box<ConversationMessage>> },
     /// Nothing new may start; a suspension of kind `pause` opens.
     PauseAsked { by: String },
     /// The run (or, with `None`, the active and every queued one) shall end. With `Running` slots this is the first of

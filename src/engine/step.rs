@@ -78,10 +78,12 @@ pub enum RowKind {
     Custom = 10,
     /// `domain::usage::ModelUse`, summed by `GET /usage`; `ord` is the time.
     Usage = 11,
+    /// `domain::run::Standing` of the run with this id; `ord` is the time since when. Listed across threads.
+    Standing = 12,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 11] = [
+    pub const ALL: [RowKind; 12] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -93,6 +95,7 @@ impl RowKind {
         RowKind::AgentState,
         RowKind::Custom,
         RowKind::Usage,
+        RowKind::Standing,
     ];
 
     pub fn code(self) -> i16 {

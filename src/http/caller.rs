@@ -21,8 +21,7 @@ macro_rules! may {
             type Rejection = Problem;
 
             async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
-                let bearer = bearer(&parts.headers)?;
-                let caller = front.keys.authenticate(bearer.as_deref()).await?;
+                let caller = authenticate(front, &parts.headers).await?;
                 permit(&caller, Scope::$scope)?;
                 Ok(Self(caller))
             }
@@ -39,6 +38,11 @@ may! {
     MayApprove: Approve;
     /// A caller who may make and revoke keys.
     MayAdmin: Admin;
+}
+
+/// Whose key the headers carry.
+pub(crate) async fn authenticate(front: &Front, headers: &HeaderMap) -> Result<Caller, Fault> {
+    front.keys.authenticate(bearer(headers)?.as_deref()).await
 }
 
 /// Refuses a caller without `scope`.

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
+use super::a2a;
 use super::front::Front;
 use super::metrics;
 use super::peer::Peer;
@@ -34,7 +35,12 @@ pub(crate) async fn dress(State(front): State<Front>, mut request: Request, next
     let response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
-            problem::complete(&fault, &Scene { docs: &docs, instance: &instance, trace_id: &trace.0 }, bare)
+            let path = instance.strip_prefix(&front.links.base_path).unwrap_or(&instance);
+            if a2a::is_ours(path) {
+                a2a::refuse(&fault, path, bare)
+            } else {
+                problem::complete(&fault, &Scene { docs: &docs, instance: &instance, trace_id: &trace.0 }, bare)
+            }
         }
         None => bare,
     };

@@ -10,7 +10,8 @@ use tokio_util::task::TaskTracker;
 
 use super::links::Links;
 use crate::auth::Keys;
-use crate::config::Config;
+use crate::config::{Config, Limits};
+use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
@@ -26,6 +27,8 @@ pub struct Inner {
     pub(crate) runtime: Runtime,
     pub(crate) keys: Arc<Keys>,
     pub(crate) links: Links,
+    /// When this server began to serve.
+    pub(crate) since: Millis,
     /// Cancelled when the server begins to stop: changes are refused, sockets are told.
     pub(crate) stopping: CancellationToken,
     /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
@@ -37,7 +40,13 @@ impl Front {
     pub fn new(config: Config, runtime: Runtime, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
         let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
-        Ok(Self(Arc::new(Inner { config, runtime, keys, links, stopping, streams })))
+        let since = runtime.now();
+        Ok(Self(Arc::new(Inner { config, runtime, keys, links, since, stopping, streams })))
+    }
+
+    /// The bounds of what other agents send: files travel inside it.
+    pub(crate) fn a2a_limits(&self) -> Limits {
+        Limits { body_bytes: self.config.a2a.body_bytes, ..self.config.limits.clone() }
     }
 
     /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets are told and closed.

@@ -4,6 +4,7 @@
 //! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
 //! needs: who may call, which ids, which parameters, which body.
 
+mod a2a;
 mod asked;
 mod caller;
 mod cors;

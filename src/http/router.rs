@@ -15,7 +15,7 @@ use super::routes::{
     agent_state, audit, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers, messages, offers,
     pause, plan, policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage, webhooks,
 };
-use super::{cors, metrics};
+use super::{a2a, cors, metrics};
 use crate::domain::fault::{Code, Fault};
 
 /// The whole front door.
@@ -87,6 +87,7 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(health::version))
         .routes(routes!(documentation::openapi_json))
         .routes(routes!(documentation::docs))
+        .merge(a2a::routes())
 }
 
 async fn unknown() -> Problem {

@@ -3,10 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::domain::Millis;
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::domain::run::{OnBusy, RunResource, RunStatus};
+use crate::domain::run::{OnBusy, Run, RunResource, RunStatus, Standing};
 use crate::domain::settings::{CallOptions, ThreadConfig};
+use crate::store::PageAsk;
 
 /// A request's `Idempotency-Key`, where it was used, and what it was used with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +41,13 @@ pub struct ProcessAsk {
     pub trace_id: Option<String>,
     pub on_busy: OnBusy,
     pub options: CallOptions,
+}
+
+/// A message that is an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SaidAsk {
+    pub content: String,
+    pub metadata: Option<Map<String, Value>>,
 }
 
 /// The 202 of everything that starts or moves a run.
@@ -84,6 +95,28 @@ pub struct Waited {
     pub run: RunResource,
     /// Set when it is suspended.
     pub suspensions: Vec<Value>,
+}
+
+/// A run as those see it who asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Errand {
+    pub run: Run,
+    /// What it said and was told, in order; empty if nobody wanted to see it.
+    pub messages: Vec<ConversationMessage>,
+    /// The open questions, oldest first.
+    pub open: Vec<Suspension>,
+}
+
+/// Which errands to list: the last to change first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ErrandAsk {
+    pub thread: Option<ThreadId>,
+    /// Empty = all.
+    pub standings: Vec<Standing>,
+    /// Only those that have stood so since then, or a shorter time.
+    pub since: Option<Millis>,
+    pub with_messages: bool,
+    pub page: PageAsk,
 }
 
 /// How a person edits the todo list.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::Runtime;
 use super::ask::Idempotent;
 use super::shared::Shared;
 use crate::domain::caller::Caller;
@@ -33,6 +34,14 @@ pub(super) enum Admission {
     /// Answer it, and hold this until the answer is durable.
     First(Option<Flight>),
     Stored(IdempotencyRow),
+}
+
+impl Runtime {
+    /// Whether this very request was answered before. Another one under its key is refused.
+    pub async fn is_repeat(&self, caller: &Caller, key: &Idempotent) -> Result<bool, Fault> {
+        let row = self.0.store.idempotency(caller.tenant, &key.scope, &key.key).await?;
+        Ok(row.map(|row| same_body(row, key)).transpose()?.is_some())
+    }
 }
 
 impl Shared {

@@ -17,6 +17,7 @@ mod cancel;
 pub mod clock;
 mod command;
 mod effects;
+mod errands;
 mod feed;
 mod fork;
 mod history;

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::command::{Command, Decided, KeptAnswer, Note, Refusal};
 use super::idempotent::Admission;
 use super::runs::read;
-use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime};
+use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime, SaidAsk};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
+use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Ask, RunStatus};
 use crate::domain::thread::Sheet;
 use crate::engine::event::Event;
@@ -82,8 +83,40 @@ impl Runtime {
         answer: Answer,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
+        self.answer(caller, id, answer, None, idempotent).await
+    }
+
+    /// Answers a suspension, once, with a message that joins the conversation.
+    pub async fn reply(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        answer: Answer,
+        said: SaidAsk,
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<Receipt>> {
+        let said = ConversationMessage {
+            message_id: self.0.mint().message(),
+            thread_id: id.clone(),
+            role: MessageRole::User,
+            content: said.content,
+            timestamp: self.0.now(),
+            run_id: None,
+            metadata: said.metadata,
+        };
+        self.answer(caller, id, answer, Some(Box::new(said)), idempotent).await
+    }
+
+    async fn answer(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        answer: Answer,
+        said: Option<Box<ConversationMessage>>,
+        idempotent: Option<Idempotent>,
+    ) -> Result<Answered<Receipt>> {
         let suspension = answer.suspension_id.clone();
-        let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone() };
+        let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone(), said };
         match self.act(caller, id, event, None, idempotent).await {
             Err(fault) if fault.code == Code::NotFound => {
                 Err(self.past(caller, id, &suspension).await?.unwrap_or(fault))

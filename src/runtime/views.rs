@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::command::Note;
 use super::runs::read;
 use super::{Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{CallId, ThreadId};
+use crate::domain::ids::{CallId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::ToolSpec;
@@ -62,8 +62,24 @@ impl Runtime {
     pub async fn messages(&self, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<ConversationMessage>> {
         let thread = self.row(caller, id).await?;
         let page = self.0.store.rows(thread.pk, RowKind::Message, false, &page).await?;
-        let items = page.items.iter().map(read).collect::<store::Result<_>>()?;
+        let mut items: Vec<ConversationMessage> = page.items.iter().map(read).collect::<store::Result<_>>()?;
+        for message in &mut items {
+            message.metadata = self.whole(thread.pk, message.metadata.take()).await?;
+        }
         Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
+    /// What a message carries, with its payloads.
+    pub(super) async fn whole(
+        &self,
+        pk: ThreadPk,
+        metadata: Option<Map<String, Value>>,
+    ) -> Result<Option<Map<String, Value>>> {
+        let Some(metadata) = metadata else { return Ok(None) };
+        match self.0.inlined(pk, Value::Object(metadata)).await? {
+            Value::Object(metadata) => Ok(Some(metadata)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Ok(None),
+        }
     }
 
     /// Open suspensions of the tenant, oldest first.

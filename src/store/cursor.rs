@@ -35,6 +35,13 @@ impl Cursor {
     }
 }
 
+impl PageAsk {
+    /// The rows with a greater `ord`.
+    pub fn beyond(ord: i64, limit: u32) -> Self {
+        Self { cursor: Some(Cursor::new(ord + 1, "").write()), limit }
+    }
+}
+
 /// Makes a page of `found`, which was read with one item more than asked for.
 pub(crate) fn page<T>(mut found: Vec<T>, limit: u32, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
     let limit = limit as usize;

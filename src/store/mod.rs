@@ -15,10 +15,12 @@ pub mod memory;
 mod open;
 pub mod postgres;
 pub mod sqlite;
+mod standing;
 mod text;
 mod usage;
 
 pub use open::open;
+pub use standing::StandingAsk;
 pub use usage::UsageAsk;
 
 use std::sync::Arc;
@@ -337,6 +339,9 @@ pub trait Store: Deliveries {
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
     /// Open suspensions of a tenant, oldest first (their ids sort by time).
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+
+    /// The tenant's runs with where they stand, the last to change first, and how many there are on all pages.
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)>;
 
     /// As recorded: payload references and shortened plans are still in them.
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;

@@ -1,5 +1,6 @@
 //! Every test that needs more than one module, in one binary: it links once.
 
+mod a2a;
 mod abuse;
 mod auth;
 mod cli;

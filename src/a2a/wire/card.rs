@@ -244,3 +244,6 @@ fn read_skill(value: &Value) -> Read<Skill> {
         output_modes: it.texts("outputModes")?,
     })
 }
+
+#[cfg(test)]
+mod tests;

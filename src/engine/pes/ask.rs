@@ -1,6 +1,6 @@
 //! A query comes in: it starts a run, waits in the queue, steers, or interrupts.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::record::to_value;
 use super::state::{Active, Phase, Replan, Steer};
@@ -8,11 +8,12 @@ use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::message::{ConversationMessage, MessageRole};
-use crate::domain::run::{Ask, Counters, OnBusy, Run, RunStatus};
+use crate::domain::run::{Ask, Counters, OnBusy, Run, RunStatus, Standing};
 
 impl Transition<'_> {
-    pub fn ask(&mut self, run: RunId, message: MessageId, ask: Ask) -> Handled {
+    pub fn ask(&mut self, run: RunId, message: MessageId, mut ask: Ask) -> Handled {
         let on_busy = ask.on_busy;
+        ask.metadata = ask.metadata.map(|metadata| self.store_metadata(&message, metadata));
         let run = self.accepted(run, message, ask);
         if self.state.run.is_none() && self.state.head.queue.is_empty() {
             let ord = self.ord();
@@ -47,6 +48,8 @@ impl Transition<'_> {
             session_id: ask.session_id,
             trace_id: ask.trace_id,
             requested_by: Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect(),
+            standing: Standing::Queued,
+            since: self.stamp.now,
             created_at: self.stamp.now,
             started_at: None,
             finished_at: None,
@@ -100,14 +103,44 @@ impl Transition<'_> {
         }
     }
 
+    /// What a message carries is stored once: large members of its parts stand apart.
+    fn store_metadata(&mut self, message: &MessageId, metadata: Map<String, Value>) -> Map<String, Value> {
+        let mut apart = |name: &str, value: Value| self.store(format!("{message}.{name}"), value);
+        let stored = metadata.into_iter().map(|(name, value)| match value {
+            Value::Object(members) => {
+                let members = members.into_iter().map(|(member, value)| {
+                    let value = apart(&format!("{name}.{member}"), value);
+                    (member, value)
+                });
+                let members = members.collect();
+                (name, Value::Object(members))
+            }
+            plain => {
+                let plain = apart(&name, plain);
+                (name, plain)
+            }
+        });
+        stored.collect()
+    }
+
+    /// A message of the active run that no query came with.
+    pub fn hear(&mut self, mut message: ConversationMessage) {
+        let id = message.message_id.clone();
+        message.metadata = message.metadata.map(|metadata| self.store_metadata(&id, metadata));
+        message.run_id = Some(self.run().run_id.clone());
+        let shown = self.keep(&message);
+        self.record_state_update(vec!["messages".into()], Some(shown));
+    }
+
     fn enqueue(&mut self, run: Run, first: bool) -> Handled {
         let limit = self.world.limits.queued_runs;
         if self.state.head.queue.len() >= limit {
             return Err(Fault::new(Code::QueueFull, format!("At most {limit} runs may wait on a thread; try later.")));
         }
+        // A run's number is below those of its messages.
+        let ord = self.ord();
         let message = self.told(&run);
         self.record_state_update(vec!["queue".into()], Some(message));
-        let ord = self.ord();
         self.write_run(ord, &run);
         let at = if first { 0 } else { self.state.head.queue.len() };
         self.state.head.queue.insert(at, run.run_id.clone());
@@ -118,21 +151,20 @@ impl Transition<'_> {
     /// Stores the user's message and returns it as observations show it.
     fn told(&mut self, run: &Run) -> Value {
         let message = self.user_message(run);
+        self.keep(&message)
+    }
+
+    fn keep(&mut self, message: &ConversationMessage) -> Value {
         let ord = self.ord();
-        self.write_message(ord, &message);
-        self.shown(&message)
+        self.write_message(ord, message);
+        self.shown(message)
     }
 
     /// A user's message as observations show it: what is large in it is stored once.
     fn shown(&mut self, message: &ConversationMessage) -> Value {
-        let id = &message.message_id;
-        let content = self.store(id.as_str(), Value::String(message.content.clone()));
-        let metadata = message.metadata.clone().map(|map| self.store(format!("{id}.metadata"), Value::Object(map)));
+        let content = self.store(message.message_id.as_str(), Value::String(message.content.clone()));
         let mut shown = to_value(message);
         shown["content"] = content;
-        if let Some(metadata) = metadata {
-            shown["metadata"] = metadata;
-        }
         shown
     }
 

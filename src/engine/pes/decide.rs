@@ -27,7 +27,7 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
         Event::PeerFailed { task, attempt, failure } => t.peer_failed(&task, attempt, failure),
         Event::PeerCalledBack { task, remote_task_id } => t.peer_called_back(&task, remote_task_id),
         Event::TaskCancelAsked { task, by } => t.cancel_task(&task, &by),
-        Event::Resumed { answer, by } => t.resume(*answer, &by),
+        Event::Resumed { answer, by, said } => t.resume(*answer, &by, said.map(|said| *said)),
         Event::PauseAsked { by } => t.pause(&by),
         Event::CancelAsked { run, by } => t.cancel(run, &by),
         Event::EffectsStopped => t.effects_stopped(),

@@ -11,7 +11,7 @@ use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
 use crate::domain::observation::ObservationType;
-use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunStatus};
+use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunStatus, Standing};
 
 impl Transition<'_> {
     /// The run's answer. `shown` is its text as observations hold it.
@@ -114,6 +114,7 @@ impl Transition<'_> {
 
     fn conclude(&mut self, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
         run.status = status;
+        (run.standing, run.since) = (Standing::at_end(status, outcome.as_ref()), self.stamp.now);
         run.finished_at = Some(self.stamp.now);
         self.record_run_finished(&run, outcome.as_ref());
         run.outcome = outcome;

@@ -9,6 +9,7 @@ use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
+use crate::domain::message::ConversationMessage;
 use crate::domain::policy::Ruling;
 use crate::domain::settings::Budget;
 use crate::domain::tool::ToolStatus;
@@ -36,7 +37,7 @@ enum Verdict {
 }
 
 impl Transition<'_> {
-    pub fn resume(&mut self, answer: Answer, by: &str) -> Handled {
+    pub fn resume(&mut self, answer: Answer, by: &str, said: Option<ConversationMessage>) -> Handled {
         let Some(open) = self.state.suspension(&answer.suspension_id) else {
             return Err(Fault::not_found("suspension"));
         };
@@ -64,6 +65,9 @@ impl Transition<'_> {
             | Verdict::Extend(_)
             | Verdict::Stop => open.digest.clone(),
         };
+        if let Some(said) = said {
+            self.hear(said);
+        }
         self.close_bound(&open.suspension_id, decision, by, reason, digest);
         match &open.call_id {
             Some(call) => self.settle_call(call, verdict),

@@ -13,7 +13,7 @@ use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::payload;
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::{Run, RunStatus, Standing};
 use crate::domain::settings::RunSettings;
 use crate::domain::task::Slot;
 use crate::domain::thread::ThreadStatus;
@@ -164,6 +164,10 @@ impl<'a> Transition<'a> {
     pub fn write_run(&mut self, ord: i64, run: &Run) {
         self.rows.retain(|row| row.kind != RowKind::Run || row.id != run.run_id.as_str());
         self.rows.push(rows::run(ord, run));
+        if run.since == self.stamp.now {
+            self.rows.retain(|row| row.kind != RowKind::Standing || row.id != run.run_id.as_str());
+            self.rows.push(rows::standing(run));
+        }
         self.runs.retain(|other| other.run_id != run.run_id);
         self.runs.push(run.clone());
     }
@@ -237,6 +241,12 @@ impl<'a> Transition<'a> {
         let Some(run) = self.state.run.as_mut() else { return };
         if let Some(active) = &self.state.head.active {
             run.counters = active.counters.clone();
+        }
+        let asked = self.state.suspensions.values().next().map(|oldest| oldest.kind);
+        let standing = Standing::of(status, asked);
+        if run.standing != standing {
+            (run.standing, run.since) = (standing, self.stamp.now);
+            self.run_touched = true;
         }
         if run.status != status {
             run.status = status;

@@ -39,15 +39,8 @@ impl<T: DeserializeOwned> FromRequest<Front> for MaybeSent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, front: &Front) -> Result<Self, Problem> {
-        let limits = &front.config.limits;
-        let (parts, body) = request.into_parts();
-        let bytes = read(&parts.headers, body, limits).await?;
-        let value = if bytes.is_empty() {
-            Value::Object(serde_json::Map::new())
-        } else {
-            accepted(&parts.headers, &["application/json"])?;
-            parse(&bytes, limits.json_depth)?
-        };
+        let value = read_any(request, &front.config.limits, &["application/json"]).await?;
+        let value = value.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
         Ok(Self(Sent { fingerprint: fingerprint(&value), value: typed(value)? }))
     }
 }
@@ -63,6 +56,21 @@ pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'sta
     let media_type = accepted(&parts.headers, types)?;
     let bytes = read(&parts.headers, body, limits).await?;
     Ok(Read { value: parse(&bytes, limits.json_depth)?, media_type })
+}
+
+/// The same; `None` if nothing at all was sent.
+pub(crate) async fn read_any(
+    request: Request,
+    limits: &Limits,
+    types: &[&'static str],
+) -> Result<Option<Value>, Fault> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(&parts.headers, body, limits).await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    accepted(&parts.headers, types)?;
+    parse(&bytes, limits.json_depth).map(Some)
 }
 
 /// Which of `types` the body says it is.

@@ -7,7 +7,7 @@ mod strict;
 mod typed;
 
 pub(crate) use crate::domain::digest::of as fingerprint;
-pub(crate) use body::{MaybeSent, Sent, read_value};
+pub(crate) use body::{MaybeSent, Sent, read_any, read_value};
 pub(crate) use nothing::Nothing;
 pub(crate) use strict::parse;
 pub(crate) use typed::typed;

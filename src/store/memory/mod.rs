@@ -18,8 +18,8 @@ use uuid::Uuid;
 use super::delivery::Delivery;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
-    ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
+    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -138,6 +138,9 @@ impl Store for Memory {
     }
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
         self.state().open_suspensions(tenant, page)
+    }
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+        self.state().by_standing(ask)
     }
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         Ok(self.state().observations(pk, ask))

@@ -14,7 +14,7 @@ use crate::domain::observation::Observation;
 use crate::domain::thread::ThreadStatus;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, StandingAsk, ThreadFilter, ThreadRow, text};
 
 impl Kept {
     pub(super) fn loaded(&self) -> Vec<Row> {
@@ -115,6 +115,26 @@ impl State {
         open.retain(|found| cursor.as_ref().is_none_or(|c| found.row.id > c.id));
         open.sort_by(|a, b| a.row.id.cmp(&b.row.id));
         Ok(page(open, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+    }
+
+    pub(super) fn by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+        let (before, bodies) = (ask.before()?, ask.bodies());
+        let mut runs = Vec::new();
+        for run in self.found(ask.tenant, RowKind::Run) {
+            let Some(kept) = self.threads.get(&run.pk) else { continue };
+            let Some(row) = kept.rows.get(&(RowKind::Standing, run.row.id.clone())) else { continue };
+            let is_wanted = ask.thread.is_none_or(|pk| pk == run.pk)
+                && ask.since.is_none_or(|since| row.ord >= since)
+                && (bodies.is_empty() || bodies.contains(&row.body));
+            if is_wanted {
+                runs.push((row.ord, run));
+            }
+        }
+        let total = runs.len() as u64;
+        runs.sort_by(|(a, one), (b, other)| (b, &other.row.id).cmp(&(a, &one.row.id)));
+        runs.retain(|(since, run)| (*since, &run.row.id) < (before.at, &before.id));
+        let runs = page(runs, ask.page.limit, |(since, run)| Cursor::new(*since, run.row.id.clone()));
+        Ok((runs.map(|(_, run)| run), total))
     }
 
     pub(super) fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation> {

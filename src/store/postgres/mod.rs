@@ -27,8 +27,8 @@ use uuid::Uuid;
 use super::committer::{Bounds, Committer};
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
-    ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
+    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -112,6 +112,9 @@ impl Store for Postgres {
     }
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
         query::open_suspensions(&self.pool, tenant, page).await
+    }
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+        query::runs_by_standing(&self.pool, ask).await
     }
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         query::observations(&self.pool, pk, ask).await

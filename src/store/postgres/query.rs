@@ -13,7 +13,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::engine::step::{Row, RowKind};
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, text};
+use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, StandingAsk, text};
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
 
@@ -111,6 +111,53 @@ pub(super) async fn open_suspensions(pool: &PgPool, tenant: TenantPk, ask: &Page
     let open = query.fetch_all(pool).await.map_err(error)?;
     let open = open.iter().map(found).collect::<Result<_>>()?;
     Ok(page(open, ask.limit, |found: &Found| Cursor::new(0, found.row.id.clone())))
+}
+
+macro_rules! standing {
+    ($what:literal, $of:literal, $more:literal) => {
+        concat!(
+            "SELECT ",
+            $what,
+            " FROM thread_rows s JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
+              JOIN threads t ON t.pk = s.pk
+              WHERE s.tenant = $1 AND s.kind = 12",
+            $of,
+            " AND s.ord >= $3 AND ($4::text[] = '{}' OR s.body = ANY ($4))",
+            $more
+        )
+    };
+}
+
+macro_rules! standings {
+    ($of:literal) => {
+        [
+            standing!("count(*)", $of, ""),
+            standing!(
+                "r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
+                $of,
+                " AND (s.ord, s.id) < ($5, $6) ORDER BY s.ord DESC, s.id DESC LIMIT $7"
+            ),
+        ]
+    };
+}
+
+pub(super) async fn runs_by_standing(pool: &PgPool, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+    let [count, list] = match ask.thread {
+        Some(_) => standings!(" AND s.pk = $2"),
+        None => standings!(" AND $2::bigint IS NULL"),
+    };
+    let bound = |sql: &'static str| {
+        let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
+        query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
+    };
+    let total: i64 = bound(count).fetch_one(pool).await.and_then(|row| row.try_get(0)).map_err(error)?;
+    let before = ask.before()?;
+    let query = bound(list).bind(before.at).bind(escaped(&before.id)).bind(i64::from(ask.page.limit) + 1);
+    let rows = query.fetch_all(pool).await.map_err(error)?;
+    let since = |row: &PgRow| row.try_get::<i64, _>("since").map_err(error);
+    let runs = rows.iter().map(|row| Ok((since(row)?, found(row)?))).collect::<Result<Vec<_>>>()?;
+    let runs = page(runs, ask.page.limit, |(since, run)| Cursor::new(*since, run.row.id.clone()));
+    Ok((runs.map(|(_, run)| run), total.unsigned_abs()))
 }
 
 pub(super) async fn observations(pool: &PgPool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {

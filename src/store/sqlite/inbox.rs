@@ -8,7 +8,7 @@ use super::rows;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Found, Page, PageAsk, Result};
+use crate::store::{Found, Page, PageAsk, Result, StandingAsk};
 
 pub(super) async fn find(db: &SqlitePool, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
     let query = sqlx::query(
@@ -31,6 +31,54 @@ pub(super) async fn open(db: &SqlitePool, tenant: TenantPk, ask: &PageAsk) -> Re
     let open = query.fetch_all(db).await.map_err(unreadable)?;
     let open = open.iter().map(found).collect::<Result<Vec<_>>>()?;
     Ok(page(open, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+}
+
+macro_rules! standing {
+    ($what:literal, $of:literal, $more:literal) => {
+        concat!(
+            "SELECT ",
+            $what,
+            " FROM thread_rows s CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
+              JOIN threads t ON t.pk = s.pk
+              WHERE s.tenant = ?1 AND s.kind = 12",
+            $of,
+            " AND s.ord >= ?3 AND (?4 = '[]' OR s.body IN (SELECT value FROM json_each(?4)))",
+            $more
+        )
+    };
+}
+
+macro_rules! standings {
+    ($of:literal) => {
+        [
+            standing!("count(*)", $of, ""),
+            standing!(
+                "t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
+                $of,
+                " AND (s.ord, s.id) < (?5, ?6) ORDER BY s.ord DESC, s.id DESC LIMIT ?7"
+            ),
+        ]
+    };
+}
+
+pub(super) async fn by_standing(db: &SqlitePool, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+    let [count, list] = match ask.thread {
+        Some(_) => standings!(" AND s.pk = ?2"),
+        None => standings!(""),
+    };
+    let bodies = serde_json::to_string(&ask.bodies()).expect("texts are JSON");
+    let bound = |sql: &'static str| {
+        let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
+        query.bind(ask.since.unwrap_or(i64::MIN)).bind(bodies.clone())
+    };
+    let total: i64 = bound(count).fetch_one(db).await.and_then(|row| row.try_get(0)).map_err(unreadable)?;
+    let before = ask.before()?;
+    let query = bound(list).bind(before.at).bind(before.id).bind(i64::from(ask.page.limit) + 1);
+    let rows = query.fetch_all(db).await.map_err(unreadable)?;
+    let since = |row: &SqliteRow| row.try_get::<i64, _>("since").map_err(unreadable);
+    let runs = rows.iter().map(|row| Ok((since(row)?, found(row)?))).collect::<Result<Vec<_>>>()?;
+    let runs = page(runs, ask.page.limit, |(since, run)| Cursor::new(*since, run.row.id.clone()));
+    Ok((runs.map(|(_, run)| run), total.unsigned_abs()))
 }
 
 fn found(row: &SqliteRow) -> Result<Found> {

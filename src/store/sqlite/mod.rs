@@ -33,8 +33,8 @@ use uuid::Uuid;
 use super::committer::Committer;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result, Store,
-    ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
+    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -97,6 +97,9 @@ impl Store for Sqlite {
     }
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
         inbox::open(&self.readers, tenant, page).await
+    }
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+        inbox::by_standing(&self.readers, ask).await
     }
 
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {

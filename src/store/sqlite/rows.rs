@@ -62,7 +62,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Payload
         | RowKind::AgentState
         | RowKind::Custom
-        | RowKind::Usage => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
+        | RowKind::Usage
+        | RowKind::Standing => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

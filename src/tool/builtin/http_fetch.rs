@@ -77,9 +77,9 @@ impl Tool for HttpFetch {
 
     /// Looking changes nothing; any other method may.
     fn nature(&self, arguments: &Value) -> Nature {
-        match method(arguments) {
-            Method::GET | Method::HEAD => Nature { class: ToolClass::Read, idempotent: true },
-            _ => Nature { class: ToolClass::External, idempotent: false },
+        match matches!(method(arguments), Method::GET | Method::HEAD) {
+            true => Nature { class: ToolClass::Read, idempotent: true },
+            false => Nature { class: ToolClass::External, idempotent: false },
         }
     }
 

@@ -318,7 +318,7 @@ impl Sim {
             action: None,
         };
         answer(&mut body);
-        self.apply(Event::Resumed { answer: Box::new(body), by: self.answerer.into() })
+        self.apply(Event::Resumed { answer: Box::new(body), by: self.answerer.into(), said: None })
     }
 
     /// Open ones, oldest first.

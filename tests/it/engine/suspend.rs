@@ -167,7 +167,7 @@ fn a_suspension_is_resolved_exactly_once() {
         reason: None,
         action: None,
     };
-    let refused = sim.apply(Event::Resumed { answer: Box::new(again), by: "bob".into() }).unwrap_err();
+    let refused = sim.apply(Event::Resumed { answer: Box::new(again), by: "bob".into(), said: None }).unwrap_err();
     assert_eq!(refused.0.code.as_str(), "not_found");
     sim.go();
     assert_eq!(ran(&sim), ["gated:1"]);

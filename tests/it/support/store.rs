@@ -14,7 +14,7 @@ use pes::store::delivery::{Deliveries, Delivery, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::{
     AuditRow, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
-    Store, ThreadFilter, ThreadRow, UsageAsk,
+    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -131,6 +131,7 @@ passed_on! {
     history(pk: ThreadPk, before: Option<i64>, limit: u32) -> Vec<ConversationMessage>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
     open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
+    runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);
     observations(pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation>;
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     audit(pk: ThreadPk) -> Vec<AuditRow>;

@@ -1,0 +1,78 @@
+//! Who asks, in which version of the protocol, and with which extensions.
+
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+
+use super::QUESTIONS;
+use super::refusal::Refusal;
+use crate::a2a::fault::{Error, Fault};
+use crate::a2a::wire::Version;
+use crate::domain::caller::{Caller, Scope};
+use crate::http::asked::Asked;
+use crate::http::caller::{authenticate, permit};
+use crate::http::front::Front;
+
+/// An authenticated agent and how it wants to be spoken to.
+pub(super) struct Asker {
+    pub(super) front: Front,
+    pub(super) caller: Caller,
+    pub(super) version: Version,
+    /// What goes before a path to make it a URL.
+    pub(super) base: String,
+    pub(super) trace_id: String,
+}
+
+impl Asker {
+    pub(super) fn new(front: &Front, caller: Caller, version: Version, asked: Asked) -> Self {
+        Self { front: front.clone(), caller, version, base: asked.base, trace_id: asked.trace.0 }
+    }
+
+    pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {
+        Ok(permit(&self.caller, scope)?)
+    }
+
+    /// A request may name its tenant, which is the caller's or does not exist.
+    pub(super) fn check_tenant(&self, named: Option<&str>) -> Result<(), Refusal> {
+        match named.is_none_or(|name| name == self.caller.tenant_name) {
+            true => Ok(()),
+            false => Err(Fault::new(Error::TaskNotFound, "There is nothing of this tenant; leave it out.").into()),
+        }
+    }
+}
+
+/// The caller by its key. Where agents are not served there is nothing, with or without one.
+pub(super) async fn known(front: &Front, parts: &Parts) -> Result<Caller, Refusal> {
+    if !front.config.a2a.enabled {
+        return Err(Fault::new(Error::MethodNotFound, "This server does not speak to other agents.").into());
+    }
+    Ok(authenticate(front, &parts.headers).await?)
+}
+
+/// The version that the header or the query names.
+pub(super) fn version(parts: &Parts) -> Result<Option<Version>, Refusal> {
+    let header = parts.headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?").to_owned());
+    let query = parts.uri.query().unwrap_or_default();
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    let named = header.or_else(|| pairs.find(|(name, _)| name == "A2A-Version").map(|(_, value)| value.into_owned()));
+    let Some(named) = named.filter(|named| !named.trim().is_empty()) else { return Ok(None) };
+    match Version::named(&named) {
+        Some(version) => Ok(Some(version)),
+        None => {
+            let known = Version::ALL.map(Version::as_str).join(", ");
+            let fault = Fault::new(Error::VersionNotSupported, format!("Versions {known} of the protocol are spoken."));
+            Err(fault.with("supportedVersions", known).into())
+        }
+    }
+}
+
+/// Which of the extensions that the caller declares are ours, in the words of a header.
+pub(super) fn extensions(front: &Front, headers: &HeaderMap) -> Result<Option<&'static str>, Refusal> {
+    let declared = ["a2a-extensions", "x-a2a-extensions"].into_iter().flat_map(|name| headers.get_all(name));
+    let mut declared = declared.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let is_declared = declared.any(|uri| uri.trim() == QUESTIONS);
+    if front.config.a2a.requires_questions && !is_declared {
+        let fault = Fault::new(Error::ExtensionSupportRequired, format!("Declare `{QUESTIONS}` in A2A-Extensions."));
+        return Err(fault.with("extension", QUESTIONS).into());
+    }
+    Ok(is_declared.then_some(QUESTIONS))
+}

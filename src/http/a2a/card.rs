@@ -1,0 +1,130 @@
+//! What this server says of itself to other agents: `/.well-known/agent-card.json`, and more to those with a key.
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::QUESTIONS;
+use super::caller::Asker;
+use super::refusal::Refusal;
+use crate::a2a::fault::{Error, Fault};
+use crate::a2a::types::{AgentCard, Capabilities, Extension, Interface, Metadata, Provider, SecurityScheme, Skill};
+use crate::a2a::wire::{self, Version};
+use crate::config::a2a::{A2a, AgentSkill};
+use crate::domain::caller::Scope;
+use crate::domain::digest;
+use crate::domain::fault;
+use crate::http::asked::Asked;
+use crate::http::front::Front;
+use crate::http::problem::Answer;
+
+/// For how long nobody asks again.
+const FRESH: &str = "public, max-age=300";
+
+/// What this agent can do, and where it is spoken to: one document for A2A 1.0 and 0.3.
+#[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents", responses((status = 200, body = Object)))]
+pub(crate) async fn card(State(front): State<Front>, asked: Asked, headers: HeaderMap) -> Answer<Response> {
+    if !front.config.a2a.enabled {
+        return Err(fault::Fault::not_found("agent").into());
+    }
+    let document = wire::card(&public(&front, &asked.base).await?);
+    let tag = format!("\"{}\"", &digest::of(&document)[..32]);
+    let since = http_date(front.since);
+    let told = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_known = match told(IF_NONE_MATCH) {
+        Some(tags) => tags.split(',').any(|known| {
+            matches!(known.trim().trim_start_matches("W/"), "*") || known.trim().trim_start_matches("W/") == tag
+        }),
+        None => told(IF_MODIFIED_SINCE) == Some(&*since),
+    };
+    let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, FRESH.to_owned())];
+    Ok(match is_known {
+        true => (StatusCode::NOT_MODIFIED, caching).into_response(),
+        false => (caching, [(CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
+    })
+}
+
+/// What only those see who have a key.
+pub(super) async fn extended(asker: &Asker) -> Result<AgentCard, Refusal> {
+    asker.may(Scope::Read)?;
+    let config = &asker.front.config.a2a;
+    if !is_extended(config) {
+        return Err(Fault::new(Error::ExtendedAgentCardNotConfigured, "The public card says everything.").into());
+    }
+    let mut card = public(&asker.front, &asker.base).await?;
+    card.skills.extend(config.extended_skills.iter().map(skill));
+    if let Some(description) = &config.extended_description {
+        card.description.clone_from(description);
+    }
+    Ok(card)
+}
+
+fn is_extended(config: &A2a) -> bool {
+    config.extended_description.is_some() || !config.extended_skills.is_empty()
+}
+
+async fn public(front: &Front, base: &str) -> Result<AgentCard, fault::Fault> {
+    let config = &front.config.a2a;
+    let interface = |binding: &str, version: Version| Interface {
+        url: format!("{base}/a2a"),
+        binding: binding.to_owned(),
+        version: version.as_str().to_owned(),
+        tenant: None,
+    };
+    let mut card = AgentCard {
+        name: config.name.clone(),
+        description: config.description.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        interfaces: vec![
+            interface("JSONRPC", Version::V1),
+            interface("HTTP+JSON", Version::V1),
+            interface("JSONRPC", Version::V03),
+        ],
+        provider: config.provider().map(|(organization, url)| Provider { organization, url }),
+        documentation_url: Some(config.documentation_url.clone().unwrap_or_else(|| format!("{base}/docs"))),
+        icon_url: config.icon_url.clone(),
+        capabilities: Capabilities {
+            streaming: false,
+            push_notifications: false,
+            extended_agent_card: is_extended(config),
+            extensions: vec![Extension {
+                uri: QUESTIONS.to_owned(),
+                description: Some(
+                    "A question of an interrupted task has a data part {suspensionId, kind, schema, options, toolCall?}; \
+                     an answer may have one {suspensionId?, approved?, value?, modifiedArgs?, action?, reason?}."
+                        .to_owned(),
+                ),
+                required: config.requires_questions,
+                params: Metadata::new(),
+            }],
+        },
+        default_input_modes: ["text/plain", "application/json"].map(str::to_owned).to_vec(),
+        default_output_modes: ["text/plain", "text/markdown", "application/json"].map(str::to_owned).to_vec(),
+        skills: config.skills.iter().map(skill).collect(),
+        ..AgentCard::default()
+    };
+    if !front.keys.is_open().await? {
+        let bearer = SecurityScheme::Http { scheme: "Bearer".to_owned(), bearer_format: None };
+        card.security_schemes = [("key".to_owned(), bearer)].into();
+        card.security_requirements = vec![[("key".to_owned(), Vec::new())].into()];
+    }
+    Ok(card)
+}
+
+fn skill(skill: &AgentSkill) -> Skill {
+    Skill {
+        id: skill.id.clone(),
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        tags: skill.tags.clone(),
+        examples: skill.examples.clone(),
+        input_modes: skill.input_modes.clone(),
+        output_modes: skill.output_modes.clone(),
+    }
+}
+
+fn http_date(at: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap_or_default()
+}

@@ -1,0 +1,109 @@
+//! What is answered instead: the protocol's errors, in the shape of the binding.
+
+use axum::Json;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::a2a::fault::{Error, Fault};
+use crate::a2a::wire::Unreadable;
+use crate::domain::fault::{self, Code};
+
+/// A fault of the protocol, and how HTTP tells of it.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) fault: Fault,
+    status: u16,
+    retry_after_ms: Option<i64>,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self { status: fault.error.http_status(), fault, retry_after_ms: None }
+    }
+}
+
+impl From<Unreadable> for Refusal {
+    fn from(unreadable: Unreadable) -> Self {
+        Fault::invalid(unreadable.pointer, unreadable.detail).into()
+    }
+}
+
+/// What this server's own faults are called between agents.
+impl From<fault::Fault> for Refusal {
+    fn from(own: fault::Fault) -> Self {
+        let error = match own.code {
+            Code::NotFound => Error::TaskNotFound,
+            Code::UnsupportedMediaType => Error::ContentTypeNotSupported,
+            Code::BodyTooLarge => Error::InvalidRequest,
+            Code::MethodNotAllowed => Error::MethodNotFound,
+            Code::AlreadyResolved | Code::Expired | Code::RunCancelled | Code::RunFinished | Code::ApprovalMismatch => {
+                Error::UnsupportedOperation
+            }
+            code => match code.status() {
+                401 => Error::Unauthenticated,
+                403 => Error::PermissionDenied,
+                429 => Error::ResourceExhausted,
+                503 => Error::Unavailable,
+                400..=499 => Error::InvalidParams,
+                _ => Error::Internal,
+            },
+        };
+        let status = match own.code.status() {
+            plain @ (401 | 403 | 405 | 413 | 415 | 429 | 503) => plain,
+            _ => error.http_status(),
+        };
+        let mut fault = Fault::new(error, own.detail);
+        fault.violations = own.errors;
+        Self { fault, status, retry_after_ms: own.retry_after_ms }
+    }
+}
+
+impl Refusal {
+    /// The answer to the JSON-RPC request of this id. The status is for those who look no further: who are you, may you,
+    /// not so, come again.
+    pub(super) fn of_rpc(&self, id: &Value) -> Response {
+        let status = if matches!(self.status, 401 | 403 | 405 | 429 | 503) { self.status } else { 200 };
+        self.sent(status, &json!({ "jsonrpc": "2.0", "id": id, "error": self.fault.json_rpc() }))
+    }
+
+    pub(super) fn of_rest(&self) -> Response {
+        self.sent(self.status, &self.fault.http(self.status))
+    }
+
+    fn sent(&self, status: u16, body: &Value) -> Response {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if matches!(status.as_u16(), 429 | 503) {
+            let seconds = self.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0).div_ceil(1000).max(1);
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// Whether agents ask at this path, which is one below the server's own base.
+pub(crate) fn is_ours(path: &str) -> bool {
+    path == "/a2a" || path.strip_prefix("/a2a/").is_some_and(|rest| !rest.starts_with("callbacks/"))
+}
+
+/// A fault that no binding has answered, with the headers that `bare` has.
+pub(crate) fn refuse(fault: &fault::Fault, path: &str, bare: Response) -> Response {
+    // What is not found here is a path.
+    let own = match fault.code == Code::NotFound {
+        true => Fault::new(Error::MethodNotFound, "There is nothing at this path.").into(),
+        false => Refusal::from(fault.clone()),
+    };
+    let mut response = if path.trim_end_matches('/') == "/a2a" { own.of_rpc(&Value::Null) } else { own.of_rest() };
+    for (name, value) in bare.headers() {
+        if name != CONTENT_TYPE && !response.headers().contains_key(name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}

@@ -1,0 +1,104 @@
+//! A message that answers a question: its data part if it has one, else its text.
+
+use serde_json::{Map, Value, json};
+
+use super::message::query;
+use crate::a2a::types::{Content, Message};
+use crate::domain::hitl::{Answer, FeedbackSchema, InDoubtAction, InputType, Suspension, SuspensionKind};
+
+const YES: [&str; 8] = ["yes", "y", "ok", "approve", "approved", "true", "go ahead", "allow"];
+const NO: [&str; 8] = ["no", "n", "reject", "rejected", "deny", "denied", "false", "stop"];
+
+/// Members of a data part that make it an answer, and not a value.
+const SAID: [&str; 6] = ["suspensionId", "approved", "value", "modifiedArgs", "action", "reason"];
+
+/// The question that the message names.
+pub(super) fn named(message: &Message) -> Option<&str> {
+    data(message)?.get("suspensionId")?.as_str()
+}
+
+/// What the message says to the question; or why it says nothing.
+pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, String> {
+    let blank = Answer {
+        suspension_id: open.suspension_id.clone(),
+        digest: None,
+        approved: None,
+        value: None,
+        modified_args: None,
+        reason: None,
+        action: None,
+    };
+    if let Some(data) = data(message) {
+        if SAID.iter().any(|name| data.contains_key(*name)) {
+            let mut said = Value::Object(data.clone());
+            said["suspensionId"] = json!(open.suspension_id);
+            return serde_json::from_value(said).map_err(|error| format!("The data part is no answer: {error}."));
+        }
+        if is_input(open.kind) {
+            return Ok(Answer { value: Some(Value::Object(data.clone())), ..blank });
+        }
+    }
+    let text = query(message);
+    let said = text.trim();
+    match open.kind {
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            Ok(Answer { value: Some(value(&open.feedback_schema, said)?), ..blank })
+        }
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => {
+            let approved = yes_or_no(said).ok_or("Answer yes or no, or send a data part with `approved`.")?;
+            Ok(Answer { approved: Some(approved), ..blank })
+        }
+        SuspensionKind::InDoubt => {
+            let action: Option<InDoubtAction> = serde_json::from_value(said.to_lowercase().into()).ok();
+            Ok(Answer { action: Some(action.ok_or("Answer retry, done, skip or abort.")?), ..blank })
+        }
+        SuspensionKind::Pause => Ok(Answer { approved: Some(true), ..blank }),
+    }
+}
+
+fn is_input(kind: SuspensionKind) -> bool {
+    match kind {
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            true
+        }
+        SuspensionKind::Approval
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Budget
+        | SuspensionKind::PlanReview
+        | SuspensionKind::Pause => false,
+    }
+}
+
+fn data(message: &Message) -> Option<&Map<String, Value>> {
+    message.parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => data.as_object(),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    })
+}
+
+fn yes_or_no(said: &str) -> Option<bool> {
+    let said = said.trim_end_matches(['.', '!']).to_lowercase();
+    match (YES.contains(&&*said), NO.contains(&&*said)) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        (false, false) => None,
+    }
+}
+
+/// What is meant by this text, as the question's form wants it; whether it fits is judged with every other answer.
+fn value(form: &FeedbackSchema, said: &str) -> Result<Value, String> {
+    let json = || serde_json::from_str::<Value>(said).ok();
+    let option = |said: &str| {
+        let meant = |label: &str| label.eq_ignore_ascii_case(said);
+        let found = form.options.iter().find(|it| meant(&it.label) || it.value.as_str().is_some_and(meant));
+        found.map_or_else(|| Value::from(said), |found| found.value.clone())
+    };
+    Ok(match form.input_type {
+        InputType::Text | InputType::Date | InputType::Datetime | InputType::File => said.into(),
+        InputType::Boolean | InputType::Confirm => yes_or_no(said).ok_or("Answer yes or no.")?.into(),
+        InputType::Number => json().filter(Value::is_number).ok_or("Answer with a number.")?,
+        InputType::Select => option(said),
+        InputType::Multiselect => said.split(',').map(|one| option(one.trim())).collect(),
+        InputType::Custom => json().unwrap_or_else(|| said.into()),
+    })
+}

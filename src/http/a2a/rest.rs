@@ -1,0 +1,188 @@
+//! HTTP+JSON: a path and a verb are a method; the path's ids, the query and the body are its parameters.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method as Verb};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use super::caller::{Asker, extensions, known, version};
+use super::operations::perform;
+use super::refusal::Refusal;
+use crate::a2a::fault::{Error, Fault};
+use crate::a2a::wire::{Method, Version};
+use crate::http::asked::Asked;
+use crate::http::front::Front;
+use crate::http::json::read_any;
+use crate::http::problem::Problem;
+
+const MEDIA_TYPE: &str = "application/a2a+json";
+
+/// Where a request leads.
+#[derive(Debug, PartialEq)]
+struct Route<'p> {
+    method: Method,
+    /// Only 0.3 has its operations below `/v1`.
+    version: Version,
+    tenant: Option<&'p str>,
+    task: Option<&'p str>,
+    config: Option<&'p str>,
+}
+
+pub(super) async fn rest(State(front): State<Front>, Path(path): Path<String>, request: Request) -> Response {
+    let wants_own_type = names_own_type(request.headers());
+    match answer(&front, &path, request).await {
+        Ok(mut response) => {
+            if wants_own_type {
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+            }
+            response
+        }
+        Err(refusal) => refusal.of_rest(),
+    }
+}
+
+async fn answer(front: &Front, path: &str, request: Request) -> Result<Response, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let caller = known(front, &parts).await?;
+    let asked = Asked::from_request_parts(&mut parts, front).await.map_err(|Problem(fault)| Refusal::from(fault))?;
+    let route =
+        route(&parts.method, path).ok_or_else(|| Fault::new(Error::MethodNotFound, "There is no such path."))?;
+    let version = version(&parts)?.unwrap_or(route.version);
+    if route.method.name(version).is_none() {
+        let detail = format!("Version {} has no such path.", version.as_str());
+        return Err(Fault::new(Error::MethodNotFound, detail).into());
+    }
+    let extensions = extensions(front, &parts.headers)?;
+    let mut params = query(parts.uri.query().unwrap_or_default());
+    if parts.method == Verb::POST {
+        let types = ["application/json", MEDIA_TYPE];
+        match read_any(Request::from_parts(parts, body), &front.a2a_limits(), &types).await? {
+            Some(Value::Object(members)) => params.extend(members),
+            Some(_) => return Err(Fault::invalid("", "The body is one JSON object.").into()),
+            None => {}
+        }
+    }
+    route.name_ids(version, &mut params);
+    let asker = Asker::new(front, caller, version, asked);
+    let result = perform(&asker, route.method, &Value::Object(params)).await?;
+    let mut response = Json(if result.is_null() { json!({}) } else { result }).into_response();
+    if let Some(extensions) = extensions {
+        response.headers_mut().insert("a2a-extensions", HeaderValue::from_static(extensions));
+    }
+    Ok(response)
+}
+
+fn query(query: &str) -> Map<String, Value> {
+    let pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect()
+}
+
+fn route<'p>(verb: &Verb, path: &'p str) -> Option<Route<'p>> {
+    let mut segments: Vec<&str> = path.split('/').collect();
+    let mut version = Version::V1;
+    let mut tenant = None;
+    let first = *segments.first()?;
+    if first == "v1" {
+        version = Version::V03;
+        segments.remove(0);
+    } else if !matches!(first, "message:send" | "message:stream" | "tasks" | "extendedAgentCard") {
+        tenant = Some(first);
+        segments.remove(0);
+    }
+    let is_get = *verb == Verb::GET;
+    let is_post = *verb == Verb::POST;
+    let (method, task, config) = match segments[..] {
+        ["message:send"] if is_post => (Method::SendMessage, None, None),
+        ["message:stream"] if is_post => (Method::SendStreamingMessage, None, None),
+        ["extendedAgentCard"] if is_get => (Method::GetExtendedAgentCard, None, None),
+        ["card"] if is_get && version == Version::V03 => (Method::GetExtendedAgentCard, None, None),
+        ["tasks"] if is_get => (Method::ListTasks, None, None),
+        ["tasks", named] => match named.rsplit_once(':') {
+            Some((id, "cancel")) if is_post => (Method::CancelTask, Some(id), None),
+            Some((id, "subscribe")) if is_get || is_post => (Method::SubscribeToTask, Some(id), None),
+            Some(_) | None if is_get => (Method::GetTask, Some(named), None),
+            Some(_) | None => return None,
+        },
+        ["tasks", id, "pushNotificationConfigs"] if is_post => (Method::CreatePushConfig, Some(id), None),
+        ["tasks", id, "pushNotificationConfigs"] if is_get => (Method::ListPushConfigs, Some(id), None),
+        ["tasks", id, "pushNotificationConfigs", config] if is_get => (Method::GetPushConfig, Some(id), Some(config)),
+        ["tasks", id, "pushNotificationConfigs", config] if *verb == Verb::DELETE => {
+            (Method::DeletePushConfig, Some(id), Some(config))
+        }
+        _ => return None,
+    };
+    Some(Route { method, version, tenant, task, config })
+}
+
+impl Route<'_> {
+    /// The path's ids, as the version's parameters are called; they stand above what the body says.
+    fn name_ids(&self, version: Version, params: &mut Map<String, Value>) {
+        let (task, config) = match (self.method, version) {
+            (Method::CreatePushConfig, _) | (Method::GetPushConfig | Method::ListPushConfigs, Version::V1) => {
+                ("taskId", "id")
+            }
+            (Method::DeletePushConfig, Version::V1) => ("taskId", "id"),
+            (
+                Method::SendMessage
+                | Method::SendStreamingMessage
+                | Method::GetTask
+                | Method::ListTasks
+                | Method::CancelTask
+                | Method::SubscribeToTask
+                | Method::GetPushConfig
+                | Method::ListPushConfigs
+                | Method::DeletePushConfig
+                | Method::GetExtendedAgentCard,
+                _,
+            ) => ("id", "pushNotificationConfigId"),
+        };
+        for (name, value) in [("tenant", self.tenant), (task, self.task), (config, self.config)] {
+            params.extend(value.map(|value| (name.to_owned(), value.into())));
+        }
+    }
+}
+
+fn names_own_type(headers: &HeaderMap) -> bool {
+    let named = [CONTENT_TYPE, ACCEPT].into_iter().filter_map(|name| headers.get(name)?.to_str().ok());
+    named.flat_map(|value| value.split(',')).any(|value| value.trim().starts_with(MEDIA_TYPE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_a_verb_are_a_method() {
+        for (verb, path, method, tenant, task, config) in [
+            (Verb::POST, "message:send", Method::SendMessage, None, None, None),
+            (Verb::POST, "acme/message:stream", Method::SendStreamingMessage, Some("acme"), None, None),
+            (Verb::GET, "tasks", Method::ListTasks, None, None, None),
+            (Verb::GET, "acme/tasks/run_1", Method::GetTask, Some("acme"), Some("run_1"), None),
+            (Verb::POST, "tasks/run_1:cancel", Method::CancelTask, None, Some("run_1"), None),
+            (Verb::GET, "tasks/a:b:subscribe", Method::SubscribeToTask, None, Some("a:b"), None),
+            (Verb::POST, "tasks/run_1:subscribe", Method::SubscribeToTask, None, Some("run_1"), None),
+            (Verb::POST, "tasks/t/pushNotificationConfigs", Method::CreatePushConfig, None, Some("t"), None),
+            (Verb::GET, "tasks/t/pushNotificationConfigs", Method::ListPushConfigs, None, Some("t"), None),
+            (Verb::GET, "tasks/t/pushNotificationConfigs/c", Method::GetPushConfig, None, Some("t"), Some("c")),
+            (Verb::DELETE, "tasks/t/pushNotificationConfigs/c", Method::DeletePushConfig, None, Some("t"), Some("c")),
+            (Verb::GET, "extendedAgentCard", Method::GetExtendedAgentCard, None, None, None),
+        ] {
+            let version = Version::V1;
+            assert_eq!(route(&verb, path), Some(Route { method, version, tenant, task, config }), "{verb} {path}");
+        }
+        let old = route(&Verb::GET, "v1/card").unwrap();
+        assert_eq!((old.method, old.version), (Method::GetExtendedAgentCard, Version::V03));
+        for (verb, path) in [
+            (Verb::GET, "message:send"),
+            (Verb::POST, "tasks/run_1"),
+            (Verb::POST, "tasks/run_1:explode"),
+            (Verb::GET, "card"),
+            (Verb::GET, "acme"),
+            (Verb::GET, ""),
+        ] {
+            assert_eq!(route(&verb, path), None, "{verb} {path}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! JSON-RPC 2.0: one request, one answer.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::caller::{Asker, extensions, known, version};
+use super::operations::perform;
+use super::refusal::Refusal;
+use crate::a2a::fault::{Error, Fault};
+use crate::a2a::wire::{Method, Version};
+use crate::domain::fault::Code;
+use crate::http::asked::Asked;
+use crate::http::front::Front;
+use crate::http::json::read_value;
+use crate::http::problem::Problem;
+
+/// A request as its envelope says.
+struct Envelope<'v> {
+    method: &'v str,
+    params: Value,
+}
+
+/// Agents among themselves: A2A 1.0 and 0.3 over JSON-RPC.
+///
+/// `A2A-Version: 1.0` chooses the version, 0.3 otherwise. The same operations are served over HTTP+JSON below this path:
+/// `POST /a2a/message:send`, `GET /a2a/tasks`, `GET /a2a/tasks/{id}`, `POST /a2a/tasks/{id}:cancel` and so on.
+#[utoipa::path(post, path = "/a2a", tag = "agents", request_body = Object,
+    params(("A2A-Version" = Option<String>, Header, example = "1.0"), ("A2A-Extensions" = Option<String>, Header)),
+    responses((status = 200, body = Object)))]
+pub(crate) async fn rpc(State(front): State<Front>, request: Request) -> Response {
+    let mut id = Value::Null;
+    match answer(&front, request, &mut id).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.of_rpc(&id),
+    }
+}
+
+/// `id` becomes the request's as soon as it is known.
+async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Response, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let caller = known(front, &parts).await?;
+    let asked = Asked::from_request_parts(&mut parts, front).await.map_err(|Problem(fault)| Refusal::from(fault))?;
+    let document = read(front, Request::from_parts(parts.clone(), body)).await?;
+    let envelope = envelope(&document, id)?;
+    let version = version(&parts)?.unwrap_or(Version::V03);
+    let extensions = extensions(front, &parts.headers)?;
+    let method = Method::named(version, envelope.method).ok_or_else(|| no_method(version, envelope.method))?;
+    let asker = Asker::new(front, caller, version, asked);
+    let result = perform(&asker, method, &envelope.params).await?;
+    let mut response = Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response();
+    if let Some(extensions) = extensions {
+        response.headers_mut().insert("a2a-extensions", axum::http::HeaderValue::from_static(extensions));
+    }
+    Ok(response)
+}
+
+async fn read(front: &Front, request: Request) -> Result<Value, Refusal> {
+    let read = read_value(request, &front.a2a_limits(), &["application/json", "application/a2a+json"]).await;
+    read.map(|read| read.value).map_err(|fault| match fault.code == Code::Malformed {
+        true => Fault::new(Error::Parse, fault.detail).into(),
+        false => fault.into(),
+    })
+}
+
+fn envelope<'v>(document: &'v Value, id: &mut Value) -> Result<Envelope<'v>, Refusal> {
+    let invalid = |how: &str| Refusal::from(Fault::new(Error::InvalidRequest, how));
+    let Some(members) = document.as_object() else {
+        return Err(invalid("Send one request object; batches are not answered."));
+    };
+    match members.get("id") {
+        Some(known @ (Value::String(_) | Value::Number(_))) => *id = known.clone(),
+        Some(Value::Null) => {}
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+            return Err(invalid("`id` is a text or a number."));
+        }
+        None => return Err(invalid("`id` is missing; nothing is done without an answer.")),
+    }
+    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid("`jsonrpc` must be \"2.0\"."));
+    }
+    let Some(method) = members.get("method").and_then(Value::as_str) else {
+        return Err(invalid("`method` is missing."));
+    };
+    let params = members.get("params").cloned().unwrap_or_else(|| json!({}));
+    Ok(Envelope { method, params })
+}
+
+fn no_method(version: Version, name: &str) -> Fault {
+    let other = Version::ALL.into_iter().find(|it| Method::named(*it, name).is_some());
+    let detail = match other {
+        Some(other) => format!("{} has no `{name}`; send `A2A-Version: {}`.", version.as_str(), other.as_str()),
+        None => format!("There is no method `{name}`."),
+    };
+    Fault::new(Error::MethodNotFound, detail)
+}

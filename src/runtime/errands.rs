@@ -1,0 +1,120 @@
+//! Runs as those see them who asked for them from outside: where they stand, what was said, what is asked.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::runs::read;
+use super::{Errand, ErrandAsk, Result, Runtime};
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::hitl::{Suspension, SuspensionStatus};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::{Run, RunStatus, Standing};
+use crate::engine::step::RowKind;
+use crate::store::{Found, Page, PageAsk, StandingAsk};
+
+/// How many messages are read at once.
+const CHUNK: u32 = 100;
+
+impl Runtime {
+    pub async fn errand(&self, caller: &Caller, id: &RunId, with_messages: bool) -> Result<Errand> {
+        let found = self.0.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+        self.seen(found.ok_or_else(|| Fault::not_found("run"))?, with_messages).await
+    }
+
+    /// Returns when the run is over or asks something, or when the time is up.
+    pub async fn wait_errand(&self, caller: &Caller, id: &RunId, at_most: Duration) -> Result<()> {
+        let until = Instant::now() + at_most;
+        let mut waiter = self.0.waiters.join(id);
+        loop {
+            let (pk, run) = self.stored_run(caller, id).await?;
+            let asks = matches!(run.standing, Standing::Suspended | Standing::NeedsAuth);
+            let is_settled = asks || run.status.is_terminal() || run.status == RunStatus::Suspended;
+            if is_settled || timeout_at(until, waiter.moved(pk)).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The tenant's, and how many there are on all pages.
+    pub async fn errands(&self, caller: &Caller, ask: ErrandAsk) -> Result<(Page<Errand>, u64)> {
+        let thread = match &ask.thread {
+            Some(id) => Some(self.row(caller, id).await?.pk),
+            None => None,
+        };
+        let (tenant, standings) = (caller.tenant, ask.standings);
+        let ask = (StandingAsk { tenant, thread, standings, since: ask.since, page: ask.page }, ask.with_messages);
+        let (page, total) = self.0.store.runs_by_standing(&ask.0).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for found in page.items {
+            items.push(self.seen(found, ask.1).await?);
+        }
+        Ok((Page { items, next_cursor: page.next_cursor }, total))
+    }
+
+    pub fn now(&self) -> Millis {
+        self.0.now()
+    }
+
+    /// An id for a thread that is to be made.
+    pub fn new_thread_id(&self) -> ThreadId {
+        self.0.mint().thread()
+    }
+
+    async fn seen(&self, found: Found, with_messages: bool) -> Result<Errand> {
+        let run: Run = read(&found.row)?;
+        let open = match run.status {
+            RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => self.questions(found.pk, &run).await?,
+            RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Vec::new(),
+        };
+        let messages = match with_messages {
+            true => self.messages_of(found.pk, found.row.ord, &run).await?,
+            false => Vec::new(),
+        };
+        Ok(Errand { run, messages, open })
+    }
+
+    async fn questions(&self, pk: ThreadPk, run: &Run) -> Result<Vec<Suspension>> {
+        let Some((_, rows)) = self.0.store.load(pk).await? else { return Ok(Vec::new()) };
+        let mut open = Vec::new();
+        for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
+            let mut suspension: Suspension = read(row)?;
+            if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
+                if let Some(input) = suspension.tool_input.take() {
+                    suspension.tool_input = Some(self.0.inlined(pk, input).await?);
+                }
+                open.push(suspension);
+            }
+        }
+        Ok(open)
+    }
+
+    /// All of them have a number above the run's own; the last one of a run that is over is its answer.
+    async fn messages_of(&self, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<ConversationMessage>> {
+        let answer = run.outcome.as_ref().map(|outcome| &outcome.message_id);
+        let mut page = PageAsk::beyond(ord, CHUNK);
+        let mut messages = Vec::new();
+        loop {
+            let found = self.0.store.rows(pk, RowKind::Message, false, &page).await?;
+            for row in &found.items {
+                let mut message: ConversationMessage = read(row)?;
+                if message.run_id.as_ref() != Some(&run.run_id) {
+                    continue;
+                }
+                message.metadata = self.whole(pk, message.metadata).await?;
+                let is_last = Some(&message.message_id) == answer;
+                messages.push(message);
+                if is_last {
+                    return Ok(messages);
+                }
+            }
+            match found.next_cursor {
+                Some(cursor) => page.cursor = Some(cursor),
+                None => return Ok(messages),
+            }
+        }
+    }
+}

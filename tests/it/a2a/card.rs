@@ -1,0 +1,110 @@
+//! The agent card.
+
+use pes::a2a::fault::Error;
+use pes::a2a::wire::{Method, read_card};
+use pes::config::a2a::AgentSkill;
+use serde_json::{Value, json};
+
+use super::door::{DOORS, NEW};
+use crate::support::app::App;
+
+const PATH: &str = "/.well-known/agent-card.json";
+
+fn skill(id: &str) -> AgentSkill {
+    AgentSkill {
+        id: id.into(),
+        name: id.into(),
+        description: "…".into(),
+        tags: vec!["t".into()],
+        ..AgentSkill::default()
+    }
+}
+
+#[tokio::test]
+async fn one_card_speaks_to_clients_of_both_versions() {
+    let app = App::with(|config| {
+        config.a2a.name = "Ada".into();
+        config.a2a.skills = vec![skill("count")];
+        config.a2a.provider_organization = Some("Us".into());
+        config.a2a.provider_url = Some("https://us.example".into());
+    })
+    .await;
+    let card = app.get(PATH).await.expect(200);
+    let url = format!("http://{}/a2a", app.address);
+    let interfaces: Vec<(&Value, &Value)> = card["supportedInterfaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            assert_eq!(it["url"], url);
+            (&it["protocolBinding"], &it["protocolVersion"])
+        })
+        .collect();
+    let pairs = [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3")].map(|(a, b)| (json!(a), json!(b)));
+    assert_eq!(interfaces, pairs.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    assert_eq!(
+        (&card["url"], &card["preferredTransport"], &card["protocolVersion"]),
+        (&json!(url), &json!("JSONRPC"), &json!("0.3.0"))
+    );
+    assert_eq!(card["skills"], json!([{ "id": "count", "name": "count", "description": "…", "tags": ["t"] }]));
+    assert_eq!(card.get("securitySchemes"), None, "an open server needs no key");
+    for mode in ["defaultInputModes", "defaultOutputModes"] {
+        assert!(card[mode].as_array().unwrap().contains(&json!("text/plain")));
+    }
+    let read = read_card(&card).unwrap();
+    assert_eq!((&*read.name, read.provider.unwrap().organization), ("Ada", "Us".to_owned()));
+    assert!(!read.capabilities.extended_agent_card);
+}
+
+#[tokio::test]
+async fn a_card_is_read_once_and_asked_about_after() {
+    let app = App::start().await;
+    let first = app.get(PATH).await;
+    first.expect(200);
+    let (tag, since) = (first.header("etag").unwrap(), first.header("last-modified").unwrap());
+    assert!(tag.starts_with('"') && since.ends_with(" GMT"), "{tag} {since}");
+    assert!(first.header("cache-control").unwrap().contains("max-age"));
+    for (name, value) in [("if-none-match", tag), ("if-none-match", "\"other\", *"), ("if-modified-since", since)] {
+        let again = app.ask("GET", PATH).header(name, value).send().await;
+        assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, Some(tag)), "{name}: {value}");
+    }
+    let weak = app.ask("GET", PATH).header("if-none-match", &format!("W/{tag}")).send().await;
+    assert_eq!(weak.status, 304);
+    for (name, value) in [("if-none-match", "\"other\""), ("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT")] {
+        assert_eq!(app.ask("GET", PATH).header(name, value).send().await.status, 200, "{name}: {value}");
+    }
+    // The tag goes before the date.
+    let both =
+        app.ask("GET", PATH).header("if-none-match", "\"other\"").header("if-modified-since", since).send().await;
+    assert_eq!(both.status, 200);
+}
+
+#[tokio::test]
+async fn a_card_is_public_and_says_that_a_key_is_needed() {
+    let app = App::with_keys().await;
+    let card = app.get(PATH).await.expect(200);
+    assert_eq!(card["securitySchemes"]["key"]["httpAuthSecurityScheme"]["scheme"], "Bearer");
+    assert_eq!(card["securityRequirements"], json!([{ "schemes": { "key": { "list": [] } } }]));
+    assert_eq!(card["security"], json!([{ "key": [] }]));
+}
+
+#[tokio::test]
+async fn more_is_told_to_those_with_a_key() {
+    let app = App::with(|config| config.a2a.extended_skills = vec![skill("secret")]).await;
+    assert_eq!(app.get(PATH).await.expect(200)["capabilities"]["extendedAgentCard"], true);
+    for door in [DOORS[0], DOORS[1], DOORS[2]] {
+        let card = door.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
+        let read = read_card(&card).unwrap();
+        assert_eq!(read.skills.last().unwrap().id, "secret", "{door:?}");
+    }
+    let plain = App::start().await;
+    let refused = NEW.call(&plain, Method::GetExtendedAgentCard, json!({})).await.unwrap_err();
+    assert_eq!(refused.error, Error::ExtendedAgentCardNotConfigured);
+}
+
+#[tokio::test]
+async fn a_card_names_the_public_address() {
+    let app = App::with(|config| config.server.public_url = Some("https://agents.example/pes".into())).await;
+    let card = app.get(PATH).await.expect(200);
+    assert_eq!(card["url"], "https://agents.example/pes/a2a");
+}

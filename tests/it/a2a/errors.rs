@@ -1,0 +1,163 @@
+//! Each error of the protocol, in each binding and version, with everything that its shape promises.
+
+use pes::a2a::fault::{Error, Fault};
+use pes::a2a::types::{Content, Part, PushConfig, Role};
+use pes::a2a::wire::{Method, Version};
+use serde_json::{Value, json};
+
+use super::door::{DOORS, Door, NEW, about, message, of, says};
+use crate::support::app::App;
+
+/// The whole error document of an answer.
+fn checked(door: Door, said: &crate::support::http::Said, error: Error) -> Fault {
+    let body = said.json();
+    let (document, details, status) = match door {
+        Door::Rpc(_) => (&body["error"], &body["error"]["data"], 200),
+        Door::Rest(_) => (&body["error"], &body["error"]["details"], error.http_status()),
+    };
+    assert_eq!(said.status, status, "{door:?} {body:#}");
+    assert_eq!(said.header("content-type"), Some("application/json"));
+    match door {
+        Door::Rpc(_) => assert_eq!(document["code"], error.code(), "{body:#}"),
+        Door::Rest(_) => {
+            assert_eq!((&document["code"], &document["status"]), (&json!(status), &json!(error.status())), "{body:#}");
+        }
+    }
+    assert!(document["message"].as_str().is_some_and(|text| !text.is_empty()));
+    assert_eq!(details[0]["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
+    assert_eq!((&details[0]["reason"], &details[0]["domain"]), (&json!(error.reason()), &json!("a2a-protocol.org")));
+    assert!(details[0]["metadata"].is_object());
+    match door {
+        Door::Rpc(_) => Fault::from_json_rpc(document),
+        Door::Rest(_) => Fault::from_http(said.status, &body),
+    }
+}
+
+#[tokio::test]
+async fn every_error_has_its_code_its_status_and_its_reason() {
+    let app = App::start().await;
+    let done = NEW.send(&app, &says("done", "hello")).await.unwrap();
+    for door in DOORS {
+        let version = door.version();
+        let id = |id: &str| json!({ "id": id });
+        let send = |request: &_| version.send_request(request);
+        let mut pushed = says("p", "hello");
+        pushed.configuration.push = Some(PushConfig { url: "https://example.com/".into(), ..PushConfig::default() });
+        let mut of_agent = says("a", "hello");
+        of_agent.message.role = Role::Agent;
+        let mut cases: Vec<(Method, Value, Error)> = vec![
+            (Method::GetTask, id("run_unknown"), Error::TaskNotFound),
+            (Method::CancelTask, id(&done.id), Error::TaskNotCancelable),
+            (Method::SendMessage, send(&about(&done, says("n", "more"))), Error::UnsupportedOperation),
+            (Method::SendMessage, send(&of(message("e", vec![]))), Error::InvalidParams),
+            (Method::SendMessage, send(&of_agent), Error::InvalidParams),
+            (Method::SendMessage, json!({}), Error::InvalidParams),
+            (
+                Method::SendMessage,
+                json!({ "message": { "messageId": "x", "role": "user", "parts": [{}] } }),
+                Error::InvalidParams,
+            ),
+        ];
+        if version == Version::V1 {
+            cases.push((Method::GetExtendedAgentCard, json!({}), Error::ExtendedAgentCardNotConfigured));
+        }
+        for (method, params, error) in cases {
+            let said = door.ask(&app, method, params).send().await;
+            checked(door, &said, error);
+        }
+    }
+    assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 1, "nothing was stored");
+}
+
+#[tokio::test]
+async fn invalid_parameters_say_where() {
+    let app = App::start().await;
+    for door in [NEW, Door::Rest(Version::V1)] {
+        let params = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "a" }, {}] } });
+        let said = door.ask(&app, Method::SendMessage, params).send().await;
+        let body = said.json();
+        let details = if matches!(door, Door::Rpc(_)) { &body["error"]["data"] } else { &body["error"]["details"] };
+        assert_eq!(details[1]["@type"], "type.googleapis.com/google.rpc.BadRequest", "{body:#}");
+        assert_eq!(details[1]["fieldViolations"][0]["field"], "/message/parts/1");
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_nobody_speaks_is_refused() {
+    let app = App::start().await;
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": { "id": "x" } });
+    for version in ["9.9", "1.1", "x"] {
+        let said = app.ask("POST", "/a2a").header("a2a-version", version).json(&call).send().await;
+        checked(NEW, &said, Error::VersionNotSupported);
+        let said = app.ask("GET", "/a2a/tasks").header("a2a-version", version).send().await;
+        checked(Door::Rest(Version::V1), &said, Error::VersionNotSupported);
+        let said = app.ask("GET", &format!("/a2a/tasks?A2A-Version={version}")).send().await;
+        checked(Door::Rest(Version::V1), &said, Error::VersionNotSupported);
+    }
+    // Only major and minor count.
+    let said = app.ask("POST", "/a2a").header("a2a-version", "1.0.7").json(&call).send().await;
+    checked(NEW, &said, Error::TaskNotFound);
+}
+
+#[tokio::test]
+async fn a_required_extension_must_be_declared() {
+    let app = App::with(|config| config.a2a.requires_questions = true).await;
+    for door in DOORS {
+        let ask = || door.ask(&app, Method::GetTask, json!({ "id": "x" }));
+        let said = ask().send().await;
+        let fault = checked(door, &said, Error::ExtensionSupportRequired);
+        let uri = fault.metadata["extension"].as_str().unwrap().to_owned();
+        let said = ask().header("a2a-extensions", &format!("urn:other, {uri}")).send().await;
+        checked(door, &said, Error::TaskNotFound);
+        let said = door.ask(&app, Method::SendMessage, door.version().send_request(&says("m", "hello")));
+        let said = said.header("a2a-extensions", &uri).send().await;
+        assert_eq!(said.expect(200)["error"], Value::Null);
+        assert_eq!(said.header("a2a-extensions"), Some(&*uri), "what is active is told");
+    }
+}
+
+#[tokio::test]
+async fn too_much_is_refused_and_leaves_nothing_behind() {
+    let app = App::with(|config| (config.a2a.part_bytes, config.a2a.body_bytes) = (1000, 4000)).await;
+    for door in DOORS {
+        let send = |size: usize| {
+            let raw = Part::new(Content::Raw(vec![1; size].into()));
+            let request = of(message("m", vec![Part::text("hello"), raw]));
+            door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
+        };
+        let fault = checked(door, &send(1001).await, Error::InvalidParams);
+        assert!(fault.detail.contains("/message/parts/1"), "{}", fault.detail);
+        let said = send(5000).await;
+        let body = said.json();
+        match door {
+            Door::Rpc(_) => assert_eq!((said.status, &body["error"]["code"]), (200, &json!(-32600)), "{body:#}"),
+            Door::Rest(_) => assert_eq!((said.status, &body["error"]["code"]), (413, &json!(413)), "{body:#}"),
+        }
+    }
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
+    let fits = of(message("m", vec![Part::text("hello"), Part::new(Content::Raw(vec![1; 1000].into()))]));
+    NEW.send(&app, &fits).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_refused_as_each_binding_has_it() {
+    let app = App::start().await;
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": { "id": "x" } }).to_string();
+    for media_type in ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1"] {
+        let said = app.ask("POST", "/a2a").header("a2a-version", "1.0").typed(media_type, &body).send().await;
+        checked(NEW, &said, Error::ContentTypeNotSupported);
+        let said =
+            app.ask("POST", "/a2a/message:send").header("a2a-version", "1.0").typed(media_type, "{}").send().await;
+        let refused = said.expect(415);
+        assert_eq!(refused["error"]["details"][0]["reason"], "CONTENT_TYPE_NOT_SUPPORTED");
+    }
+    // Its own type is understood, and answered with where it is named.
+    let params = Version::V1.send_request(&says("m", "hello")).to_string();
+    let ask = || app.ask("POST", "/a2a/message:send").header("a2a-version", "1.0");
+    let own = ask().typed("application/a2a+json", &params).send().await;
+    assert_eq!((own.status, own.header("content-type")), (200, Some("application/a2a+json")));
+    let plain = ask().typed("application/json", &params).send().await;
+    assert_eq!((plain.status, plain.header("content-type")), (200, Some("application/json")));
+    let accepted = ask().header("accept", "application/a2a+json").typed("application/json", &params).send().await;
+    assert_eq!(accepted.header("content-type"), Some("application/a2a+json"));
+}

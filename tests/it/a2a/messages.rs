@@ -1,0 +1,75 @@
+//! What a message carries comes back whole, whatever it is and however large.
+
+use std::sync::Arc;
+
+use pes::a2a::types::{Content, Part, TaskState};
+use pes::engine::step::RowKind;
+use pes::store::memory::Memory;
+use pes::store::{PageAsk, Store};
+use serde_json::json;
+
+use super::door::{DOORS, NEW, message, of, text};
+use crate::support::app::App;
+
+fn parts() -> Vec<Part> {
+    let file = |content| Part {
+        filename: Some("a.bin".into()),
+        media_type: Some("application/x-a".into()),
+        ..Part::new(content)
+    };
+    vec![
+        Part::text("hello"),
+        Part::data(json!({ "$payload": "forged", "n": [1, 2.5, null] })),
+        file(Content::Url("https://example.com/a.bin".into())),
+        file(Content::Raw(vec![7; 600_000].into())),
+    ]
+}
+
+#[tokio::test]
+async fn every_part_comes_back_as_it_was_sent() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let mut sent = message(&format!("m{nth}"), parts());
+        sent.metadata.insert("mine".into(), json!({ "deep": "x".repeat(1000) }));
+        sent.reference_task_ids.push("run_1".into());
+        let task = door.send(&app, &of(sent.clone())).await.unwrap();
+        let shown = &task.history[0];
+        assert_eq!(shown.parts, sent.parts, "{door:?}");
+        assert_eq!((&shown.metadata, &shown.reference_task_ids), (&sent.metadata, &sent.reference_task_ids));
+        let stored = app.get(&format!("/threads/{}/messages", task.context_id)).await.expect(200);
+        let content = stored["items"][0]["content"].as_str().unwrap();
+        let lines: Vec<&str> = content.lines().collect();
+        assert_eq!(lines[0], "hello");
+        assert_eq!(lines[2], "[a.bin, application/x-a: https://example.com/a.bin]");
+        assert_eq!(lines[3], "[a.bin, application/x-a, 600000 bytes]");
+        assert_eq!(stored["items"][0]["metadata"]["a2a"]["messageId"], format!("m{nth}"));
+    }
+}
+
+/// A run is written again and again as it goes; what its message carries is written once.
+#[tokio::test]
+async fn a_large_part_is_stored_once() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let app = App::of(store.clone(), |_| {}).await;
+    let task = NEW.send(&app, &of(message("m1", parts()))).await.unwrap();
+    let tenant = store.tenant("default", 0).await.unwrap();
+    let run = store.find_row(tenant, RowKind::Run, &task.id).await.unwrap().unwrap();
+    let said = store.rows(run.pk, RowKind::Message, false, &PageAsk { cursor: None, limit: 9 }).await.unwrap();
+    for row in said.items.iter().chain([&run.row]) {
+        assert!(row.body.len() < 5_000, "{:?} has {} bytes", row.kind, row.body.len());
+    }
+    let log = app.get(&format!("/threads/{}/events?types=RUN_STARTED", task.context_id)).await.expect(200);
+    let told = &log["items"][0]["content"]["message"]["metadata"]["a2a"]["parts"];
+    assert!(told.as_array().is_some_and(|parts| parts.len() == 4), "the log shows it whole");
+    assert_eq!(task.status.state, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn tasks_made_over_rest_are_tasks_too() {
+    let app = App::start().await;
+    let made = app.finish("t1", "hello").await;
+    let task = NEW.get(&app, made["metadata"]["runId"].as_str().unwrap()).await.unwrap();
+    assert_eq!(task.context_id, "t1");
+    assert_eq!(text(&task.history[0].parts[0]), "hello");
+    assert_eq!(text(&task.artifacts[0].parts[0]), "Hello there.");
+}

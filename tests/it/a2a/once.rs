@@ -1,0 +1,50 @@
+//! A message counts once, however often and wherever it is sent.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use pes::a2a::fault::Error;
+use pes::a2a::types::{ListQuery, Part};
+use pes::store::Store;
+use pes::store::postgres::Postgres;
+
+use super::door::{DOORS, NEW, at_once, says};
+use crate::support::app::App;
+use crate::support::postgres::Database;
+
+#[tokio::test]
+async fn the_same_message_again_is_the_same_task() {
+    let app = App::start().await;
+    let first = NEW.send(&app, &says("m1", "hello")).await.unwrap();
+    for door in DOORS {
+        assert_eq!(door.send(&app, &says("m1", "hello")).await.unwrap(), first, "{door:?}");
+        let other = door.send(&app, &says("m1", "count")).await.unwrap_err();
+        assert_eq!(other.error, Error::InvalidParams, "{door:?}");
+        let mut more = says("m1", "hello");
+        more.message.parts.push(Part::text("and more"));
+        assert_eq!(door.send(&app, &more).await.unwrap_err().error, Error::InvalidParams, "{door:?}");
+    }
+    assert_eq!(NEW.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
+}
+
+async fn many_at_once_are_one(app: App) {
+    let request = at_once(says("m1", "hang"));
+    let sent = join_all((0..20).map(|nth| DOORS[nth % 4].send(&app, &request))).await;
+    let ids: Vec<String> = sent.into_iter().map(|task| task.unwrap().id).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(NEW.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
+    assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 1);
+    NEW.cancel(&app, &ids[0]).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_at_once_are_one_on_sqlite() {
+    many_at_once_are_one(App::start().await).await;
+}
+
+#[tokio::test]
+async fn many_at_once_are_one_on_postgres() {
+    let database = Database::fresh().await;
+    let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    many_at_once_are_one(App::of(store, |_| {}).await).await;
+}

@@ -1,0 +1,35 @@
+//! Cancelled and completed at once: one of the two, for ever.
+
+use futures_util::future::join_all;
+use pes::a2a::fault::Error;
+use pes::a2a::types::TaskState;
+
+use super::door::{DOORS, NEW, at_once, says};
+use crate::support::app::App;
+
+#[tokio::test]
+async fn of_a_cancel_and_an_end_one_wins() {
+    let app = App::start().await;
+    let ended = join_all((0..50).map(async |nth| {
+        let door = DOORS[nth % 4];
+        let task = door.send(&app, &at_once(says(&format!("m{nth}"), "count"))).await.unwrap();
+        let cancelled = door.cancel(&app, &task.id).await;
+        app.get(&format!("/runs/{}?wait=20", task.id)).await.expect(200);
+        let end = NEW.get(&app, &task.id).await.unwrap();
+        match cancelled {
+            Ok(cancelled) => {
+                assert_eq!((cancelled.status.state, end.status.state), (TaskState::Canceled, TaskState::Canceled))
+            }
+            Err(fault) => {
+                assert_eq!((fault.error, end.status.state), (Error::TaskNotCancelable, TaskState::Completed));
+            }
+        }
+        let log = app.get(&format!("/threads/{}/events?types=RUN_FINISHED", task.context_id)).await.expect(200);
+        assert_eq!(log["items"].as_array().unwrap().len(), 1, "{log:#}");
+        end
+    }))
+    .await;
+    for end in ended {
+        assert_eq!(NEW.get(&app, &end.id).await.unwrap(), end, "it never changes again");
+    }
+}

@@ -1,0 +1,171 @@
+//! A task that asks, and what is answered.
+
+use pes::a2a::fault::Error;
+use pes::a2a::types::{Content, Part, Task, TaskState};
+use pes::config::ConfiguredKey;
+use serde_json::{Value, json};
+
+use super::door::{DOORS, NEW, about, message, of, says, text};
+use crate::support::app::App;
+
+/// The data part of its question.
+fn form(task: &Task) -> &Value {
+    let parts = &task.status.message.as_ref().expect("it asks").parts;
+    let form = parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => Some(data),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    });
+    form.expect("a question has a data part")
+}
+
+fn data(id: &str, task: &Task, data: Value) -> pes::a2a::types::SendRequest {
+    about(task, of(message(id, vec![Part::data(data)])))
+}
+
+#[tokio::test]
+async fn a_question_is_text_and_data_and_a_text_answers_it() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let task = door.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
+        assert_eq!(task.status.state, TaskState::InputRequired, "{door:?}");
+        let question = task.status.message.as_ref().unwrap();
+        assert_eq!(text(&question.parts[0]), "Which word?");
+        assert_eq!((&question.task_id, &question.context_id), (&Some(task.id.clone()), &Some(task.context_id.clone())));
+        let form = form(&task);
+        assert_eq!((&form["kind"], &form["schema"]["inputType"]), (&json!("input"), &json!("text")));
+        assert!(form["suspensionId"].as_str().is_some_and(|id| id.starts_with("sus_")));
+        let done = door.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
+        assert_eq!((done.status.state, &done.id), (TaskState::Completed, &task.id), "{door:?}");
+        assert!(done.status.timestamp >= task.status.timestamp);
+        let said: Vec<&str> = done.history.iter().map(|message| text(&message.parts[0])).collect();
+        assert_eq!(said, ["ask", "blue", "You were asked."], "{door:?}");
+        assert_eq!(done.history[1].message_id, format!("r{nth}"));
+    }
+}
+
+#[tokio::test]
+async fn an_approval_is_answered_in_plain_words_or_as_data() {
+    let app = App::start().await;
+    let ran = async |task: &Task| {
+        let log = app.get(&format!("/threads/{}/events?types=TOOL_EXECUTION", task.context_id)).await.expect(200);
+        (log["items"][0]["content"]["status"].clone(), log["items"][0]["content"]["output"].to_string())
+    };
+    for (nth, (reply, status, mark)) in [
+        (Part::text("Yes!"), "success", ""),
+        (Part::text("no"), "error", ""),
+        (Part::data(json!({ "approved": true })), "success", ""),
+        (Part::data(json!({ "approved": false, "reason": "not today" })), "error", ""),
+        (
+            Part::data(
+                json!({ "approved": true, "modifiedArgs": { "to": "c@example.com", "subject": "S", "body": "B" } }),
+            ),
+            "success",
+            "c@example.com",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let task = NEW.send(&app, &says(&format!("m{nth}"), "send")).await.unwrap();
+        assert_eq!(form(&task)["kind"], "approval");
+        assert_eq!(form(&task)["toolCall"]["toolName"], "demo_send_email");
+        assert_eq!(form(&task)["toolCall"]["arguments"]["to"], "a@example.com");
+        let reply = about(&task, of(message(&format!("r{nth}"), vec![reply])));
+        assert_eq!(NEW.send(&app, &reply).await.unwrap().status.state, TaskState::Completed);
+        let (was, output) = ran(&task).await;
+        assert_eq!(was, status, "{nth}");
+        assert!(output.contains(mark), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_keeps_the_question_open_and_says_why() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let task = door.send(&app, &says(&format!("m{nth}"), "send")).await.unwrap();
+        for (at, wrong) in [
+            Part::text("maybe"),
+            Part::data(json!({ "approved": "yes" })),
+            Part::data(json!({ "reason": "because" })),
+            Part::data(json!({ "approved": true, "modifiedArgs": { "to": 7 } })),
+            Part::data(json!({ "suspensionId": "sus_unknown", "approved": true })),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let reply = about(&task, of(message(&format!("w{nth}.{at}"), vec![wrong])));
+            let still = door.send(&app, &reply).await.unwrap();
+            assert_eq!(still.status.state, TaskState::InputRequired, "{door:?} {at}");
+            let parts = &still.status.message.as_ref().unwrap().parts;
+            assert_eq!(parts.len(), 3, "what was wrong, then the question: {parts:?}");
+            assert!(!text(&parts[0]).is_empty());
+            assert_eq!(form(&still), form(&task));
+        }
+        assert_eq!(door.get(&app, &task.id).await.unwrap(), task, "nothing of it is stored");
+        let done = door.send(&app, &about(&task, says(&format!("r{nth}"), "yes"))).await.unwrap();
+        assert_eq!(done.status.state, TaskState::Completed);
+    }
+}
+
+#[tokio::test]
+async fn of_two_questions_the_named_one_or_else_the_oldest_is_answered() {
+    let app = App::start().await;
+    let task = NEW.send(&app, &says("m1", "two mails")).await.unwrap();
+    let open = app.get("/suspensions").await.expect(200)["items"].clone();
+    assert_eq!(form(&task)["suspensionId"], open[0]["suspensionId"], "the oldest is shown");
+    let answer = json!({ "suspensionId": open[1]["suspensionId"], "approved": true });
+    let still = NEW.send(&app, &data("m2", &task, answer)).await.unwrap();
+    assert_eq!(still.status.state, TaskState::InputRequired);
+    assert_eq!(form(&still)["suspensionId"], open[0]["suspensionId"]);
+    let done = NEW.send(&app, &about(&task, says("m3", "yes"))).await.unwrap();
+    assert_eq!(done.status.state, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn the_same_answer_again_is_the_same_and_another_comes_too_late() {
+    let app = App::start().await;
+    let task = NEW.send(&app, &says("m1", "ask")).await.unwrap();
+    let reply = about(&task, says("r1", "blue"));
+    let done = NEW.send(&app, &reply).await.unwrap();
+    for door in DOORS {
+        assert_eq!(door.send(&app, &reply).await.unwrap(), done, "{door:?}");
+        let late = door.send(&app, &about(&task, says("r2", "red"))).await.unwrap_err();
+        assert_eq!(late.error, Error::UnsupportedOperation, "{door:?}");
+        let other = door.send(&app, &about(&task, says("r1", "red"))).await.unwrap_err();
+        assert_eq!(other.error, Error::InvalidParams, "{door:?}");
+    }
+    assert_eq!(NEW.get(&app, &task.id).await.unwrap(), done);
+}
+
+#[tokio::test]
+async fn a_task_that_asks_nothing_takes_no_messages() {
+    let app = App::start().await;
+    let working = NEW.send(&app, &super::door::at_once(says("m1", "hang"))).await.unwrap();
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let refused = door.send(&app, &about(&working, says(&format!("n{nth}"), "hello"))).await.unwrap_err();
+        assert_eq!(refused.error, Error::UnsupportedOperation, "{door:?}");
+    }
+    assert_eq!(NEW.get(&app, &working.id).await.unwrap().history.len(), 1);
+    NEW.cancel(&app, &working.id).await.unwrap();
+}
+
+/// Who asked may say more; whether a call may run is for approvers.
+#[tokio::test]
+async fn only_an_approver_approves() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let keys = vec![
+        key("one:read+run:runner-0123456789abcdef0123456789"),
+        key("one:read+run+approve:boss-0123456789abcdef0123456789"),
+    ];
+    let app = App::with(|config| config.auth.keys = keys).await.key("runner-0123456789abcdef0123456789");
+    let asking = NEW.send(&app, &says("m1", "ask")).await.unwrap();
+    let done = NEW.send(&app, &about(&asking, says("m2", "blue"))).await.unwrap();
+    assert_eq!(done.status.state, TaskState::Completed);
+    let gated = NEW.send(&app, &says("m3", "send")).await.unwrap();
+    let refused = NEW.send(&app, &about(&gated, says("m4", "yes"))).await.unwrap_err();
+    assert_eq!(refused.error, Error::PermissionDenied);
+    assert_eq!(NEW.get(&app, &gated.id).await.unwrap(), gated);
+    let app = app.key("boss-0123456789abcdef0123456789");
+    let done = NEW.send(&app, &about(&gated, says("m5", "yes"))).await.unwrap();
+    assert_eq!(done.status.state, TaskState::Completed);
+}
