@@ -102,6 +102,7 @@ impl Core for Oneshot {
             Event::ModelReplied { .. }
             | Event::ModelFailed { .. }
             | Event::Overflowed { .. }
+            | Event::ToolAsked { .. }
             | Event::ToolReturned { .. }
             | Event::TaskSeen { .. }
             | Event::PeerFailed { .. }

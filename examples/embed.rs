@@ -1,4 +1,4 @@
-//! PES inside another program: a tool of one's own, a store in memory, and a question.
+//! PES inside another program: a tool of one's own, a store in memory, and a question that the tool answers.
 //!
 //! `cargo run --example embed`
 
@@ -37,13 +37,38 @@ impl Tool for Weather {
     }
 }
 
-/// Asks the first question that the demo model knows. With `OPENAI_API_KEY` in the configuration any question would do.
+/// What the demo model says here; a real one needs no script.
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "Weather", intent = "Know the weather", plan = "Look it up.", todoList = [
+    { id = "look", description = "Look up the weather", stepType = "tool", requiredTools = ["weather"] },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [{ tool = "weather", arguments = { city = "Oslo" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "The sky over Oslo: {{tool_result/output/sky}}."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "You need no umbrella."
+"#;
+
+/// Asks about the weather; the plan's only step calls the tool above.
 pub async fn ask() -> Result<AgentFinalResponse, Box<dyn std::error::Error>> {
+    let script = tempfile::NamedTempFile::new()?;
+    std::fs::write(script.path(), SCRIPT)?;
     let mut config = Config::default();
     config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(script.path().to_owned());
     let instance = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Weather)).open().await?;
-    let question = instance.runtime().models()[0].prompts[0].clone();
-    let answer = instance.process(AgentProps::new("my-thread", question)).await?;
+    let answer = instance.process(AgentProps::new("my-thread", "Do I need an umbrella in Oslo?")).await?;
+    let state = instance.runtime().state(instance.caller(), &"my-thread".into(), None).await?;
+    assert_eq!(state["todoList"][0]["toolResults"][0]["output"], json!({ "city": "Oslo", "sky": "clear" }));
     instance.close().await;
     Ok(answer)
 }

@@ -37,6 +37,8 @@ section! {
         tool_output_bytes: usize = 1 << 20, by_path();
         /// Requests that wait for one thread's turn: too_many_requests.
         mailbox: usize = 64, by_path();
+        /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, MCP servers: too_many_documents.
+        documents: usize = 100, by_path();
         /// Entries of one page of a list; a larger `limit` is invalid.
         page: u32 = 200, by_path();
     }

@@ -66,6 +66,7 @@ codes! {
     PlanInvalid = "plan_invalid", 422, "The plan is not valid", false;
     TooManyItems = "too_many_items", 422, "The plan has too many items", false;
     StateTooLarge = "state_too_large", 422, "The state is too large", false;
+    TooManyDocuments = "too_many_documents", 422, "This tenant may have no more of these", false;
     PreconditionRequired = "precondition_required", 428, "If-Match is needed", false;
     QueueFull = "queue_full", 429, "Too many runs are queued on this thread", true;
     TooManyRequests = "too_many_requests", 429, "Too many requests", true;

@@ -104,6 +104,9 @@ pub struct Suspension {
     pub tool_input: Option<Value>,
     pub message: String,
     pub feedback_schema: FeedbackSchema,
+    /// The call asked in the middle of its work: it goes on running, and is told the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_running: bool,
     /// SHA-256, hex, of the canonical JSON of tool and arguments: what an approval is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -122,6 +125,28 @@ pub struct Suspension {
     pub expires_after_ms: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
+}
+
+/// What a call asks a person in the middle of its work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    pub message: String,
+    pub form: FeedbackSchema,
+}
+
+/// What a call is told that asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "action", rename_all = "lowercase")]
+pub enum Reply {
+    /// A person answered; the value fits the question's form.
+    Accepted {
+        #[schema(value_type = Object)]
+        value: Value,
+    },
+    /// A person refused to answer.
+    Declined,
+    /// Nobody answered in time, or there is nobody to ask.
+    Cancelled,
 }
 
 /// How a suspension ended: who, when, what.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Millis;
-use super::hitl::{FeedbackSchema, RiskLevel};
-use super::ids::{CallId, ItemId, RunId, ThreadId};
+use super::hitl::{FeedbackSchema, Reply, RiskLevel};
+use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
 use super::settings::RunSettings;
 use super::task::Delegation;
@@ -225,8 +225,26 @@ pub struct CallRecord {
     /// The lease epoch under which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
+    /// What it asked a person last, while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
     pub created_at: Millis,
     pub updated_at: Millis,
+}
+
+/// A question of a running call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Asked {
+    /// Which of its attempt's questions it is, from 1.
+    pub number: u32,
+    pub suspension_id: SuspensionId,
+    /// What the call is told; absent while the question is open. May hold a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Reply>,
+    /// Whoever performs the call has the reply.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_told: bool,
 }

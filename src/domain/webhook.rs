@@ -46,7 +46,7 @@ pub struct WebhookSpec {
 }
 
 /// A webhook as clients see it.
-#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookResource {
     pub webhook_id: String,
@@ -56,7 +56,7 @@ pub struct WebhookResource {
     /// Set up by the operator: it cannot be changed here.
     pub is_fixed: bool,
     /// The secret that was made, in the answer to its creation only.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 

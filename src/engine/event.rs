@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::hitl::Answer;
+use crate::domain::hitl::{Answer, Question};
 use crate::domain::ids::{CallId, MessageId, RunId, StreamId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelFailure, ModelReply};
@@ -23,6 +23,8 @@ pub enum Event {
     Overflowed { stream: StreamId, attempt: u32, extent: Extent },
     /// That attempt failed; the engine decides whether there is another.
     ModelFailed { stream: StreamId, attempt: u32, failure: ModelFailure },
+    /// A running call asks a person, as the `number`th question of this attempt, and goes on running.
+    ToolAsked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
     /// A tool call ended.
     ToolReturned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
     /// The agent told how its task stands, in answer to that attempt of an errand.

@@ -30,7 +30,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::{AgentState, Limits};
-use crate::domain::tool::{Judgement, Proposal, ToolSpec};
+use crate::domain::tool::{Asked, Judgement, Proposal, ToolSpec};
 use crate::domain::usage::Price;
 
 use effect::Effect;
@@ -181,6 +181,11 @@ pub trait Core: Send + Sync + 'static {
         let _ = (state, task);
         None
     }
+    /// What a running call asked last, and what it is told. `None`: nothing, or nobody can be asked in this core.
+    fn asked(state: &Self::State, call: &CallId) -> Option<Asked> {
+        let _ = (state, call);
+        None
+    }
     /// `PESAgentStateData`, with payload references.
     fn view(state: &Self::State) -> Value;
     /// The active run, if any.
@@ -196,6 +201,7 @@ pub trait Machine: Send + Sync {
     fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     fn invocation(&self, call: &CallId) -> Option<Invocation>;
     fn mission(&self, task: &TaskId) -> Option<Mission>;
+    fn asked(&self, call: &CallId) -> Option<Asked>;
     fn view(&self) -> Value;
     fn run(&self) -> Option<&Run>;
 }
@@ -253,6 +259,9 @@ impl<C: Core> Machine for Erased<C> {
     }
     fn mission(&self, task: &TaskId) -> Option<Mission> {
         C::mission(&self.0, task)
+    }
+    fn asked(&self, call: &CallId) -> Option<Asked> {
+        C::asked(&self.0, call)
     }
     fn view(&self) -> Value {
         C::view(&self.0)

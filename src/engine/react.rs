@@ -13,6 +13,7 @@ use super::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Stamp, W
 use crate::domain::fault::Fault;
 use crate::domain::ids::CallId;
 use crate::domain::run::Run;
+use crate::domain::tool::Asked;
 
 /// The core without a plan.
 pub struct React;
@@ -41,6 +42,9 @@ impl Core for React {
     }
     fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
         Pes::invocation(state, call)
+    }
+    fn asked(state: &State, call: &CallId) -> Option<Asked> {
+        Pes::asked(state, call)
     }
     fn view(state: &State) -> Value {
         Pes::view(state)

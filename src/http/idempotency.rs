@@ -1,10 +1,15 @@
 //! `Idempotency-Key`: the same request, sent again, is answered again and done once.
 
+use axum::Json;
 use axum::extract::FromRequestParts;
+use axum::http::header::LOCATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::asked::Asked;
 use super::front::Front;
 use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
@@ -78,6 +83,14 @@ impl<T> Settled<T> {
             headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
         }
         headers
+    }
+}
+
+impl<T: Serialize> Settled<T> {
+    /// With the place, below the server's base, where it can be found.
+    pub(crate) fn at(self, asked: &Asked, place: &str) -> Response {
+        let location = [(LOCATION, format!("{}{place}", asked.base))];
+        (self.status, location, self.headers(), Json(self.value)).into_response()
     }
 }
 

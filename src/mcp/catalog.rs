@@ -127,7 +127,7 @@ impl Catalog {
     }
 
     /// Starts what is described and does not run, ends what runs and is not described (so) any more.
-    pub(super) fn bring_in_line(&self) {
+    pub(crate) fn bring_in_line(&self) {
         let mut wanted: BTreeMap<Key, (McpServer, i64)> = BTreeMap::new();
         for (name, server) in self.config.servers.iter().filter(|(_, server)| server.enabled) {
             wanted.insert((None, name.clone()), (server.clone(), 0));

@@ -23,6 +23,7 @@ use super::definition::{Definition, Hints};
 use super::handler::Handler;
 use super::http::Wire;
 use super::process::Process;
+use super::questions::{self, Questions};
 use super::reply;
 use super::server::Profile;
 use crate::config::env::Variables;
@@ -33,6 +34,9 @@ use crate::tool::{ToolContext, ToolOutput};
 /// Where a call's idempotency key stands in `_meta`.
 const KEY: &str = "pes/idempotencyKey";
 
+/// How often a server may answer a call with what it wants to know first.
+const MOST_ROUNDS: usize = 20;
+
 type Running = rmcp::service::RunningService<RoleClient, Handler>;
 
 /// A connection that stands until [`ended`](Self::ended). Dropping it ends it, and its program with all that it started.
@@ -41,13 +45,15 @@ pub(super) struct Connection {
     ended: CancellationToken,
     /// Why, once it has ended.
     why: Arc<OnceLock<String>>,
+    questions: Arc<Questions>,
     _end: DropGuard,
 }
 
 impl Connection {
     /// Starts or reaches the server and agrees on a protocol version. The message says why that failed.
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
-        let handler = Handler { server: profile.name.clone(), changed };
+        let questions = Arc::<Questions>::default();
+        let handler = Handler { server: profile.name.clone(), changed, questions: questions.clone() };
         match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
@@ -55,19 +61,19 @@ impl Connection {
                 let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, pipes.input)
                     .with_max_line_length(profile.message_bytes);
                 match handler.serve_with_lifecycle(transport, lifecycle()).await {
-                    Ok(running) => Ok(Self::of(running, Some(process))),
+                    Ok(running) => Ok(Self::of(running, Some(process), questions)),
                     Err(error) => Err(told(&error.to_string(), &process.kill().await)),
                 }
             }
             Some(url) => {
                 let transport = wire(profile, egress, url)?;
                 let running = handler.serve_with_lifecycle(transport, lifecycle()).await;
-                running.map(|running| Self::of(running, None)).map_err(|error| chain(&error))
+                running.map(|running| Self::of(running, None, questions)).map_err(|error| chain(&error))
             }
         }
     }
 
-    fn of(running: Running, process: Option<Process>) -> Self {
+    fn of(running: Running, process: Option<Process>, questions: Arc<Questions>) -> Self {
         let peer = running.peer().clone();
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
@@ -89,7 +95,7 @@ impl Connection {
             let _: Result<(), String> = reason.set(told("the connection ended", &words));
             gone.cancel();
         });
-        Self { peer, ended, why, _end: end.drop_guard() }
+        Self { peer, ended, why, questions, _end: end.drop_guard() }
     }
 
     /// Returns when the connection has ended: why.
@@ -143,7 +149,7 @@ impl Connection {
         std::future::pending().await
     }
 
-    /// One call. Dropping the future tells the server that it is cancelled.
+    /// One call, with all that the server wants to know on the way. Dropping the future tells it that it is cancelled.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -152,13 +158,31 @@ impl Connection {
     ) -> Result<ToolOutput, ToolError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         params.meta = Some(meta(context));
-        match self.peer.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => reply::output(result),
-            Ok(_) => Err(failed("the server wants more than an answer: input in the middle of a call, or a task")),
-            Err(ServiceError::McpError(error)) => Err(failed(&error.message)),
-            Err(ServiceError::UnexpectedResponse) => Err(failed("the server's answer is none to a call")),
-            Err(error) => Err(ToolError::lost(format!("The connection to the server broke during the call: {error}"))),
+        let running = self.questions.begin(context);
+        for _ in 0..MOST_ROUNDS {
+            match self.peer.call_tool_once(params.clone()).await {
+                Ok(CallToolResponse::Complete(result)) => {
+                    running.ended();
+                    return reply::output(result);
+                }
+                Ok(CallToolResponse::InputRequired(wanted)) => {
+                    let wants = wanted.input_requests.unwrap_or_default();
+                    params.input_responses = Some(questions::answers(&*context.people, wants).await?);
+                    params.request_state = wanted.request_state;
+                }
+                Ok(_) => return Err(failed("the server makes a task of the call")),
+                Err(ServiceError::McpError(error)) => {
+                    running.ended();
+                    return Err(failed(&error.message));
+                }
+                Err(ServiceError::UnexpectedResponse) => return Err(failed("the server's answer is none to a call")),
+                Err(error) => {
+                    let message = format!("The connection to the server broke during the call: {error}");
+                    return Err(ToolError::lost(message));
+                }
+            }
         }
+        Err(failed("the server asks and asks"))
     }
 }
 

@@ -9,7 +9,7 @@ use super::server::{Health, Server};
 use super::tenants::Endpoint;
 use super::view::{Origin, ServerView, ToolView};
 use crate::domain::caller::{Caller, Scope};
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::store::document::DocumentKind;
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -22,11 +22,11 @@ impl Catalog {
         for document in self.documents.of(caller.tenant, DocumentKind::McpServer) {
             let is_listed = views.iter().any(|view| view.name == document.id);
             if let Some(endpoint) = Endpoint::of(&document).filter(|_| !is_listed) {
-                views.push(resting(&document.id, Origin::Tenant, Some(endpoint.stored())));
+                views.push(ServerView::resting(&document.id, Origin::Tenant, Some(endpoint.stored())));
             }
         }
         for (name, _) in self.config.servers.iter().filter(|(_, server)| !server.enabled) {
-            views.push(resting(name, Origin::Config, None));
+            views.push(ServerView::resting(name, Origin::Config, None));
         }
         views.sort_by(|a, b| a.name.cmp(&b.name));
         views
@@ -36,13 +36,17 @@ impl Catalog {
         self.list(caller).into_iter().find(|view| view.name == name).ok_or_else(|| Fault::not_found("MCP server"))
     }
 
-    /// Trusts what the server says of a tool now, for the caller's tenant.
-    pub async fn approve(&self, caller: &Caller, name: &str, tool: &str) -> Result<ServerView> {
+    /// Trusts what the server says of a tool now, for the caller's tenant; if `hash` says what that was, only that.
+    pub async fn approve(&self, caller: &Caller, name: &str, tool: &str, hash: Option<&str>) -> Result<ServerView> {
         let server = self.seen_by(caller.tenant).into_iter().find(|server| *server.profile.name == *name);
         let server = server.ok_or_else(|| Fault::not_found("MCP server"))?;
         let stands = self.stands(caller.tenant, &server);
         let found = stands.into_iter().find(|stand| stand.definition.name == tool);
         let found = found.ok_or_else(|| Fault::not_found("tool"))?;
+        if hash.is_some_and(|hash| hash != found.definition.hash()) {
+            let why = "The server describes this tool otherwise by now; look at it again.";
+            return Err(Fault::new(Code::ApprovalMismatch, why).with("hash", found.definition.hash()));
+        }
         self.pins.approve(caller.tenant, name, &found.definition, &caller.name, (self.now)()).await?;
         self.show(caller, name)
     }
@@ -71,7 +75,7 @@ impl Catalog {
             restarts: state.restarts,
             has_more_tools: state.has_more,
             tools: self.stands(caller.tenant, server).into_iter().map(tool).collect(),
-            ..resting(&profile.name, origin, self.settings_of(server))
+            ..ServerView::resting(&profile.name, origin, self.settings_of(server))
         }
     }
 
@@ -79,21 +83,5 @@ impl Catalog {
     fn settings_of(&self, server: &Server) -> Option<Value> {
         let document = self.documents.one(server.profile.owner?, DocumentKind::McpServer, &server.profile.name)?;
         Endpoint::of(&document).map(|endpoint| endpoint.stored())
-    }
-}
-
-/// A server that does not run.
-fn resting(name: &str, origin: Origin, settings: Option<Value>) -> ServerView {
-    ServerView {
-        name: name.to_owned(),
-        origin,
-        enabled: false,
-        health: Health::Disabled,
-        reason: None,
-        settings,
-        protocol_version: None,
-        restarts: 0,
-        has_more_tools: false,
-        tools: Vec::new(),
     }
 }

@@ -1,4 +1,5 @@
-//! What a server may ask of us, and tell us: nothing of it reaches a model, a file or a person by this way.
+//! What a server may ask of us, and tell us: nothing of it reaches a model or a file by this way, and a person only in the
+//! middle of a call.
 
 #![expect(deprecated, reason = "sampling and roots are refused for as long as servers ask for them")]
 
@@ -6,12 +7,14 @@ use std::sync::Arc;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestMethod, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationAction, Implementation, ListRootsRequestMethod, ListRootsResult,
-    LoggingMessageNotificationParam, ProgressNotificationParam,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, FormElicitationCapability, Implementation,
+    ListRootsRequestMethod, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::Notify;
+
+use super::questions::Questions;
 
 /// How much of a server's own words is logged.
 const LOGGED_CHARS: usize = 500;
@@ -20,11 +23,15 @@ pub(super) struct Handler {
     pub(super) server: Arc<str>,
     /// Told when the server says that its tools have changed.
     pub(super) changed: Arc<Notify>,
+    pub(super) questions: Arc<Questions>,
 }
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(ClientCapabilities::default(), Implementation::new("pes", env!("CARGO_PKG_VERSION")))
+        let form = FormElicitationCapability::new().with_schema_validation(true);
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        ClientConfig::new(capabilities, Implementation::new("pes", env!("CARGO_PKG_VERSION")))
     }
 
     async fn create_message(
@@ -42,11 +49,10 @@ impl ClientHandler for Handler {
 
     async fn create_elicitation(
         &self,
-        _: ElicitRequestParams,
+        asked: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        tracing::info!(server = &*self.server, "an MCP server asked a person in the middle of a call; it is declined");
-        Ok(ElicitResult::new(ElicitationAction::Decline))
+        self.questions.ask(asked).await
     }
 
     async fn on_progress(&self, told: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -17,12 +17,14 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
+use tokio::time::timeout;
 
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 4 << 10;
-/// How long a stream on which a server may speak by itself stays open.
+/// How long a stream stays open: one on which a server speaks by itself, or that brings the answer to a call, which may
+/// have to wait for a person.
 const STREAM: Duration = Duration::from_secs(3_600);
 
 type Failure = StreamableHttpError<egress::Error>;
@@ -107,7 +109,7 @@ impl StreamableHttpClient for Wire {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
         let extra = Extra { session, last_event: None, authorization, headers };
         // A request's answer may be a stream, which lasts as long as the call; its messages are bounded one by one.
-        let bounds = Bounds { bytes: usize::MAX, ..self.bounds() };
+        let bounds = self.stream_bounds();
         let mut answer = self.send(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
         let status = answer.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -121,7 +123,9 @@ impl StreamableHttpClient for Wire {
             return Ok(StreamableHttpPostResponse::Sse(events(answer, self.message_bytes), session));
         }
         let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
-        let body = whole(&mut answer, if status.is_success() { self.message_bytes } else { ERROR_BYTES }).await?;
+        let most = if status.is_success() { self.message_bytes } else { ERROR_BYTES };
+        let body = timeout(self.patience, whole(&mut answer, most)).await;
+        let body = body.map_err(|_| StreamableHttpError::UnexpectedServerResponse("it does not end".into()))??;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(said) => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
             Err(_) if status.is_success() && !wants_answer => Ok(StreamableHttpPostResponse::Accepted),

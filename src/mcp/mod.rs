@@ -8,7 +8,8 @@
 //! - a tool's definition is pinned when it is first seen. If it changes, the tool is off until a person approves;
 //! - a call carries its idempotency key and its trace in `_meta`. One whose connection broke is *lost*: repeated under the
 //!   same key if its tool declared that this is safe, else a person decides;
-//! - it gets no model call, no file and no answer of a person out of us.
+//! - it may ask a person in the middle of a call: that is a suspension of kind `input`, and the call runs on;
+//! - it gets no model call and no file out of us.
 //!
 //! The operator's servers stand in the configuration and may be programs or endpoints; tenants add endpoints only, and
 //! those are called through the guard of `egress`.
@@ -23,6 +24,7 @@ mod http;
 mod pins;
 mod process;
 mod proxy_tool;
+mod questions;
 mod reply;
 mod server;
 mod tenants;
@@ -30,5 +32,5 @@ mod view;
 
 pub use catalog::{Catalog, Parts};
 pub use server::Health;
-pub use tenants::Endpoint;
+pub use tenants::{Endpoint, exists};
 pub use view::{Origin, ServerView, ToolStanding, ToolView};

@@ -36,7 +36,7 @@ pub(super) struct Profile {
     pub(super) most_tools: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     Starting,

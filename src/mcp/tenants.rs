@@ -83,18 +83,14 @@ impl Endpoint {
 }
 
 impl Catalog {
-    /// Adds an endpoint of the caller's tenant.
-    pub async fn add(&self, caller: &Caller, new: Endpoint) -> Result<ServerView> {
+    /// What adding an endpoint of the caller's tenant writes, and how the new server looks.
+    pub fn admit(&self, caller: &Caller, new: &Endpoint) -> Result<(Change, ServerView)> {
         check_name(&new.name).map_err(|why| invalid("/name", why))?;
-        self.check(caller, &new)?;
-        let exists = || Fault::new(Code::ServerExists, "There is an MCP server of this name.");
+        self.check(caller, new)?;
         if self.config.servers.contains_key(&new.name) {
             return Err(exists());
         }
-        match self.write(caller, &new.name, Some(new.stored()), Expected::Absent).await? {
-            true => self.show(caller, &new.name),
-            false => Err(exists()),
-        }
+        Ok((self.change_of(caller, &new.name, Some(new.stored())), ServerView::new(new)))
     }
 
     /// Changes a server of the caller's tenant by a merge patch; of the operator's only `enabled`, for this tenant.
@@ -129,12 +125,14 @@ impl Catalog {
     }
 
     async fn write(&self, caller: &Caller, name: &str, body: Option<Value>, expected: Expected) -> Result<bool> {
-        let kind = DocumentKind::McpServer;
-        let (id, by) = (name.to_owned(), caller.name.clone());
-        let change = Change { tenant: caller.tenant, kind, id, body, by, now: (self.now)() };
-        let written = self.documents.write(change, expected).await?.is_some();
+        let written = self.documents.write(self.change_of(caller, name, body), expected).await?.is_some();
         self.bring_in_line();
         Ok(written)
+    }
+
+    fn change_of(&self, caller: &Caller, name: &str, body: Option<Value>) -> Change {
+        let (kind, id, by) = (DocumentKind::McpServer, name.to_owned(), caller.name.clone());
+        Change { tenant: caller.tenant, kind, id, body, by, now: (self.now)() }
     }
 
     fn check(&self, caller: &Caller, endpoint: &Endpoint) -> Result<()> {
@@ -180,4 +178,9 @@ fn switch(patch: &Map<String, Value>) -> Result<Value> {
 
 fn invalid(pointer: &str, why: String) -> Fault {
     Fault::new(Code::Invalid, "This MCP server cannot be used.").at(pointer, why)
+}
+
+/// The fault where a new server's name is taken.
+pub fn exists() -> Fault {
+    Fault::new(Code::ServerExists, "There is an MCP server of this name.")
 }

@@ -1,11 +1,12 @@
 //! Servers and their tools as `GET /mcp-servers` shows them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::server::Health;
+use super::tenants::Endpoint;
 use crate::domain::tool::ToolClass;
 
-#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = McpServer)]
 pub struct ServerView {
@@ -14,23 +15,48 @@ pub struct ServerView {
     pub enabled: bool,
     pub health: Health,
     /// Why it is down.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Of a server of this tenant; what a reference leads to is never shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub settings: Option<serde_json::Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
     pub restarts: u32,
     /// The server has more tools than are taken.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_more_tools: bool,
     pub tools: Vec<ToolView>,
 }
 
+impl ServerView {
+    /// As a tenant's server looks when it was just added.
+    pub(super) fn new(endpoint: &Endpoint) -> Self {
+        let health = if endpoint.enabled { Health::Starting } else { Health::Disabled };
+        let settings = Some(endpoint.stored());
+        Self { enabled: endpoint.enabled, health, ..Self::resting(&endpoint.name, Origin::Tenant, settings) }
+    }
+
+    /// A server that does not run.
+    pub(super) fn resting(name: &str, origin: Origin, settings: Option<serde_json::Value>) -> Self {
+        Self {
+            name: name.to_owned(),
+            origin,
+            enabled: false,
+            health: Health::Disabled,
+            reason: None,
+            settings,
+            protocol_version: None,
+            restarts: 0,
+            has_more_tools: false,
+            tools: Vec::new(),
+        }
+    }
+}
+
 /// On whose word a server is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// The operator's configuration.
@@ -39,7 +65,7 @@ pub enum Origin {
     Tenant,
 }
 
-#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = McpTool)]
 pub struct ToolView {
@@ -55,7 +81,7 @@ pub struct ToolView {
 }
 
 /// Whether agents may be offered it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStanding {
     Offered,

@@ -175,6 +175,7 @@ impl Actor {
             self.owed.pop_front();
         }
         self.retry = None;
+        self.reply_to_calls();
         moved
     }
 
@@ -255,6 +256,7 @@ fn unstorable(event: &Event) -> Option<Event> {
             Some(Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome })
         }
         Event::Asked { .. }
+        | Event::ToolAsked { .. }
         | Event::ToolReturned { .. }
         | Event::TaskSeen { .. }
         | Event::PeerFailed { .. }

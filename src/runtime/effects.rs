@@ -1,5 +1,7 @@
 //! Starting effects: only under a lease that holds, with everything that they need read at that moment.
 
+use std::sync::Arc;
+
 use tokio::task;
 use tracing::{Instrument, Span};
 
@@ -8,6 +10,7 @@ use super::lease::Incarnation;
 use super::perform::{ModelCall, ToolRun, model_failed};
 use super::seat::Seat;
 use super::shared::Shared;
+use crate::domain::hitl::Reply;
 use crate::domain::ids::{StreamId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{FailureKind, ModelRequest};
@@ -46,6 +49,7 @@ impl Actor {
                         invocation,
                         attempt: *attempt,
                         hold: hold.clone(),
+                        asks: self.work.asks(),
                     };
                     let span = span(seat);
                     self.work.start(effect, hold.clone(), run.perform().instrument(span));
@@ -55,6 +59,21 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// Running calls that asked hear what is stored for them, and that their question is not open if it is not.
+    pub(super) fn reply_to_calls(&mut self) {
+        let Some(seat) = &self.seat else { return };
+        let owed = &self.owed;
+        self.work.reply(|asking| {
+            let is_owed =
+                |event: &Arc<Event>| matches!(&**event, Event::ToolAsked { call, .. } if *call == asking.call);
+            match seat.machine.asked(&asking.call).filter(|asked| asked.number == asking.number) {
+                Some(asked) => asked.reply,
+                None if owed.iter().any(is_owed) => None,
+                None => Some(Reply::Cancelled),
+            }
+        });
     }
 
     async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, hold: Incarnation) {

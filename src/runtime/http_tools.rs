@@ -1,13 +1,11 @@
 //! What a tenant's administrators do with HTTP tools.
 
-use serde_json::Value;
-
-use super::{Result, Runtime};
+use super::{Answered, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::http_tool::HttpToolSpec;
 use crate::egress::{Destination, SigningSecret};
-use crate::store::document::{Change, Document, DocumentKind, Expected};
+use crate::store::document::{Change, Document, DocumentKind};
 
 impl Runtime {
     /// In order of their names; without secrets.
@@ -21,15 +19,25 @@ impl Runtime {
     }
 
     /// Without a secret it gets one, which the answer shows.
-    pub async fn create_http_tool(&self, caller: &Caller, mut spec: HttpToolSpec) -> Result<HttpToolSpec> {
-        self.0.tools.toolset(caller.tenant).check_new(&spec.spec())?;
-        let made = match &spec.secret {
-            Some(_) => None,
-            None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
-        };
-        spec.secret = spec.secret.or_else(|| made.clone());
-        self.write_http_tool(caller, spec.clone(), None, Expected::Absent).await?;
-        Ok(HttpToolSpec { secret: made, ..spec })
+    pub async fn create_http_tool(
+        &self,
+        caller: &Caller,
+        spec: HttpToolSpec,
+        key: Option<Idempotent>,
+    ) -> Result<Answered<HttpToolSpec>> {
+        let taken = Fault::new(Code::PreconditionFailed, "Somebody else just made a tool of this name; look again.");
+        self.0
+            .create(caller, key, taken, || {
+                self.0.tools.toolset(caller.tenant).check_new(&spec.spec())?;
+                let made = match &spec.secret {
+                    Some(_) => None,
+                    None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
+                };
+                let secret = spec.secret.clone().or_else(|| made.clone());
+                let change = self.http_tool_change(caller, HttpToolSpec { secret, ..spec.clone() }, None)?;
+                Ok((change, HttpToolSpec { secret: made, ..spec }))
+            })
+            .await
     }
 
     /// Without a secret it keeps its own.
@@ -40,25 +48,16 @@ impl Runtime {
             return Err(Fault::new(Code::Invalid, "A tool keeps its name.").at("/name", "is not the one in the path"));
         }
         let sealed = known.body.as_ref().and_then(|body| body["secret"].as_str()).map(str::to_owned);
-        self.write_http_tool(caller, spec, sealed, Expected::Version(known.version)).await?;
+        self.0.replace(self.http_tool_change(caller, spec, sealed)?, known.version).await?;
         self.http_tool(caller, name)
     }
 
     pub async fn delete_http_tool(&self, caller: &Caller, name: &str) -> Result<()> {
-        match self.0.documents.write(self.http_tool_change(caller, name, None), Expected::Any).await? {
-            Some(_) => Ok(()),
-            None => Err(Fault::not_found("HTTP tool")),
-        }
+        self.0.remove(self.0.change(caller, DocumentKind::HttpTool, name, None), "HTTP tool").await
     }
 
     /// `sealed` is kept where the specification brings no secret of its own.
-    async fn write_http_tool(
-        &self,
-        caller: &Caller,
-        mut spec: HttpToolSpec,
-        sealed: Option<String>,
-        expected: Expected,
-    ) -> Result<()> {
+    fn http_tool_change(&self, caller: &Caller, mut spec: HttpToolSpec, sealed: Option<String>) -> Result<Change> {
         let wrong = |member: &str, why: String| {
             Fault::new(Code::Invalid, format!("`{member}`: {why}.")).at(format!("/{member}"), why)
         };
@@ -76,22 +75,7 @@ impl Runtime {
             None => sealed,
         };
         let body = serde_json::to_value(&spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
-        let change = self.http_tool_change(caller, &spec.name, Some(body));
-        match self.0.documents.write(change, expected).await? {
-            Some(_) => Ok(()),
-            None => Err(Fault::new(Code::PreconditionFailed, "Somebody else changed the tool; look again.")),
-        }
-    }
-
-    fn http_tool_change(&self, caller: &Caller, name: &str, body: Option<Value>) -> Change {
-        Change {
-            tenant: caller.tenant,
-            kind: DocumentKind::HttpTool,
-            id: name.to_owned(),
-            body,
-            by: caller.name.clone(),
-            now: self.0.now(),
-        }
+        Ok(self.0.change(caller, DocumentKind::HttpTool, &spec.name, Some(body)))
     }
 }
 

@@ -16,6 +16,7 @@ mod book;
 mod cancel;
 pub mod clock;
 mod command;
+mod documents;
 mod effects;
 mod errands;
 mod feed;

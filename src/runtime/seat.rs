@@ -73,6 +73,7 @@ impl Actor {
             }
             self.seat = Some(self.load(note).await?);
             self.settle(claim).await?;
+            self.reply_to_calls();
         }
         Err(contended())
     }

@@ -115,6 +115,8 @@ impl Actor {
         for effect in step::died(before, &*seat.machine) {
             self.work.abort(effect);
         }
+        self.reply_to_calls();
+        let Some(seat) = &self.seat else { return };
         let born = step::born(before, &*seat.machine);
         if is_holder && !born.is_empty() {
             self.start(born).await;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::idempotent::Admission;
 use super::shared::Shared;
-use super::{Result, Runtime};
+use super::{Answered, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::DeliveryId;
@@ -13,8 +14,8 @@ use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::{Webhook, Worker};
 use crate::store::delivery::{Delivery, TargetKind};
-use crate::store::document::{Change, DocumentKind, Expected};
-use crate::store::{Page, PageAsk};
+use crate::store::document::{Change, DocumentKind};
+use crate::store::{IdempotencyRow, Page, PageAsk};
 
 impl Runtime {
     /// The operator's first.
@@ -29,16 +30,33 @@ impl Runtime {
     }
 
     /// Without secrets it gets one, which the answer shows.
-    pub async fn create_webhook(&self, caller: &Caller, spec: WebhookSpec) -> Result<WebhookResource> {
-        let id = self.0.mint().webhook();
-        let made = match &spec.secrets {
-            Some(_) => None,
-            None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
-        };
-        let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
-        let sealed = self.sealed(&id, &secrets)?;
-        self.write_webhook(caller, &id, &spec, sealed, Expected::Absent).await?;
-        Ok(WebhookResource { secret: made, ..self.webhook(caller, &id)? })
+    pub async fn create_webhook(
+        &self,
+        caller: &Caller,
+        spec: WebhookSpec,
+        key: Option<Idempotent>,
+    ) -> Result<Answered<WebhookResource>> {
+        let taken = Fault::new(Code::Internal, "The new webhook has the id of another; ask again.");
+        self.0
+            .create(caller, key, taken, || {
+                let id = self.0.mint().webhook();
+                let made = match &spec.secrets {
+                    Some(_) => None,
+                    None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
+                };
+                let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
+                let change = self.webhook_change(caller, &id, &spec, self.sealed(&id, &secrets)?)?;
+                let shown = WebhookResource {
+                    url: change.body.as_ref().and_then(|body| body["url"].as_str()).unwrap_or_default().to_owned(),
+                    webhook_id: id,
+                    events: spec.events,
+                    secret_count: secrets.len(),
+                    is_fixed: false,
+                    secret: made,
+                };
+                Ok((change, shown))
+            })
+            .await
     }
 
     /// Without secrets it keeps those that it has.
@@ -49,17 +67,17 @@ impl Runtime {
             Some(secrets) => self.sealed(id, secrets)?,
             None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
         };
-        self.write_webhook(caller, id, &spec, sealed, Expected::Version(known.version)).await?;
+        self.0.replace(self.webhook_change(caller, id, &spec, sealed)?, known.version).await?;
         self.webhook(caller, id)
     }
 
-    /// What it was not told yet is dead.
+    /// What it was not told yet is dead, and says why.
     pub async fn delete_webhook(&self, caller: &Caller, id: &str) -> Result<()> {
-        let change = self.change(caller, id, None);
-        match self.0.documents.write(change, Expected::Any).await? {
-            Some(_) => Ok(()),
-            None => Err(Fault::not_found("webhook")),
-        }
+        self.0.remove(self.0.change(caller, DocumentKind::Webhook, id, None), "webhook").await?;
+        let (store, now) = (&self.0.store, self.0.now());
+        let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
+        tracing::info!(webhook = id, given_up, "a webhook was removed");
+        Ok(())
     }
 
     /// What it was told and is to be told, newest first.
@@ -70,15 +88,35 @@ impl Runtime {
     }
 
     /// Makes a delivery that is over once more, from its first attempt, under the same id.
-    pub async fn replay_delivery(&self, caller: &Caller, id: &DeliveryId) -> Result<()> {
-        match self.0.store.replay_delivery(caller.tenant, id, self.0.now()).await? {
+    pub async fn replay_delivery(
+        &self,
+        caller: &Caller,
+        id: &DeliveryId,
+        key: Option<Idempotent>,
+    ) -> Result<Answered<()>> {
+        let _flight = match self.0.admit(caller, key.as_ref()).await? {
+            Admission::First(flight) => flight,
+            Admission::Stored(row) => return Ok(row.into()),
+        };
+        let now = self.0.now();
+        let kept = key.clone().map(|key| IdempotencyRow {
+            tenant: caller.tenant,
+            scope: key.scope,
+            key: key.key,
+            fingerprint: key.fingerprint,
+            status: 202,
+            body: "null".to_owned(),
+            location: None,
+            created_at: now,
+        });
+        match self.0.store.replay_delivery(caller.tenant, id, now, kept).await? {
             None => Err(Fault::not_found("delivery")),
             Some(false) => {
                 Err(Fault::new(Code::PreconditionFailed, "The delivery is not over: it is still being tried."))
             }
             Some(true) => {
                 self.0.outbox.bell.ring();
-                Ok(())
+                Ok(Answered::Fresh(()))
             }
         }
     }
@@ -95,14 +133,7 @@ impl Runtime {
         secrets.iter().map(|secret| self.0.sealer.seal(secret, id).map(Value::from)).collect()
     }
 
-    async fn write_webhook(
-        &self,
-        caller: &Caller,
-        id: &str,
-        spec: &WebhookSpec,
-        sealed: Value,
-        expected: Expected,
-    ) -> Result<()> {
+    fn webhook_change(&self, caller: &Caller, id: &str, spec: &WebhookSpec, sealed: Value) -> Result<Change> {
         let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
         let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
         let to = Destination::Untrusted { url, tenant: caller.tenant };
@@ -111,21 +142,7 @@ impl Runtime {
             return Err(Fault::new(Code::Invalid, "`events` names none.").at("/events", "names none"));
         }
         let body = json!({ "url": to.url().as_str(), "events": spec.events, "secrets": sealed });
-        match self.0.documents.write(self.change(caller, id, Some(body)), expected).await? {
-            Some(_) => Ok(()),
-            None => Err(Fault::new(Code::PreconditionFailed, "Somebody else changed the webhook; look again.")),
-        }
-    }
-
-    fn change(&self, caller: &Caller, id: &str, body: Option<Value>) -> Change {
-        Change {
-            tenant: caller.tenant,
-            kind: DocumentKind::Webhook,
-            id: id.to_owned(),
-            body,
-            by: caller.name.clone(),
-            now: self.0.now(),
-        }
+        Ok(self.0.change(caller, DocumentKind::Webhook, id, Some(body)))
     }
 }
 
@@ -138,6 +155,8 @@ impl Shared {
     }
 }
 
+/// What is said of a message whose receiver is gone.
+const REMOVED: &str = "the webhook was removed";
 /// Two while one is changed for the other; more is a mistake.
 const MOST_SECRETS: usize = 4;
 

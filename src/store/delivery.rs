@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Page, PageAsk, Result};
+use super::{IdempotencyRow, Page, PageAsk, Result};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 
@@ -123,8 +123,23 @@ pub trait Deliveries: Send + Sync + 'static {
         page: &PageAsk,
     ) -> Result<Page<Delivery>>;
     /// Makes a delivery that is over due again, from its first attempt. `None`: the tenant has none of that id; `false`:
-    /// it is not over yet.
-    async fn replay_delivery(&self, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>>;
+    /// it is not over yet, or `kept` has a key that is taken. Only `true` stores `kept`.
+    async fn replay_delivery(
+        &self,
+        tenant: TenantPk,
+        id: &DeliveryId,
+        now: Millis,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<bool>>;
+    /// Gives up what a target was not told yet, for this reason; returns how many.
+    async fn abandon_deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        why: &str,
+        now: Millis,
+    ) -> Result<u64>;
     /// Forgets deliveries that were over before this; returns how many.
     async fn forget_deliveries(&self, before: Millis) -> Result<u64>;
 }

@@ -192,6 +192,9 @@ pub enum Committed {
     Duplicate,
 }
 
+/// An answer to be stored with what it tells of.
+pub type Kept = Option<IdempotencyRow>;
+
 /// A stored answer to a request, under its `Idempotency-Key`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdempotencyRow {
@@ -355,8 +358,9 @@ pub trait Store: Deliveries {
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>>;
 
     /// Stores a document, or deletes it (no `body`), with its audit line, if what is stored is what was expected; returns
-    /// its new version, greater than every version of any document before. `None`: it was not, and nothing is stored.
-    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>>;
+    /// its new version, greater than every version of any document before. `None`: it was not, or `kept` has a key that is
+    /// taken, and nothing is stored.
+    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>>;
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
     /// Every document written after the one of version `after`, whose tenant it may be, by version; of each its newest
     /// version, and deleted ones without a body. None is ever seen before one of a smaller version.

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 
 use super::outward::{failed, refusal, whole};
 use super::{Tool, ToolContext, ToolOutput};
-use crate::domain::tool::{ToolError, ToolSpec};
-use crate::egress::{Bounds, Destination, Egress, Post, SigningSecret, sign};
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign};
 
 /// Where an HTTP tool is, and what it shares with us.
 pub struct HttpTool {
@@ -33,6 +33,22 @@ impl HttpTool {
         bytes: usize,
     ) -> Self {
         Self { spec: Arc::new(spec), to, secrets, egress, bytes }
+    }
+
+    /// A service that was reached and broke off may have done it, unless there is nothing that it does.
+    fn failed(&self, error: Error) -> ToolError {
+        match error {
+            Error::Cut(why) if self.spec.class != ToolClass::Read => {
+                ToolError::lost(format!("The connection to the service broke during the call: {why}."))
+            }
+            Error::Cut(_)
+            | Error::Refused(_)
+            | Error::Unreachable(_)
+            | Error::NoHeaders(_)
+            | Error::Stalled(_)
+            | Error::Overdue(_)
+            | Error::TooLarge(_) => failed(&error),
+        }
     }
 
     fn bounds(&self) -> Bounds {
@@ -69,11 +85,11 @@ impl Tool for HttpTool {
         }
         sign(&mut headers, &self.secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
         let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
-        let mut answer = self.egress.post(post).await.map_err(|error| failed(&error))?;
+        let mut answer = self.egress.post(post).await.map_err(|error| self.failed(error))?;
         if !answer.status().is_success() {
             return Err(refusal(answer).await);
         }
-        let body = whole(&mut answer).await.map_err(|error| failed(&error))?;
+        let body = whole(&mut answer).await.map_err(|error| self.failed(error))?;
         if body.is_empty() {
             return Ok(ToolOutput::default());
         }

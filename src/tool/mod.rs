@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::domain::hitl::{FeedbackSchema, RiskLevel};
+use crate::domain::hitl::{FeedbackSchema, Question, Reply, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
@@ -43,6 +43,28 @@ pub struct ToolContext {
     pub agent_state: AgentState,
     /// When the call began, for tools that tell the time.
     pub now: crate::domain::Millis,
+    /// Whom the tool may ask while it works.
+    pub people: Arc<dyn People>,
+}
+
+/// The way of a running tool to a person.
+#[async_trait]
+pub trait People: Send + Sync + std::fmt::Debug {
+    /// Asks, and waits as long as it takes; the time that the tool may take stands still. The question is stored before
+    /// anybody sees it, but the call waits in this process only: if that ends, the call is lost with its question. `Err`:
+    /// nobody can be asked so.
+    async fn ask(&self, question: Question) -> Result<Reply, ToolError>;
+}
+
+/// Nobody is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+#[async_trait]
+impl People for Nobody {
+    async fn ask(&self, _: Question) -> Result<Reply, ToolError> {
+        Ok(Reply::Cancelled)
+    }
 }
 
 /// What a tool brings back.

@@ -62,7 +62,9 @@ impl Open {
     fn suspended(&mut self, told: &Observation) {
         let mut suspension = told.content.clone();
         let Some(id) = suspension["suspensionId"].as_str().map(str::to_owned) else { return };
-        self.begun.remove(suspension["callId"].as_str().unwrap_or_default());
+        if suspension["whileRunning"] != true {
+            self.begun.remove(suspension["callId"].as_str().unwrap_or_default());
+        }
         suspension["runId"] = told.run_id.as_str().into();
         suspension["threadId"] = told.thread_id.as_str().into();
         suspension["createdAt"] = told.timestamp.into();

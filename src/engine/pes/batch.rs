@@ -91,6 +91,7 @@ impl Transition<'_> {
             digest,
             delegation,
             epoch: None,
+            asked: None,
             result: None,
             created_at: self.stamp.now,
             updated_at: self.stamp.now,
@@ -129,12 +130,7 @@ impl Transition<'_> {
     }
 
     pub fn tool_returned(&mut self, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
-        let is_open = self
-            .state
-            .calls
-            .get(id)
-            .is_some_and(|call| call.record.status == CallStatus::Running && call.record.attempt == attempt);
-        if !is_open {
+        if !self.is_running_as(id, attempt) {
             return Ok(Taken::No);
         }
         let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
@@ -151,6 +147,12 @@ impl Transition<'_> {
         self.end_call(id, status, result, metadata, duration_ms);
         self.went_on(id);
         Ok(Taken::Yes)
+    }
+
+    /// Whether the call's slot is open for what this attempt of it says.
+    pub fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
+        let record = self.state.calls.get(id).map(|call| &call.record);
+        record.is_some_and(|record| record.status == CallStatus::Running && record.attempt == attempt)
     }
 
     /// With `explicit` saving only the tool that is there for it changes the application state.
@@ -175,6 +177,7 @@ impl Transition<'_> {
         metadata: Option<Value>,
         duration_ms: i64,
     ) {
+        self.forget_question(id, "the call ended");
         let Some(call) = self.state.calls.get(id) else { return };
         let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
         let policy = call.record.policy.clone();

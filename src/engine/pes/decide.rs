@@ -22,6 +22,7 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
         Event::ModelReplied { stream, attempt, reply } => t.model_replied(&stream, attempt, *reply),
         Event::Overflowed { stream, attempt, extent } => t.overflowed(&stream, attempt, extent),
         Event::ModelFailed { stream, attempt, failure } => t.model_failed(&stream, attempt, failure),
+        Event::ToolAsked { call, attempt, number, question } => t.tool_asked(&call, attempt, number, *question),
         Event::ToolReturned { call, attempt, outcome } => t.tool_returned(&call, attempt, *outcome),
         Event::TaskSeen { task, attempt, seen } => t.task_seen(&task, attempt, *seen),
         Event::PeerFailed { task, attempt, failure } => t.peer_failed(&task, attempt, failure),

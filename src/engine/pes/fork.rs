@@ -113,6 +113,7 @@ impl Transition<'_> {
             delegation: None,
             // Started under a lease of the other thread: none of this one's.
             epoch: ran.map(|_| 0),
+            asked: None,
             result: Some(ToolResult { output, ..result }),
             created_at: todo.updated_timestamp,
             updated_at: todo.updated_timestamp,

@@ -26,6 +26,7 @@ mod offer;
 mod pause;
 mod peer;
 mod plan;
+mod question;
 mod record;
 mod recover;
 mod refine;
@@ -50,6 +51,7 @@ use serde_json::Value;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::run::Run;
+use crate::domain::tool::Asked;
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::step::Step;
@@ -93,6 +95,9 @@ impl Core for Pes {
     }
     fn mission(state: &State, task: &TaskId) -> Option<Mission> {
         running::mission(state, task)
+    }
+    fn asked(state: &State, call: &CallId) -> Option<Asked> {
+        state.calls.get(call).and_then(|call| call.record.asked.clone())
     }
     fn view(state: &State) -> Value {
         view::view(state)

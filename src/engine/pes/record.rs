@@ -197,6 +197,9 @@ fn suspension_content(suspension: &Suspension) -> Value {
         "suspensionId": suspension.suspension_id, "kind": suspension.kind, "message": suspension.message,
         "feedbackSchema": suspension.feedback_schema,
     });
+    if suspension.while_running {
+        body["whileRunning"] = true.into();
+    }
     let optional = [
         ("callId", suspension.call_id.as_ref().map(to_value)),
         ("toolName", suspension.tool_name.as_ref().map(to_value)),

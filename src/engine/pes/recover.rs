@@ -52,6 +52,7 @@ impl Transition<'_> {
 
     /// A call that may have been sent, and whose end nobody will hear of.
     pub fn call_lost(&mut self, id: &CallId, why: &str) {
+        self.forget_question(id, "the call was interrupted");
         let Some(record) = self.state.calls.get(id).map(|call| &call.record) else { return };
         if record.idempotent && record.attempt < MOST_ATTEMPTS {
             self.unpark(id, None);

@@ -7,7 +7,7 @@ use super::suspend::Modified;
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::policy::Ruling;
@@ -30,6 +30,8 @@ enum Verdict {
     Look,
     Abort,
     GoOn,
+    /// It runs, and is told.
+    Tell(Reply),
     /// The budget grows by that.
     Extend(Box<Budget>),
     /// It does not: the run ends.
@@ -62,6 +64,7 @@ impl Transition<'_> {
             | Verdict::Look
             | Verdict::Abort
             | Verdict::GoOn
+            | Verdict::Tell(_)
             | Verdict::Extend(_)
             | Verdict::Stop => open.digest.clone(),
         };
@@ -142,13 +145,18 @@ impl Transition<'_> {
 
     fn judge_input(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
         if answer.approved == Some(false) {
-            return Ok((Decision::Rejected, rejection(answer.reason)));
+            let verdict = if open.while_running { Verdict::Tell(Reply::Declined) } else { rejection(answer.reason) };
+            return Ok((Decision::Rejected, verdict));
         }
         let Some(value) = answer.value else {
             return Err(invalid("/value", "an answer is needed"));
         };
         self.world.tools.check_answer(open, &value)?;
-        Ok((Decision::Answered, Verdict::End { status: ToolStatus::Success, result: Ok(value) }))
+        let verdict = match open.while_running {
+            true => Verdict::Tell(Reply::Accepted { value }),
+            false => Verdict::End { status: ToolStatus::Success, result: Ok(value) },
+        };
+        Ok((Decision::Answered, verdict))
     }
 
     /// What an answer to a question about the whole run comes to.
@@ -162,6 +170,7 @@ impl Transition<'_> {
             | Verdict::Again
             | Verdict::Reply(_)
             | Verdict::Look
+            | Verdict::Tell(_)
             | Verdict::Abort => {}
         }
     }
@@ -184,6 +193,7 @@ impl Transition<'_> {
                 }
                 return;
             }
+            Verdict::Tell(reply) => return self.reply_to(call, reply),
             Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop => {}
         }
         self.went_on(call);
@@ -218,6 +228,12 @@ impl Transition<'_> {
                 false => self.active().pause = None,
             };
         };
+        if open.while_running {
+            return match (policy, &open.item_id) {
+                (Fail, Some(item)) => self.fail_item(item, "suspension_timed_out", why.into()),
+                (Fail | Deny | Remind, _) => self.reply_to(call, Reply::Cancelled),
+            };
+        }
         let (code, message) = match open.kind {
             SuspensionKind::InDoubt => ("unknown", format!("whether it had its effect is not known, and {why}")),
             SuspensionKind::Approval

@@ -7,6 +7,7 @@ use crate::domain::plan::ItemStatus;
 
 impl Transition<'_> {
     pub fn advance(&mut self) {
+        self.tell_calls();
         while self.state.run.is_some() {
             if self.is_cancel_complete() {
                 self.complete_cancel();

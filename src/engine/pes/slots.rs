@@ -117,7 +117,8 @@ impl Transition<'_> {
             }
         });
         let slots = main.into_iter().chain(works).filter(|_| !held);
-        expiry.chain(tasks).chain(slots).chain(self.deadline()).min()
+        let replies = self.untold().map(|_| self.stamp.now);
+        expiry.chain(tasks).chain(slots).chain(replies).chain(self.deadline()).min()
     }
 
     fn wakes_model(&self, call: &ModelCall) -> Option<Millis> {

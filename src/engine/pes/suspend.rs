@@ -41,7 +41,7 @@ impl Transition<'_> {
 
     /// The caller's own program carries it out; what it answers is the result.
     pub fn park_for_client(&mut self, call: &CallId) {
-        let tool = self.state.calls.get(call).map_or("", |call| &call.record.tool_name);
+        let tool = self.tool_of(call);
         let message = format!("Carry out {tool} with these arguments and answer with its result.");
         let schema = FeedbackSchema {
             input_type: InputType::Custom,
@@ -55,7 +55,7 @@ impl Transition<'_> {
 
     /// Whether the call had its effect is not known: a person decides.
     pub fn park_in_doubt(&mut self, call: &CallId, why: &str) {
-        let tool = self.state.calls.get(call).map_or("", |call| &call.record.tool_name);
+        let tool = self.tool_of(call);
         let message = format!("{why} {tool} may have had its effect.");
         let options = ["retry", "done", "skip", "abort"];
         let schema = FeedbackSchema {
@@ -77,16 +77,29 @@ impl Transition<'_> {
         risk: Option<RiskLevel>,
     ) {
         let now = self.stamp.now;
-        let parked = self.call(call, |call| {
+        self.call(call, |call| {
             call.record.status = CallStatus::Parked;
             call.record.updated_at = now;
-            call.record.clone()
         });
-        let Some(record) = parked else { return };
+        if let Some(suspension) = self.question_about(call, kind, message, schema, risk) {
+            self.open_suspension(suspension);
+        }
+    }
+
+    /// A question about a call, on the terms of the rule that was applied to it.
+    pub fn question_about(
+        &mut self,
+        call: &CallId,
+        kind: SuspensionKind,
+        message: String,
+        schema: FeedbackSchema,
+        risk: Option<RiskLevel>,
+    ) -> Option<Suspension> {
+        let record = self.state.calls.get(call)?.record.clone();
         let input = record.modified_arguments.unwrap_or(record.arguments);
         let terms = record.policy.as_ref().filter(|_| kind != SuspensionKind::ClientTool);
         let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
-        let suspension = Suspension {
+        Some(Suspension {
             digest: record.digest,
             policy: record.policy,
             item_id: record.item_id,
@@ -95,8 +108,7 @@ impl Transition<'_> {
             tool_input: Some(input),
             risk_level: risk,
             ..self.question_on(kind, message, schema, &terms)
-        };
-        self.open_suspension(suspension);
+        })
     }
 
     /// A question of this run, with the run's expiry.
@@ -130,6 +142,7 @@ impl Transition<'_> {
             digest: None,
             message,
             feedback_schema: schema,
+            while_running: false,
             risk_level: None,
             policy: None,
             created_at: self.stamp.now,
@@ -201,10 +214,14 @@ impl Transition<'_> {
         self.write_suspension(ord, &reminded, Keep::Always);
     }
 
+    /// Empty if there is no such call.
+    pub fn tool_of(&self, call: &CallId) -> &str {
+        self.state.calls.get(call).map_or("", |call| &call.record.tool_name)
+    }
+
     /// Whether the caller's own program carries this call out.
     fn is_clients(&self, call: &CallId) -> bool {
-        let tool = self.state.calls.get(call).map(|call| &call.record.tool_name);
-        tool.is_some_and(|tool| self.settings().client_tool(tool).is_some())
+        self.settings().client_tool(self.tool_of(call)).is_some()
     }
 
     /// A parked call awaits its turn; one of the caller's own goes to it now.

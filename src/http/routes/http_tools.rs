@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::LOCATION;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use crate::domain::http_tool::HttpToolSpec;
 use crate::http::asked::Asked;
 use crate::http::caller::MayAdmin;
 use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
@@ -28,17 +28,20 @@ pub(crate) async fn list(
 
 /// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
 #[utoipa::path(post, path = "/http-tools", tag = "tools", request_body = HttpToolSpec,
+    params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = HttpToolSpec)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     _: NoParams,
     asked: Asked,
+    key: IdempotencyKey,
     sent: Sent<HttpToolSpec>,
 ) -> Answer<Response> {
-    let made = front.runtime.create_http_tool(&caller, sent.value).await?;
-    let location = [(LOCATION, format!("{}/http-tools/{}", asked.base, made.name))];
-    Ok((StatusCode::CREATED, location, Json(made)).into_response())
+    let made = front.runtime.create_http_tool(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = settle(made, StatusCode::CREATED)?;
+    let place = format!("/http-tools/{}", made.value.name);
+    Ok(made.at(&asked, &place))
 }
 
 /// One tool.

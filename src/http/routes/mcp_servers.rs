@@ -3,12 +3,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::http::asked::Asked;
 use crate::http::caller::MayAdmin;
 use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
-use crate::http::json::Sent;
+use crate::http::json::{MaybeSent, Sent};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::Answer;
@@ -26,14 +30,20 @@ pub(crate) async fn list(
 
 /// Add an endpoint. Its tools appear when it has been reached; `health` tells.
 #[utoipa::path(post, path = "/mcp-servers", tag = "tools", request_body = Endpoint,
+    params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = ServerView)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     _: NoParams,
+    asked: Asked,
+    key: IdempotencyKey,
     sent: Sent<Endpoint>,
-) -> Answer<(StatusCode, Json<ServerView>)> {
-    Ok((StatusCode::CREATED, Json(front.runtime.mcp().add(&caller, sent.value).await?)))
+) -> Answer<Response> {
+    let made = front.runtime.add_mcp_server(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = settle(made, StatusCode::CREATED)?;
+    let place = format!("/mcp-servers/{}", made.value.name);
+    Ok(made.at(&asked, &place))
 }
 
 /// One server, with its health and its tools.
@@ -75,15 +85,24 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Trust what the server says of this tool now.
-#[utoipa::path(post, path = "/mcp-servers/{name}/tools/{tool}/approve", tag = "tools",
+/// What was looked at before it is trusted.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Approval {
+    /// The tool's `hash` as it was shown; if given, it must still be that.
+    hash: Option<String>,
+}
+
+/// Trust what the server says of this tool now. Approving twice is approving once.
+#[utoipa::path(post, path = "/mcp-servers/{name}/tools/{tool}/approve", tag = "tools", request_body = Approval,
     responses((status = 200, body = ServerView)))]
 pub(crate) async fn approve(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     ids: Ids,
     _: NoParams,
+    MaybeSent(sent): MaybeSent<Approval>,
 ) -> Answer<Json<ServerView>> {
     let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
-    Ok(Json(front.runtime.mcp().approve(&caller, &name, &tool).await?))
+    Ok(Json(front.runtime.mcp().approve(&caller, &name, &tool, sent.value.hash.as_deref()).await?))
 }

@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::LOCATION;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -66,8 +65,8 @@ pub(crate) async fn create(
 
 /// A thread that is new, and where it is.
 pub(crate) fn created(asked: &Asked, thread: Settled<Thread>) -> Response {
-    let location = format!("{}/threads/{}", asked.base, thread.value.thread_id);
-    (thread.status, [(LOCATION, location)], thread.headers(), Json(thread.value)).into_response()
+    let place = format!("/threads/{}", thread.value.thread_id);
+    thread.at(asked, &place)
 }
 
 /// Threads, newest activity first.

@@ -3,15 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::http::asked::Asked;
 use crate::http::caller::MayAdmin;
 use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
-use crate::http::json::Sent;
+use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::Answer;
@@ -28,17 +28,20 @@ pub(crate) async fn list(
 
 /// Add a webhook. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
 #[utoipa::path(post, path = "/webhooks", tag = "webhooks", request_body = WebhookSpec,
+    params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = WebhookResource)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     _: NoParams,
     asked: Asked,
+    key: IdempotencyKey,
     sent: Sent<WebhookSpec>,
 ) -> Answer<Response> {
-    let made = front.runtime.create_webhook(&caller, sent.value).await?;
-    let location = [(LOCATION, format!("{}/webhooks/{}", asked.base, made.webhook_id))];
-    Ok((StatusCode::CREATED, location, Json(made)).into_response())
+    let made = front.runtime.create_webhook(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = settle(made, StatusCode::CREATED)?;
+    let place = format!("/webhooks/{}", made.value.webhook_id);
+    Ok(made.at(&asked, &place))
 }
 
 /// One webhook.
@@ -97,14 +100,18 @@ pub(crate) async fn deliveries(
 }
 
 /// Send a message once more that was delivered or given up.
-#[utoipa::path(post, path = "/webhooks/deliveries/{delivery}/replay", tag = "webhooks", responses((status = 202)))]
+#[utoipa::path(post, path = "/webhooks/deliveries/{delivery}/replay", tag = "webhooks",
+    params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202)))]
 pub(crate) async fn replay(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
+    key: IdempotencyKey,
+    MaybeSent(sent): MaybeSent<Nothing>,
+) -> Answer<Response> {
     let id: String = ids.get("delivery")?;
-    front.runtime.replay_delivery(&caller, &id.into()).await?;
-    Ok(StatusCode::ACCEPTED)
+    let replayed = front.runtime.replay_delivery(&caller, &id.into(), key.with(sent.fingerprint)).await?;
+    let replayed = settle(replayed, StatusCode::ACCEPTED)?;
+    Ok((replayed.status, replayed.headers()).into_response())
 }

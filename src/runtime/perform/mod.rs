@@ -1,6 +1,7 @@
 //! Effects under way: one task each. What one comes to is an event; a panic is a failure like any other.
 
 mod model;
+mod people;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -12,10 +13,12 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::domain::ids::TaskId;
+use crate::domain::hitl::Reply;
+use crate::domain::ids::{CallId, TaskId};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::task::{PeerFailure, PeerFailureKind};
 use crate::domain::tool::{ToolError, ToolOutcome};
@@ -24,16 +27,26 @@ use crate::engine::event::Event;
 use crate::runtime::lease::Incarnation;
 
 pub(super) use model::ModelCall;
+pub(super) use people::Asking;
 pub(super) use tool::ToolRun;
 
 /// How long a stop waits for code that does not yield. Its answer is not wanted any more, whenever it ends.
 const STUBBORN: Duration = Duration::from_secs(2);
 
 /// The effects of one thread that are under way. Dropping it aborts them.
-#[derive(Default)]
 pub(super) struct Work {
     tasks: JoinSet<(Effect, Option<Event>)>,
     handles: HashMap<Effect, AbortHandle>,
+    asks: (mpsc::Sender<Asking>, mpsc::Receiver<Asking>),
+    /// Questions of running calls that wait for what they are told.
+    asking: HashMap<CallId, Asking>,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        let (tasks, handles, asking) = (JoinSet::new(), HashMap::new(), HashMap::new());
+        Self { tasks, handles, asks: mpsc::channel(1), asking }
+    }
 }
 
 impl Work {
@@ -66,19 +79,39 @@ impl Work {
         self.handles.insert(effect, self.tasks.spawn(task));
     }
 
-    /// The next effect that ended by itself. Pending while none is under way.
+    /// What the next effect that ended by itself came to, or what one under way asks; pending while none is.
     pub(super) async fn next(&mut self) -> Event {
         loop {
-            match self.tasks.join_next().await {
-                Some(Ok((effect, event))) => {
-                    if let (Some(_), Some(event)) = (self.handles.remove(&effect), event) {
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => {
+                    // Of one that was aborted all is forgotten already.
+                    if let Ok((effect, event)) = ended
+                        && let (Some(_), Some(event)) = (self.handles.remove(&effect), event)
+                    {
                         return event;
                     }
                 }
-                // Aborted: forgotten already.
-                Some(Err(_)) => {}
-                None => std::future::pending().await,
+                Some(asking) = self.asks.1.recv() => {
+                    let event = asking.event();
+                    self.asking.insert(asking.call.clone(), asking);
+                    return event;
+                }
             }
+        }
+    }
+
+    /// Where a running call asks.
+    pub(super) fn asks(&self) -> mpsc::Sender<Asking> {
+        self.asks.0.clone()
+    }
+
+    /// Tells every question that waits what `reply` finds for it; `None`: it goes on waiting.
+    pub(super) fn reply(&mut self, reply: impl Fn(&Asking) -> Option<Reply>) {
+        let replies: Vec<(CallId, Reply)> =
+            self.asking.iter().filter_map(|(call, asking)| Some((call.clone(), reply(asking)?))).collect();
+        for (call, reply) in replies {
+            // Who does not listen any more has ended.
+            self.asking.remove(&call).map(|asking| asking.reply.send(reply));
         }
     }
 
@@ -104,6 +137,7 @@ impl Work {
     /// cannot be stopped, only left unheard.
     pub(super) async fn stop(&mut self) {
         self.handles.clear();
+        self.asking.clear();
         if timeout(STUBBORN, self.tasks.shutdown()).await.is_err() {
             tracing::error!("the code of an effect does not yield; it is left behind");
             self.tasks.detach_all();
@@ -113,6 +147,7 @@ impl Work {
     /// Aborts everything; the tasks end when they next yield.
     pub(super) fn drop_all(&mut self) {
         self.handles.clear();
+        self.asking.clear();
         self.tasks.abort_all();
     }
 }

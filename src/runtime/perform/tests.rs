@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{ModelCall, ToolRun};
+use super::{Asking, ModelCall, ToolRun};
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
+use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::{CallContext, FailureKind, ModelFailure, ModelRequest, Phase};
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::egress::Egress;
+use crate::engine::event::Event;
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
 use crate::mcp;
@@ -59,6 +62,27 @@ impl Tool for Counted {
     }
 }
 
+/// Asks a person, and then never ends.
+struct Inquiring;
+
+#[async_trait]
+impl Tool for Inquiring {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec { name: "inquire".to_owned(), ..ToolSpec::clone(&Counted::default().spec()) })
+    }
+    async fn call(&self, _: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let form = FeedbackSchema {
+            input_type: InputType::Text,
+            prompt: "Well?".to_owned(),
+            options: Vec::new(),
+            allow_modify_args: false,
+            custom_schema: None,
+        };
+        context.people.ask(Question { message: form.prompt.clone(), form }).await?;
+        std::future::pending().await
+    }
+}
+
 #[async_trait]
 impl ChatModel for Counted {
     async fn call(&self, _: ModelRequest) -> Result<DeltaStream, ModelFailure> {
@@ -91,7 +115,7 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
         sealer,
         store,
         hub: Hub::new(1 << 16),
-        tools: Arc::new(Registry::new(vec![counted.clone() as Arc<dyn Tool>], Environment::Development).unwrap()),
+        tools: Arc::new(Registry::new(vec![counted.clone(), Arc::new(Inquiring)], Environment::Development).unwrap()),
         models: Arc::new(Models::only("counted", "m", counted.clone())),
         cores: cores::all(),
         clock: Arc::new(System),
@@ -111,14 +135,37 @@ fn lasting() -> Incarnation {
 async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let shared = shared(&counted).await;
-    let run = |hold: Incarnation| ToolRun {
+    let run = |hold: Incarnation| run(&shared, "count", hold, mpsc::channel(1).0);
+    let hold = over();
+    assert!(run(hold.clone()).perform().await.is_none());
+    assert_eq!(counted.calls(), 0);
+    assert!(hold.ended.is_cancelled(), "its thread must let go");
+    assert!(run(lasting()).perform().await.is_some());
+    assert_eq!(counted.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
+    let shared = shared(&Arc::new(Counted::default())).await;
+    let (asks, mut asked) = mpsc::channel(1);
+    let call = tokio::spawn(run(&shared, "inquire", lasting(), asks).perform());
+    let asking = asked.recv().await.expect("it asks");
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it still waits");
+    let Some(Event::ToolReturned { outcome, .. }) = call.await.expect("it does not panic") else { panic!("it ran") };
+    assert_eq!(outcome.result.expect_err("it never ends by itself").code, "timeout");
+    assert!((3_600_500..=3_602_000).contains(&outcome.duration_ms), "{}", outcome.duration_ms);
+}
+
+fn run(shared: &Arc<Shared>, tool: &str, hold: Incarnation, asks: mpsc::Sender<Asking>) -> ToolRun {
+    ToolRun {
         shared: shared.clone(),
         pk: ThreadPk(1),
         tenant: TenantPk(1),
         thread_id: "t".into(),
         invocation: Invocation {
             call_id: "call".into(),
-            tool_name: "count".to_owned(),
+            tool_name: tool.to_owned(),
             arguments: json!({}),
             digest: None,
             run_id: "run".into(),
@@ -130,13 +177,8 @@ async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
         },
         attempt: 1,
         hold,
-    };
-    let hold = over();
-    assert!(run(hold.clone()).perform().await.is_none());
-    assert_eq!(counted.calls(), 0);
-    assert!(hold.ended.is_cancelled(), "its thread must let go");
-    assert!(run(lasting()).perform().await.is_some());
-    assert_eq!(counted.calls(), 1);
+        asks,
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,15 @@
 //! One attempt of one tool call: bounded in time and size; a panic is its error.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::time::{Instant, sleep};
 
+use super::people::{Asking, Line};
 use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
@@ -26,6 +29,15 @@ pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) invocation: Invocation,
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) hold: Incarnation,
+    pub(in crate::runtime) asks: mpsc::Sender<Asking>,
+}
+
+/// How one attempt ended, before anything is made of it.
+enum Ended<T> {
+    Itself(T),
+    TimedOut,
+    /// The server stops, and a person was being asked.
+    Stopped,
 }
 
 impl ToolRun {
@@ -44,7 +56,8 @@ impl ToolRun {
         let Some(tool) = tools.get(&self.invocation.tool_name) else {
             return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
         };
-        let (arguments, context) = match self.prepare().await {
+        let (is_asking, asking) = watch::channel(false);
+        let (arguments, context) = match self.prepare(is_asking).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
@@ -59,20 +72,55 @@ impl ToolRun {
             return None;
         }
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
-        let ended = timeout(limit, AssertUnwindSafe(tool.call(arguments, context)).catch_unwind()).await;
+        let call = AssertUnwindSafe(tool.call(arguments, context)).catch_unwind();
+        let ended = self.within(limit, asking, call).await;
         failpoint::reached("tool.sent");
         Some(match ended {
-            Ok(Ok(Ok(output))) => self.kept(&tools, output),
-            Ok(Ok(Err(error))) => refused(error),
-            Ok(Err(panic)) => tool_failed("panicked", format!("The tool broke: {}", words(&*panic))),
-            Err(_) => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
+            Ended::Itself(Ok(Ok(output))) => self.kept(&tools, output),
+            Ended::Itself(Ok(Err(error))) => refused(error),
+            Ended::Itself(Err(panic)) => tool_failed("panicked", format!("The tool broke: {}", words(&*panic))),
+            Ended::TimedOut => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
+            Ended::Stopped => refused(ToolError::lost("The server stopped while the call asked a person.".to_owned())),
         })
     }
 
+    /// The clock stands still while a person is asked. A server that stops does not wait for people.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        mut asking: watch::Receiver<bool>,
+        call: impl Future<Output = T>,
+    ) -> Ended<T> {
+        let (mut call, mut left) = (std::pin::pin!(call), limit);
+        loop {
+            let (began, is_asking) = (Instant::now(), *asking.borrow_and_update());
+            tokio::select! {
+                biased;
+                ended = &mut call => return Ended::Itself(ended),
+                () = sleep(left), if !is_asking => return Ended::TimedOut,
+                () = self.shared.draining.cancelled(), if is_asking => return Ended::Stopped,
+                Ok(()) = asking.changed() => {
+                    if !is_asking {
+                        left = left.saturating_sub(began.elapsed());
+                    }
+                }
+            }
+        }
+    }
+
     /// Arguments whole, and the context as it is when the call starts.
-    async fn prepare(&self) -> crate::store::Result<(serde_json::Value, ToolContext)> {
+    async fn prepare(&self, is_asking: watch::Sender<bool>) -> crate::store::Result<(serde_json::Value, ToolContext)> {
         let invocation = &self.invocation;
         let arguments = self.shared.inlined(self.pk, invocation.arguments.clone()).await?;
+        let people = Line {
+            shared: self.shared.clone(),
+            pk: self.pk,
+            call: invocation.call_id.clone(),
+            attempt: self.attempt,
+            asks: self.asks.clone(),
+            is_asking,
+            asked: Mutex::default(),
+        };
         let context = ToolContext {
             tenant: self.tenant,
             thread_id: self.thread_id.clone(),
@@ -84,6 +132,7 @@ impl ToolRun {
             idempotency_key: invocation.idempotency_key.clone(),
             agent_state: invocation.agent_state.clone(),
             now: self.shared.now(),
+            people: Arc::new(people),
         };
         Ok((arguments, context))
     }

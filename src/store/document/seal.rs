@@ -33,6 +33,11 @@ impl Sealer {
         Self { source, key: Mutex::default() }
     }
 
+    /// Whether there is a key, or one can be made.
+    pub fn is_able(&self) -> bool {
+        !matches!(self.source, KeySource::None)
+    }
+
     /// Seals `secret` for the object of this id, and for no other.
     pub fn seal(&self, secret: &str, owner: &str) -> Result<String, Fault> {
         let key = self.key(true)?;

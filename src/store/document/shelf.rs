@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{Document, DocumentKind, Expected};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, Result, Store};
+use crate::store::{AuditRow, IdempotencyRow, Result, Store};
 
 /// How old the view of a replica may be.
 const AGE: Duration = Duration::from_secs(2);
@@ -81,10 +81,20 @@ impl Documents {
     /// Writes through to the store, and shows the new version here at once. `None`: what is stored is not what was
     /// expected.
     pub async fn write(&self, change: Change, expected: Expected) -> Result<Option<i64>> {
+        self.write_once(change, expected, None).await
+    }
+
+    /// The same, with the answer to the request that asks for it, whose key must not be taken.
+    pub async fn write_once(
+        &self,
+        change: Change,
+        expected: Expected,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<i64>> {
         let audit = change.audit();
         let Change { tenant, kind, id, body, now, .. } = change;
         let document = Document { tenant, kind, id, version: 0, updated_at: now, body };
-        let written = self.store.write_document(document, expected, audit).await?;
+        let written = self.store.write_document(document, expected, audit, kept).await?;
         // Also after a refusal: the view may be what misled the caller.
         self.refresh().await?;
         Ok(written)

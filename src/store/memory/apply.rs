@@ -20,9 +20,7 @@ impl State {
     }
 
     fn judge(&self, commit: &Commit) -> Committed {
-        if let Some(row) = &commit.idempotency
-            && self.idempotency.contains_key(&(row.tenant, row.scope.clone(), row.key.clone()))
-        {
+        if commit.idempotency.as_ref().is_some_and(|row| self.is_taken(row)) {
             return Committed::Duplicate;
         }
         if let Some(new) = &commit.create {

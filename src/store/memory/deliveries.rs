@@ -7,7 +7,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::{Deliveries, Delivery, DeliveryStatus, NewDelivery, Settled, TargetKind};
-use crate::store::{Page, PageAsk, Result};
+use crate::store::{IdempotencyRow, Page, PageAsk, Result};
 
 #[async_trait]
 impl Deliveries for Memory {
@@ -36,8 +36,32 @@ impl Deliveries for Memory {
     ) -> Result<Page<Delivery>> {
         self.state().told(tenant, kind, target, page)
     }
-    async fn replay_delivery(&self, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
-        Ok(self.state().replay(tenant, id, now))
+    async fn replay_delivery(
+        &self,
+        tenant: TenantPk,
+        id: &DeliveryId,
+        now: Millis,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<bool>> {
+        let mut state = self.state();
+        if kept.as_ref().is_some_and(|kept| state.is_taken(kept)) {
+            return Ok(Some(false));
+        }
+        let replayed = state.replay(tenant, id, now);
+        if let (Some(true), Some(kept)) = (replayed, kept) {
+            state.keep(ThreadPk::NONE, kept);
+        }
+        Ok(replayed)
+    }
+    async fn abandon_deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        why: &str,
+        now: Millis,
+    ) -> Result<u64> {
+        Ok(self.state().abandon(tenant, kind, target, why, now))
     }
     async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
         Ok(self.state().forget(before))
@@ -120,6 +144,16 @@ impl State {
             (one.status, one.due_at, one.attempts, one.finished_at) = (DeliveryStatus::Pending, Some(now), 0, None);
         }
         Some(is_over)
+    }
+
+    fn abandon(&mut self, tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64 {
+        let of_target = |one: &&mut Delivery| (one.tenant, one.kind, one.target.as_str()) == (tenant, kind, target);
+        let open = self.deliveries.values_mut().filter(of_target).filter(|one| one.due_at.is_some());
+        open.map(|one| {
+            (one.status, one.due_at, one.finished_at) = (DeliveryStatus::Dead, None, Some(now));
+            one.said = Some(why.to_owned());
+        })
+        .count() as u64
     }
 
     fn forget(&mut self, before: Millis) -> u64 {

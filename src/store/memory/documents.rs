@@ -4,7 +4,7 @@ use super::State;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::document::{Document, DocumentKind, Expected};
-use crate::store::{AuditRow, Page, PageAsk, Result};
+use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result};
 
 impl State {
     pub(super) fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document> {
@@ -16,21 +16,38 @@ impl State {
         self.documents.iter().filter(|known| known.version > after).cloned().collect()
     }
 
-    pub(super) fn write_document(&mut self, new: Document, expected: Expected, audit: AuditRow) -> Option<i64> {
+    pub(super) fn write_document(
+        &mut self,
+        new: Document,
+        expected: Expected,
+        audit: AuditRow,
+        kept: Option<IdempotencyRow>,
+    ) -> Option<i64> {
         let known = self.document(new.tenant, new.kind, &new.id).map(|known| known.version);
         let is_expected = match expected {
             Expected::Absent => known.is_none(),
             Expected::Version(version) => known == Some(version),
             Expected::Any => known.is_some() || new.body.is_some(),
         };
-        if !is_expected {
+        if !is_expected || kept.as_ref().is_some_and(|kept| self.is_taken(kept)) {
             return None;
+        }
+        if let Some(kept) = kept {
+            self.keep(ThreadPk::NONE, kept);
         }
         self.revision += 1;
         self.documents.retain(|known| (known.tenant, known.kind, &known.id) != (new.tenant, new.kind, &new.id));
         self.documents.push(Document { version: self.revision, ..new });
         self.audit.push(audit);
         Some(self.revision)
+    }
+
+    pub(super) fn is_taken(&self, row: &IdempotencyRow) -> bool {
+        self.idempotency.contains_key(&(row.tenant, row.scope.clone(), row.key.clone()))
+    }
+
+    pub(super) fn keep(&mut self, owner: ThreadPk, row: IdempotencyRow) {
+        self.idempotency.insert((row.tenant, row.scope.clone(), row.key.clone()), (owner, row));
     }
 
     pub(super) fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {

@@ -155,8 +155,14 @@ impl Store for Memory {
         self.state().audit_of_tenant(tenant, page)
     }
 
-    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>> {
-        Ok(self.state().write_document(document, expected, audit))
+    async fn write_document(
+        &self,
+        document: Document,
+        expected: Expected,
+        audit: AuditRow,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<i64>> {
+        Ok(self.state().write_document(document, expected, audit, kept))
     }
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
         Ok(self.state().document(tenant, kind, id))

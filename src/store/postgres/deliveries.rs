@@ -6,12 +6,13 @@ use sqlx::{PgPool, Row as _};
 
 use super::Postgres;
 use super::fault::error;
+use super::ledger;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::{Deliveries, Delivery, Settled, TargetKind};
-use crate::store::{Page, PageAsk, Result, text};
+use crate::store::{IdempotencyRow, Page, PageAsk, Result, text};
 
 #[async_trait]
 impl Deliveries for Postgres {
@@ -40,8 +41,24 @@ impl Deliveries for Postgres {
     ) -> Result<Page<Delivery>> {
         list(&self.pool, tenant, kind, target, page).await
     }
-    async fn replay_delivery(&self, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
-        replay(&self.pool, tenant, id, now).await
+    async fn replay_delivery(
+        &self,
+        tenant: TenantPk,
+        id: &DeliveryId,
+        now: Millis,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<bool>> {
+        replay(&self.pool, tenant, id, now, kept).await
+    }
+    async fn abandon_deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        why: &str,
+        now: Millis,
+    ) -> Result<u64> {
+        abandon(&self.pool, tenant, kind, target, why, now).await
     }
     async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
         forget(&self.pool, before).await
@@ -92,6 +109,10 @@ WITH found AS (
 )
 SELECT is_over FROM found";
 
+const ABANDON: &str = "
+UPDATE deliveries SET status = 'dead', due_at = NULL, said = $4, finished_at = $5
+WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND due_at IS NOT NULL";
+
 async fn claim(pool: &PgPool, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
     let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));
     query.fetch_all(pool).await.map_err(error)?.iter().map(delivery).collect()
@@ -131,9 +152,36 @@ async fn list(
     Ok(Page { items: found.items.into_iter().map(|(_, one)| one).collect(), next_cursor: found.next_cursor })
 }
 
-async fn replay(pool: &PgPool, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
+async fn replay(
+    pool: &PgPool,
+    tenant: TenantPk,
+    id: &DeliveryId,
+    now: Millis,
+    kept: Option<IdempotencyRow>,
+) -> Result<Option<bool>> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = pool.begin().await.map_err(error)?;
     let query = sqlx::query_scalar(REPLAY).bind(tenant.0).bind(escaped(id.as_str())).bind(now);
-    query.fetch_optional(pool).await.map_err(error)
+    let is_over = query.fetch_optional(&mut *transaction).await.map_err(error)?;
+    if let (Some(true), Some(kept)) = (is_over, kept)
+        && !ledger::keep(&mut transaction, kept).await?
+    {
+        return Ok(Some(false));
+    }
+    transaction.commit().await.map_err(error)?;
+    Ok(is_over)
+}
+
+async fn abandon(
+    pool: &PgPool,
+    tenant: TenantPk,
+    kind: TargetKind,
+    target: &str,
+    why: &str,
+    now: Millis,
+) -> Result<u64> {
+    let update = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
+    Ok(update.bind(why).bind(now).execute(pool).await.map_err(error)?.rows_affected())
 }
 
 async fn forget(pool: &PgPool, before: Millis) -> Result<u64> {

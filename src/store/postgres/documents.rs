@@ -4,11 +4,12 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row as _};
 
 use super::fault::error;
+use super::ledger;
 use super::nul::{escaped, unescaped};
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::document::{Document, DocumentKind, Expected};
-use crate::store::{AuditRow, Page, PageAsk, Result, text};
+use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result, text};
 
 /// Taken first: writes go one after another, in the order of their versions.
 const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE id = 1 RETURNING revision";
@@ -45,6 +46,7 @@ pub(super) async fn write(
     document: Document,
     expected: Expected,
     audit: AuditRow,
+    kept: Option<IdempotencyRow>,
 ) -> Result<Option<i64>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = pool.begin().await.map_err(error)?;
@@ -53,6 +55,11 @@ pub(super) async fn write(
     let write = write.bind(document.updated_at).bind(document.body.map(|body| body.to_string()));
     let write = write.bind(text::expected(expected)).bind(version);
     if write.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
+        return Ok(None);
+    }
+    if let Some(kept) = kept
+        && !ledger::keep(&mut transaction, kept).await?
+    {
         return Ok(None);
     }
     let line = sqlx::query(AUDIT).bind(audit.thread.0).bind(audit.tenant.0).bind(audit.at).bind(escaped(&audit.actor));

@@ -1,7 +1,7 @@
 //! Answers to be given again, decisions to be accounted for, tenants and their keys.
 
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
@@ -24,6 +24,10 @@ const ANSWER: &str = "
 SELECT fingerprint, status, body, location, created_at FROM idempotency
 WHERE tenant = $1 AND scope = $2 AND key = $3";
 
+const KEEP: &str = "
+INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+VALUES (0, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, scope, key) DO NOTHING";
+
 const AUDIT: &str = "SELECT tenant, at, actor, action, detail FROM audit WHERE pk = $1 ORDER BY id";
 
 pub(super) async fn idempotency(
@@ -45,6 +49,14 @@ pub(super) async fn idempotency(
         location: row.try_get("location").map_err(error)?,
         created_at: row.try_get("created_at").map_err(error)?,
     }))
+}
+
+/// Keeps an answer that belongs to no thread. `false`: its key is taken.
+pub(super) async fn keep(transaction: &mut PgConnection, kept: IdempotencyRow) -> Result<bool> {
+    let query = sqlx::query(KEEP).bind(kept.tenant.0).bind(escaped(&kept.scope)).bind(escaped(&kept.key));
+    let query = query.bind(kept.fingerprint).bind(i32::from(kept.status)).bind(kept.location);
+    let kept = query.bind(kept.created_at).bind(kept.body).execute(transaction).await.map_err(error)?;
+    Ok(kept.rows_affected() == 1)
 }
 
 pub(super) async fn forget_idempotency(pool: &PgPool, before: Millis) -> Result<u64> {

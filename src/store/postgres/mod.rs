@@ -129,8 +129,14 @@ impl Store for Postgres {
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
         documents::audit_of_tenant(&self.pool, tenant, page).await
     }
-    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>> {
-        documents::write(&self.pool, document, expected, audit).await
+    async fn write_document(
+        &self,
+        document: Document,
+        expected: Expected,
+        audit: AuditRow,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<i64>> {
+        documents::write(&self.pool, document, expected, audit, kept).await
     }
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
         documents::one(&self.pool, tenant, kind, id).await

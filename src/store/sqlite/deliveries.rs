@@ -6,12 +6,13 @@ use sqlx::{Row as _, SqlitePool};
 
 use super::Sqlite;
 use super::fault::unreadable;
+use super::log;
 use super::writer::Writer;
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::{Deliveries, Delivery, DeliveryStatus, Settled, TargetKind};
-use crate::store::{Page, PageAsk, Result, text};
+use crate::store::{IdempotencyRow, Page, PageAsk, Result, text};
 
 #[async_trait]
 impl Deliveries for Sqlite {
@@ -40,8 +41,24 @@ impl Deliveries for Sqlite {
     ) -> Result<Page<Delivery>> {
         list(&self.readers, tenant, kind, target, page).await
     }
-    async fn replay_delivery(&self, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
-        replay(&self.writer, tenant, id, now).await
+    async fn replay_delivery(
+        &self,
+        tenant: TenantPk,
+        id: &DeliveryId,
+        now: Millis,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<bool>> {
+        replay(&self.writer, tenant, id, now, kept).await
+    }
+    async fn abandon_deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        why: &str,
+        now: Millis,
+    ) -> Result<u64> {
+        abandon(&self.writer, tenant, kind, target, why, now).await
     }
     async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
         forget(&self.writer, before).await
@@ -118,16 +135,42 @@ async fn list(
     Ok(Page { items: found.items.into_iter().map(|(_, one)| one).collect(), next_cursor: found.next_cursor })
 }
 
-async fn replay(writer: &Writer, tenant: TenantPk, id: &DeliveryId, now: Millis) -> Result<Option<bool>> {
+async fn replay(
+    writer: &Writer,
+    tenant: TenantPk,
+    id: &DeliveryId,
+    now: Millis,
+    kept: Option<IdempotencyRow>,
+) -> Result<Option<bool>> {
     let script = sqlx::query(
         "BEGIN IMMEDIATE;
-         SELECT due_at IS NULL FROM deliveries WHERE tenant = ?1 AND id = ?2;
          UPDATE deliveries SET status = 'pending', due_at = ?3, attempts = 0, finished_at = NULL
-         WHERE tenant = ?1 AND id = ?2 AND due_at IS NULL;
+         WHERE tenant = ?1 AND id = ?2 AND due_at IS NULL
+         AND NOT EXISTS (SELECT 1 FROM idempotency WHERE tenant = ?1 AND scope = ?4 AND key = ?5);
+         SELECT changes() FROM deliveries WHERE tenant = ?1 AND id = ?2;
+         INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+         SELECT 0, ?1, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE changes() = 1 AND ?5 IS NOT NULL;
          COMMIT",
     );
-    let found = writer.write(script.bind(tenant.0).bind(id.as_str().to_owned()).bind(now)).await?;
+    let script = script.bind(tenant.0).bind(id.as_str().to_owned()).bind(now);
+    let found = writer.write(log::with_kept(script, kept)).await?;
     found.first().map(|row| row.try_get(0)).transpose().map_err(unreadable)
+}
+
+async fn abandon(
+    writer: &Writer,
+    tenant: TenantPk,
+    kind: TargetKind,
+    target: &str,
+    why: &str,
+    now: Millis,
+) -> Result<u64> {
+    let update = sqlx::query(
+        "UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?4, finished_at = ?5
+         WHERE tenant = ?1 AND target_kind = ?2 AND target = ?3 AND due_at IS NOT NULL RETURNING 1",
+    );
+    let update = update.bind(tenant.0).bind(kind.as_str()).bind(target.to_owned()).bind(why.to_owned()).bind(now);
+    Ok(writer.write(update).await?.len() as u64)
 }
 
 async fn forget(writer: &Writer, before: Millis) -> Result<u64> {

@@ -4,21 +4,31 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqlitePool};
 
 use super::fault::unreadable;
+use super::log;
 use super::writer::Writer;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::document::{Document, DocumentKind, Expected};
-use crate::store::{AuditRow, Page, PageAsk, Result, text};
+use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result, text};
 
-/// $1 tenant, $2 kind, $3 id, $4 time, $5 body, $6 the version to be found (0 = none, -1 = any); then the audit line. The
-/// document itself is written last: every condition looks at what was stored before.
+/// $1 tenant, $2 kind, $3 id, $4 time, $5 body, $6 the version to be found (0 = none, -1 = any); then the audit line, and
+/// from $12 the answer to be kept, if any. The document itself is written last: every condition looks at what was stored
+/// before.
 const WRITE: &str = "
 BEGIN IMMEDIATE;
-CREATE TEMP TABLE IF NOT EXISTS wanted (is_met INTEGER NOT NULL) STRICT;
+CREATE TEMP TABLE IF NOT EXISTS wanted (is_met INTEGER NOT NULL, tenant INTEGER NOT NULL, scope TEXT, key TEXT,
+    fingerprint TEXT, status INTEGER, location TEXT, created_at INTEGER, body TEXT) STRICT;
 DELETE FROM wanted;
-INSERT INTO wanted SELECT CASE ?6 WHEN -1 THEN d.version > 0 OR ?5 IS NOT NULL ELSE d.version = ?6 END
+INSERT INTO wanted
+SELECT CASE ?6 WHEN -1 THEN d.version > 0 OR ?5 IS NOT NULL ELSE d.version = ?6 END,
+    ?1, ?12, ?13, ?14, ?15, ?16, ?17, ?18
 FROM (SELECT coalesce(max(version), 0) AS version FROM documents
       WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL) d;
+UPDATE wanted SET is_met = 0
+WHERE EXISTS (SELECT 1 FROM idempotency i WHERE (i.tenant, i.scope, i.key) = (wanted.tenant, wanted.scope, wanted.key));
+INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+SELECT 0, * FROM (SELECT tenant, scope, key, fingerprint, status, location, created_at, body FROM wanted
+                  WHERE is_met AND key IS NOT NULL);
 INSERT INTO audit (pk, tenant, at, actor, action, detail) SELECT ?7, ?1, ?8, ?9, ?10, ?11 FROM wanted WHERE is_met;
 UPDATE document_revision SET revision = revision + 1 WHERE (SELECT is_met FROM wanted);
 INSERT INTO documents (tenant, kind, id, version, updated_at, body)
@@ -39,11 +49,13 @@ pub(super) async fn write(
     document: Document,
     expected: Expected,
     audit: AuditRow,
+    kept: Option<IdempotencyRow>,
 ) -> Result<Option<i64>> {
     let script = sqlx::query(WRITE).bind(document.tenant.0).bind(document.kind.as_str()).bind(document.id);
     let script = script.bind(document.updated_at).bind(document.body.map(|body| body.to_string()));
     let script = script.bind(text::expected(expected)).bind(audit.thread.0).bind(audit.at);
     let script = script.bind(audit.actor).bind(audit.action).bind(audit.detail.to_string());
+    let script = log::with_kept(script, kept);
     let written = writer.write(script).await?;
     written.first().map(|row| row.try_get(0)).transpose().map_err(unreadable)
 }

@@ -4,7 +4,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqlitePool};
 
 use super::fault::unreadable;
-use super::writer::Writer;
+use super::writer::{Script, Writer};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Observation;
@@ -73,4 +73,13 @@ pub(super) async fn idempotency(
 pub(super) async fn forget_idempotency(writer: &Writer, before: Millis) -> Result<u64> {
     let forgotten = sqlx::query("DELETE FROM idempotency WHERE created_at < ? RETURNING 1").bind(before);
     Ok(writer.write(forgotten).await?.len() as u64)
+}
+
+/// Binds scope, key, fingerprint, status, location, time and body of an answer to be kept; without one they are NULL.
+pub(super) fn with_kept(script: Script, kept: Option<IdempotencyRow>) -> Script {
+    let text = |part: fn(&IdempotencyRow) -> &String| kept.as_ref().map(part).cloned();
+    let script = script.bind(text(|row| &row.scope)).bind(text(|row| &row.key)).bind(text(|row| &row.fingerprint));
+    let script = script.bind(kept.as_ref().map(|row| row.status));
+    let script = script.bind(kept.as_ref().and_then(|row| row.location.clone()));
+    script.bind(kept.as_ref().map(|row| row.created_at)).bind(text(|row| &row.body))
 }

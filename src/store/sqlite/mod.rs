@@ -115,8 +115,14 @@ impl Store for Sqlite {
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
         documents::audit_of_tenant(&self.readers, tenant, page).await
     }
-    async fn write_document(&self, document: Document, expected: Expected, audit: AuditRow) -> Result<Option<i64>> {
-        documents::write(&self.writer, document, expected, audit).await
+    async fn write_document(
+        &self,
+        document: Document,
+        expected: Expected,
+        audit: AuditRow,
+        kept: Option<IdempotencyRow>,
+    ) -> Result<Option<i64>> {
+        documents::write(&self.writer, document, expected, audit, kept).await
     }
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
         documents::one(&self.readers, tenant, kind, id).await

@@ -3,13 +3,19 @@
 use std::sync::Arc;
 
 use http::Method;
+use pes::config::Mcp;
 use pes::domain::tool::{ToolClass, ToolSpec};
 use pes::egress::{Egress, Error};
+use pes::mcp::{Catalog, Health, Parts};
+use pes::store::document::{Change, DocumentKind, Documents, Expected};
+use pes::store::memory::Memory;
 use pes::tool::http::HttpTool;
 use pes::tool::{Tool, builtin};
 use serde_json::json;
 
 use super::{Canary, egress, fickle, post, untrusted};
+use crate::mcp::bed::caller;
+use crate::support::http::soon;
 use crate::tool::context;
 
 /// Every way to write an address inside, with the port of whoever listens there.
@@ -176,6 +182,37 @@ async fn a_hostile_url_reaches_nobody_from_any_place_that_takes_one() {
         assert_eq!(called.code, "egress_refused", "{url}: {called:?}");
     }
     assert_eq!(canary.calls(), 0);
+}
+
+/// Written behind the back of the checks that a tenant's request would meet.
+#[tokio::test]
+async fn an_mcp_server_at_a_hostile_url_is_never_reached() {
+    let canary = Canary::listen().await;
+    let egress = egress(&[], fickle(&["127.0.0.1", "::1", "127.0.0.1 93.184.216.34", "93.184.216.34 127.0.0.1"]));
+    let documents = Documents::open(Arc::new(Memory::new())).await.unwrap();
+    let hostile: Vec<String> = urls(canary.port).into_iter().filter(|url| untrusted(url).is_some()).collect();
+    assert!(hostile.len() >= 80, "{}", hostile.len());
+    for (at, url) in hostile.iter().enumerate() {
+        let (id, kind) = (format!("s{at}"), DocumentKind::McpServer);
+        let body = Some(json!({ "name": id, "url": url }));
+        let change = Change { tenant: caller().tenant, kind, id, body, by: "ann".to_owned(), now: 0 };
+        documents.write(change, Expected::Absent).await.unwrap();
+    }
+    let catalog = Catalog::start(Parts { config: Mcp::default(), documents, egress, now: Arc::new(|| 0) });
+    let mut offers = catalog.offers();
+    let is_over = |catalog: &Catalog| {
+        let seen = catalog.list(&caller());
+        seen.len() == hostile.len() && seen.iter().all(|view| view.health == Health::Down)
+    };
+    while !is_over(&catalog) {
+        soon(offers.changed()).await.unwrap();
+    }
+    for view in catalog.list(&caller()) {
+        let why = view.reason.unwrap_or_default();
+        assert!(why.contains("refused"), "{:?}: {why}", view.settings);
+    }
+    assert_eq!(canary.calls(), 0);
+    catalog.close();
 }
 
 #[tokio::test]

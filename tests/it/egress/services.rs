@@ -95,6 +95,16 @@ async fn whatever_a_service_does_wrong_is_a_result_that_the_model_sees() {
 }
 
 #[tokio::test]
+async fn a_service_that_broke_off_in_the_middle_of_its_work_leaves_doubt() {
+    let wire = Wire::serve(vec![vec![Step::Cut]]).await;
+    let tool = HttpTool { class: ToolClass::Write, idempotent: false, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    let asked = app.suspend("t", "order").await;
+    assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
+    assert_eq!(wire.connections(), 1, "it is not called again by itself");
+}
+
+#[tokio::test]
 async fn a_secret_that_cannot_be_found_is_told_before_anything_is_served() {
     let wire = Wire::serve(Vec::new()).await;
     for (reference, words) in [("env:PES_NO_SUCH_SECRET_HERE", "empty"), ("hunter2", "env:NAME or file:PATH")] {

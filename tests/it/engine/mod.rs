@@ -1,6 +1,7 @@
 //! The engine alone: every defect of the flow, and properties over random runs with crashes.
 
 mod asked_again;
+mod asking;
 mod budget;
 mod cancel;
 mod custom_core;

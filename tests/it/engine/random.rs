@@ -10,11 +10,13 @@ use pes::domain::observation::ObservationType;
 use pes::domain::run::OnBusy;
 use pes::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use pes::domain::task::{Task, TaskStatus};
+use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::step::{Keep, RowKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::asking::question;
 use super::sim::*;
 
 const TOOLS: [&str; 10] =
@@ -129,6 +131,7 @@ fn act(sim: &mut Sim, choices: &mut Choices) {
         }
         10..=11 => answer_one(sim, choices),
         12 => call_back(sim, choices),
+        13 => ask_person(sim),
         _ => advance(sim, choices),
     }
 }
@@ -164,6 +167,18 @@ fn call_back(sim: &mut Sim, choices: &mut Choices) {
         let told = sim.apply(Event::PeerCalledBack { task, remote_task_id }).unwrap();
         assert!(told.is_noop || named.as_deref() != Some("another"), "a call back about another task counts");
     }
+}
+
+/// A call under way asks; it may have asked before.
+fn ask_person(sim: &mut Sim) {
+    let calling = sim.in_flight.iter().find_map(|effect| match effect {
+        Effect::CallTool { call, attempt } => Some((call.clone(), *attempt)),
+        Effect::CallModel { .. } | Effect::Delegate { .. } | Effect::AskPeer { .. } | Effect::CancelPeer { .. } => None,
+    });
+    let Some((call, attempt)) = calling else { return };
+    let number = sim.machine.asked(&call).map_or(1, |asked| asked.number + 1);
+    sim.holds = true;
+    drop(sim.apply(Event::ToolAsked { call, attempt, number, question: Box::new(question()) }));
 }
 
 fn answer_one(sim: &mut Sim, choices: &mut Choices) {

@@ -95,3 +95,49 @@ async fn a_key_has_a_form() {
     let two = app.ask("POST", "/threads").header("idempotency-key", "a").header("idempotency-key", "b");
     two.json(&json!({})).send().await.problem("malformed");
 }
+
+#[tokio::test]
+async fn what_a_tenant_configures_is_made_once_and_its_secret_is_shown_again() {
+    let app = App::start().await;
+    let schema = json!({ "type": "object" });
+    let tool = json!({ "name": "t1", "description": "T", "url": "https://example.com/t", "inputSchema": schema });
+    let server = json!({ "name": "s1", "url": "https://example.com/mcp", "enabled": false });
+    let hook = json!({ "url": "https://example.com/hook", "events": ["run.finished"] });
+    for (path, body, secret) in
+        [("/webhooks", hook, true), ("/http-tools", tool, true), ("/mcp-servers", server, false)]
+    {
+        let post = || app.ask("POST", path).header("idempotency-key", "k1").json(&body).send();
+        let (first, second) = (post().await, post().await);
+        assert_eq!((first.header("idempotency-replayed"), second.header("idempotency-replayed")), (None, Some("true")));
+        assert_eq!(first.header("location"), second.header("location"));
+        let made = first.expect(201);
+        assert_eq!(made, second.expect(201), "{path}");
+        assert_eq!(made["secret"].is_string(), secret, "{path}");
+        assert_eq!(app.get(path).await.expect(200)["items"].as_array().unwrap().len(), 1, "{path}");
+        let mut other = body.clone();
+        other["url"] = json!("https://example.com/other");
+        let other = app.ask("POST", path).header("idempotency-key", "k1").json(&other).send().await;
+        other.problem("idempotency_mismatch");
+    }
+}
+
+/// Why a POST needs no key.
+const KEYLESS: [(&str, &str); 4] = [
+    ("/keys", "a key whose answer was lost is revoked, and another made"),
+    ("/mcp-servers/{name}/tools/{tool}/approve", "twice is once, and `hash` says what is approved"),
+    ("/policy/dry-run", "nothing is changed"),
+    ("/tasks/{task}/cancel", "twice is once"),
+];
+
+#[tokio::test]
+async fn every_post_that_creates_or_decides_takes_a_key() {
+    let app = App::start().await;
+    let document = app.get("/openapi.json").await.expect(200);
+    let posts = document["paths"].as_object().unwrap().iter().filter(|(_, item)| item.get("post").is_some());
+    let takes_key = |item: &Value| {
+        let params = item["post"]["parameters"].as_array().cloned().unwrap_or_default();
+        params.iter().any(|param| param["name"] == "Idempotency-Key")
+    };
+    let keyless: Vec<&str> = posts.filter(|(_, item)| !takes_key(item)).map(|(path, _)| path.as_str()).collect();
+    assert_eq!(keyless, KEYLESS.map(|(path, _)| path), "say why, or take a key");
+}

@@ -57,6 +57,7 @@ fn cases() -> Vec<Case> {
         }),
         case!(header_timeout_ms = 50, |app| late_headers(app).await),
         case!(body_timeout_ms = 50, |app| late_body(app).await),
+        case!(documents = 1, |app| documents(app).await),
         case!(queued_runs = 1, |app| {
             app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
             app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
@@ -178,6 +179,21 @@ async fn late_body(app: &App) {
 }
 
 /// A person is told; a model is told too, and asked to plan again.
+async fn documents(app: &App) {
+    let hook = |n: u32| json!({ "url": format!("https://example.com/{n}"), "events": ["run.finished"] });
+    let tool = |n: u32| {
+        let schema = json!({ "type": "object" });
+        json!({ "name": format!("t{n}"), "description": "T", "url": "https://example.com/", "inputSchema": schema })
+    };
+    let server = |n: u32| json!({ "name": format!("s{n}"), "url": "https://example.com/mcp", "enabled": false });
+    for (path, first, second) in
+        [("/webhooks", hook(1), hook(2)), ("/http-tools", tool(1), tool(2)), ("/mcp-servers", server(1), server(2))]
+    {
+        app.post(path, first).await.expect(201);
+        app.post(path, second).await.problem("too_many_documents");
+    }
+}
+
 async fn items(app: &App) {
     app.post("/threads/t1/process", json!({ "query": "stuck" })).await.expect(202);
     app.socket("/threads/t1/events").await.until(|frame| is(frame, "ITEM_STATUS_CHANGE")).await;

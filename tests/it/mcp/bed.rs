@@ -12,7 +12,7 @@ use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
 use pes::store::document::Documents;
 use pes::store::memory::Memory;
-use pes::tool::{Tool, ToolContext, ToolOutput, ToolSource};
+use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -123,5 +123,6 @@ pub fn context() -> ToolContext {
         idempotency_key: "t/call_1".to_owned(),
         agent_state: AgentState { data: json!({}), version: 0 },
         now: 0,
+        people: Arc::new(Nobody),
     }
 }

@@ -1,10 +1,12 @@
 //! MCP servers: what they offer, what becomes of a call, and what they cannot do to us.
 
-mod bed;
+pub(crate) mod bed;
 mod calls;
 mod endpoint;
 mod peers;
+mod questions;
 mod rest;
 mod robust;
 mod runs;
+mod streams;
 mod trust;

@@ -24,6 +24,14 @@ calls = [
     { tool = "all__get-env", arguments = {} },
 ]
 [[reply]]
+when = { query = "elicit", phase = "planning" }
+json = { title = "A", intent = "A", plan = "A", todoList = [
+    { id = "elicit", description = "Ask", stepType = "tool", requiredTools = ["all__trigger-elicitation-request"] },
+] }
+[[reply]]
+when = { item = "elicit", phase = "execution", iteration = 1 }
+calls = [{ tool = "all__trigger-elicitation-request", arguments = {} }]
+[[reply]]
 when = { query = "files", phase = "planning" }
 json = { title = "F", intent = "F", plan = "F", todoList = [
     { id = "files", description = "Write and read", stepType = "tool",
@@ -100,6 +108,26 @@ async fn the_server_that_has_everything_is_used() {
     assert!(results[2]["output"]["temperature"].is_number(), "structured: {}", results[2]);
     assert!(results[3]["output"].as_str().unwrap().contains("[image: metadata.content.0]"));
     assert!(!results[4]["output"].as_str().unwrap().contains("CARGO"), "our environment is not handed on");
+}
+
+#[tokio::test]
+#[ignore = "needs scripts/test --peers"]
+async fn the_server_that_has_everything_asks_a_person_in_the_middle_of_a_call() {
+    const TOOL: &str = "all__trigger-elicitation-request";
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let app = app("all", peer("npm/node_modules/.bin/mcp-server-everything"), TOOL, folder).await;
+    app.post("/threads", json!({ "threadId": "t1", "config": { "toolPolicy": { "*": "auto" } } })).await.expect(201);
+    let receipt = app.post("/threads/t1/process", json!({ "query": "elicit" })).await.expect(202);
+    let question = app.asked("t1").await;
+    assert_eq!(question["toolName"], TOOL, "{question:#}");
+    let answer = json!({ "suspensionId": question["suspensionId"], "value": { "name": "Ann", "check": true } });
+    app.post("/threads/t1/resume", answer).await.expect(202);
+    let run = format!("/runs/{}?wait=30", receipt["runId"].as_str().unwrap());
+    assert_eq!(app.get(&run).await.expect(200)["status"], "completed");
+    let call = question["callId"].as_str().unwrap();
+    let call = app.get(&format!("/threads/t1/tool-calls/{call}")).await.expect(200);
+    assert!(call["result"]["output"].to_string().contains("Ann"), "{call:#}");
 }
 
 #[tokio::test]

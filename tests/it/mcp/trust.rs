@@ -21,7 +21,11 @@ async fn a_tool_that_changes_is_off_until_it_is_approved() {
     bed.until(changed).await;
     assert!(bed.find("evil__changing").is_none());
 
-    let view = bed.catalog.approve(&caller(), "evil", "changing").await.unwrap();
+    let view = bed.catalog.show(&caller(), "evil").unwrap();
+    let hash = view.tools.iter().find(|tool| tool.tool == "changing").unwrap().hash.clone();
+    let other = bed.catalog.approve(&caller(), "evil", "changing", Some("what it was before")).await;
+    assert_eq!(other.unwrap_err().code.as_str(), "approval_mismatch");
+    let view = bed.catalog.approve(&caller(), "evil", "changing", Some(&hash)).await.unwrap();
     assert_eq!(Bed::standing(&view, "changing"), ToolStanding::Offered);
     assert_eq!(bed.tool("evil__changing").await.spec().description, "changing 2");
 

@@ -1,13 +1,23 @@
 //! A tool call and the process that dies around it: at every boundary, for every kind of tool, with every decision that a
-//! person may take about a call in doubt. The effect is a line in a file, which no crash takes back.
+//! person may take about a call in doubt. The effect is a request that a service of somebody else's has counted, which no
+//! crash takes back.
 //!
 //! What is next to the call runs always; every boundary with `PES_TEST_ALL=1` (`scripts/test --all`).
 
 use std::collections::BTreeSet;
 
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
 use pes::config::env::Variables;
 use rstest::rstest;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use super::process::{Door, Place, Server};
 
@@ -20,15 +30,15 @@ json = { title = "T", intent = "I", plan = "P", todoList = [
 
 [[reply]]
 when = { item = "undeclared", phase = "execution", iteration = 1 }
-calls = [{ tool = "test_count", arguments = { path = "{counted}" } }]
+calls = [{ tool = "count", arguments = {} }]
 
 [[reply]]
 when = { item = "idempotent", phase = "execution", iteration = 1 }
-calls = [{ tool = "test_count_idempotent", arguments = { path = "{counted}" } }]
+calls = [{ tool = "count_idempotent", arguments = {} }]
 
 [[reply]]
 when = { item = "read", phase = "execution", iteration = 1 }
-calls = [{ tool = "test_count_read", arguments = { path = "{counted}" } }]
+calls = [{ tool = "count_read", arguments = {} }]
 
 [[reply]]
 when = { phase = "execution" }
@@ -43,6 +53,60 @@ text = "That was it."
 const BOUNDARIES: [&str; 6] =
     ["commit.before", "commit.after", "publish.before", "tool.before", "tool.sent", "tool.returned"];
 
+/// Another one, on the side of the service: it has the first request, and never answers it.
+const IN_FLIGHT: &str = "in flight";
+
+/// A service that counts.
+#[derive(Clone)]
+struct Counter {
+    address: SocketAddr,
+    /// The key of every request that came.
+    keys: Arc<Mutex<Vec<String>>>,
+    holds_first: bool,
+    held: Arc<Notify>,
+}
+
+impl Counter {
+    async fn start(holds_first: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let counter = Self { address, keys: Arc::default(), holds_first, held: Arc::default() };
+        let routes = Router::new().route("/count", post(count)).with_state(counter.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        counter
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.keys.lock().expect("nobody panics").clone()
+    }
+
+    /// Its tools, as the operator of the server under test writes them down.
+    fn config(&self) -> String {
+        let tool = |name: &str, class: &str, idempotent: bool| {
+            format!(
+                "[[tools.http]]\nname = \"{name}\"\ndescription = \"Counts.\"\nurl = \"http://{}/count\"\n\
+                 input_schema = {{ type = \"object\" }}\nclass = \"{class}\"\nidempotent = {idempotent}\n",
+                self.address
+            )
+        };
+        tool("count", "write", false) + &tool("count_idempotent", "write", true) + &tool("count_read", "read", true)
+    }
+}
+
+async fn count(State(counter): State<Counter>, headers: HeaderMap) -> Json<Value> {
+    let key = headers["idempotency-key"].to_str().expect("a text").to_owned();
+    let nth = {
+        let mut keys = counter.keys.lock().expect("nobody panics");
+        keys.push(key);
+        keys.len()
+    };
+    if counter.holds_first && nth == 1 {
+        counter.held.notify_one();
+        std::future::pending::<()>().await;
+    }
+    Json(json!({ "counted": nth }))
+}
+
 /// What a person makes of a call in doubt.
 const DECISIONS: [&str; 4] = ["retry", "done", "skip", "abort"];
 
@@ -55,7 +119,7 @@ struct Told {
 }
 
 /// Asks for one call and answers what is asked about it. `None`: the process died.
-async fn tell(door: Door, place: &Place, tool: &str, decision: &str) -> Told {
+async fn tell(door: Door, counter: &Counter, tool: &str, decision: &str) -> Told {
     let ask = door.ask("POST", "/threads/t/process").header("idempotency-key", "once").json(&json!({ "query": tool }));
     let receipt = ask.send().await.expect(202);
     let run = receipt["runId"].as_str().expect("an id");
@@ -71,7 +135,7 @@ async fn tell(door: Door, place: &Place, tool: &str, decision: &str) -> Told {
         let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
         let asked = &inbox["items"][0];
         assert_eq!((&asked["kind"], doubted), (&json!("in_doubt"), None), "asked once: {asked:#}");
-        doubted = Some(place.lines().len());
+        doubted = Some(counter.keys().len());
         let answer = json!({ "suspensionId": asked["suspensionId"], "action": decision, "value": "by hand" });
         door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
     }
@@ -79,10 +143,13 @@ async fn tell(door: Door, place: &Place, tool: &str, decision: &str) -> Told {
 
 /// Dies at the boundary, starts again, and goes to the end. `false`: the boundary was never reached.
 async fn survives(place: Place, boundary: &str, tool: &str, decision: &str) -> bool {
-    let mut server = Server::start(&place, Some(boundary)).await;
+    let counter = Counter::start(boundary == IN_FLIGHT).await;
+    place.configure(&counter.config());
+    let mut server = Server::start(&place, Some(boundary).filter(|place| *place != IN_FLIGHT)).await;
     let told = tokio::select! {
-        told = tell(server.door, &place, tool, decision) => Some(told),
+        told = tell(server.door, &counter, tool, decision) => Some(told),
         () = server.reached() => None,
+        () = counter.held.notified() => None,
     };
     let is_reached = told.is_none();
     let told = match told {
@@ -90,11 +157,11 @@ async fn survives(place: Place, boundary: &str, tool: &str, decision: &str) -> b
         None => {
             server.kill().await;
             server = Server::start(&place, None).await;
-            tell(server.door, &place, tool, decision).await
+            tell(server.door, &counter, tool, decision).await
         }
     };
     server.kill().await;
-    judge(&told, &place.lines(), tool, decision, boundary);
+    judge(&told, &counter.keys(), tool, decision, boundary);
     is_reached
 }
 
@@ -127,6 +194,9 @@ fn judge(told: &Told, lines: &[String], tool: &str, decision: &str, boundary: &s
 
 #[rstest]
 #[case("tool.before@1", "undeclared", "retry")]
+#[case(IN_FLIGHT, "undeclared", "retry")]
+#[case(IN_FLIGHT, "undeclared", "skip")]
+#[case(IN_FLIGHT, "idempotent", "none")]
 #[case("tool.sent@1", "undeclared", "retry")]
 #[case("tool.sent@1", "undeclared", "done")]
 #[case("tool.sent@1", "undeclared", "skip")]
@@ -156,6 +226,10 @@ async fn every_boundary_around_a_call() {
     }
     for tool in ["read", "idempotent", "undeclared"] {
         let decisions = if tool == "undeclared" { &DECISIONS[..] } else { &DECISIONS[..1] };
+        for decision in decisions {
+            println!("{IN_FLIGHT} {tool} {decision}");
+            assert!(survives(Place::sqlite(SCRIPT), IN_FLIGHT, tool, decision).await);
+        }
         for (boundary, decision) in BOUNDARIES.iter().flat_map(|place| decisions.iter().map(move |made| (place, made)))
         {
             for passage in 1.. {

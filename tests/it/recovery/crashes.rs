@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pes::domain::fault::{Code, Fault};
 use pes::domain::ids::{CallId, TaskId};
 use pes::domain::run::{Run, RunStatus};
+use pes::domain::tool::Asked;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
@@ -84,6 +85,9 @@ impl Machine for Broken {
     }
     fn mission(&self, task: &TaskId) -> Option<Mission> {
         self.0.mission(task)
+    }
+    fn asked(&self, call: &CallId) -> Option<Asked> {
+        self.0.asked(call)
     }
     fn view(&self) -> Value {
         self.0.view()

@@ -3,9 +3,12 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use async_trait::async_trait;
+use pes::domain::hitl::{FeedbackSchema, InputType, Question};
 use pes::domain::ids::RunId;
+use pes::domain::observation::ObservationType;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
-use pes::runtime::{Answered, ProcessAsk};
+use pes::live::EncodedKind;
+use pes::runtime::{After, Answered, FeedAsk, ProcessAsk};
 use pes::store::Store;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{Builder, Config, Instance};
@@ -15,7 +18,7 @@ use tokio::sync::watch;
 use crate::support::http::soon;
 
 /// `hang` calls the tool for ever, `call` has it return at once, `late` after a while, `ask` asks a person; `talk` calls
-/// nothing; `retry` is planned at the second attempt; `block` calls the tool and does not yield until it is released.
+/// nothing; `inquire` has the tool ask a person in the middle of the call; `retry` is planned at the second attempt; `block` calls the tool and does not yield until it is released.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning", query = "retry", attempt = 1 }
@@ -116,16 +119,46 @@ impl Tool for Probe {
         })
     }
 
-    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
         self.tally.send_modify(|tally| tally.begun += 1);
         let _call = Call(self.tally.clone());
         match arguments["how"].as_str() {
             Some("hang") => std::future::pending().await,
             Some("block") => self.block(),
+            Some("inquire") => {
+                let output = format!("{:?}", context.people.ask(question()).await?);
+                return Ok(ToolOutput { output: output.into(), ..ToolOutput::default() });
+            }
             Some("late") => tokio::time::sleep(std::time::Duration::from_secs(2)).await,
             Some(_) | None => {}
         }
         Ok(ToolOutput { output: "called".into(), ..ToolOutput::default() })
+    }
+}
+
+fn question() -> Question {
+    let form = FeedbackSchema {
+        input_type: InputType::Text,
+        prompt: "Left or right?".to_owned(),
+        options: Vec::new(),
+        allow_modify_args: false,
+        custom_schema: None,
+    };
+    Question { message: form.prompt.clone(), form }
+}
+
+/// The next question that a person is asked on this thread after `seq`, and its seq.
+pub async fn asked(instance: &Instance, thread: &str, seq: i64) -> (Value, i64) {
+    let types = vec![ObservationType::AgentSuspended];
+    let ask = FeedAsk { after: After::Seq(seq), types, tokens: false, until: None, ends_suspended: false };
+    let mut feed =
+        instance.runtime().feed(instance.caller(), &thread.into(), ask).await.expect("there is such a thread");
+    loop {
+        let frame = soon(feed.next()).await.expect("it goes on");
+        if let EncodedKind::Observation { seq, .. } = &frame.kind {
+            let told: Value = serde_json::from_slice(&frame.data()).expect("JSON");
+            return (told["content"].clone(), *seq);
+        }
     }
 }
 

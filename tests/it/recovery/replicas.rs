@@ -11,7 +11,7 @@ use pes::runtime::{After, Answered, FeedAsk};
 use pes::store::Store;
 use pes::store::postgres::Postgres;
 
-use super::probe::{Probe, ask, instance};
+use super::probe::{Probe, ask, asked, instance};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
@@ -34,6 +34,19 @@ async fn cancel(instance: &Instance) -> usize {
     match answered {
         Answered::Fresh(receipt) => receipt.run_ids.len(),
         Answered::Replayed { .. } => panic!("there was no key"),
+    }
+}
+
+/// The answer to a question.
+fn said(question: &serde_json::Value, value: &str) -> Answer {
+    Answer {
+        suspension_id: question["suspensionId"].as_str().unwrap().into(),
+        value: Some(value.into()),
+        digest: None,
+        approved: None,
+        modified_args: None,
+        reason: None,
+        action: None,
     }
 }
 
@@ -74,18 +87,46 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     let (runtime, caller) = (other.runtime(), other.caller());
     let waited = runtime.wait_run(caller, &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Suspended, "who waits elsewhere hears of it");
-    let answer = Answer {
-        suspension_id: waited.suspensions[0]["suspensionId"].as_str().unwrap().into(),
-        value: Some("well".into()),
-        digest: None,
-        approved: None,
-        modified_args: None,
-        reason: None,
-        action: None,
-    };
+    let answer = said(&waited.suspensions[0], "well");
     runtime.resume(caller, &"t".into(), answer, None).await.unwrap();
     let waited = runtime.wait_run(caller, &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_call_that_asks_in_the_middle_is_answered_from_elsewhere_and_goes_on() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let run = ask(&owner, "t", "inquire").await;
+    let (question, _) = asked(&other, "t", 0).await;
+    assert_eq!((&question["kind"], &question["whileRunning"]), (&"input".into(), &true.into()), "{question:#}");
+    let seen = other.runtime().run(other.caller(), &run).await.unwrap();
+    assert_eq!(seen.status, RunStatus::Running);
+    let answer = said(&question, "left");
+    other.runtime().resume(other.caller(), &"t".into(), answer, None).await.unwrap();
+    let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+    assert_eq!(probe.tally().begun, 1, "it went on, it did not begin again");
+    let state = other.runtime().state(other.caller(), &"t".into(), None).await.unwrap();
+    assert!(state["todoList"][0]["toolResults"][0]["output"].to_string().contains("left"), "{state:#}");
+}
+
+#[tokio::test]
+async fn a_process_that_stops_does_not_wait_for_people_and_the_next_asks_again() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let run = ask(&owner, "t", "inquire").await;
+    let (first, seq) = asked(&other, "t", 0).await;
+    let began = Instant::now();
+    soon(owner.runtime().drain()).await;
+    assert!(began.elapsed() < AT_ONCE);
+    let (second, _) = asked(&other, "t", seq).await;
+    let late = other.runtime().resume(other.caller(), &"t".into(), said(&first, "left"), None).await;
+    let taken_back = late.unwrap_err().extra.unwrap();
+    assert_eq!(taken_back["resolution"]["reason"], "the call was interrupted", "{taken_back:#?}");
+    other.runtime().resume(other.caller(), &"t".into(), said(&second, "right"), None).await.unwrap();
+    let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
+    assert_eq!((waited.run.status, probe.tally().begun), (RunStatus::Completed, 2));
 }
 
 #[tokio::test]

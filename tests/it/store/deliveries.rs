@@ -13,6 +13,8 @@ on_every_store!(
     those_of_a_lane_go_one_after_another,
     only_who_claimed_it_last_settles_it,
     what_is_over_can_be_replayed_and_is_forgotten_in_time,
+    a_replay_keeps_its_answer_or_does_not_happen,
+    what_a_target_was_not_told_is_given_up_with_a_reason,
     a_thread_takes_its_deliveries_with_it,
 );
 
@@ -122,7 +124,7 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("d", None), new("open", None)]).await;
     let id = DeliveryId::from("d");
-    let replay = async |tenant, now| bed.store.replay_delivery(tenant, &id, now).await.unwrap();
+    let replay = async |tenant, now| bed.store.replay_delivery(tenant, &id, now, None).await.unwrap();
     assert_eq!(replay(bed.tenant, 200).await, Some(false), "it is not over");
     claim(&bed, 100).await;
     settle(&bed, "d", 1, Settled::Dead).await;
@@ -136,6 +138,38 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     assert_eq!(bed.store.forget_deliveries(501).await.unwrap(), 1);
     let left = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
     assert_eq!(ids(&left), ["open"]);
+}
+
+async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("d", None)]).await;
+    let id = DeliveryId::from("d");
+    let replay = async |key| bed.store.replay_delivery(bed.tenant, &id, 200, Some(bed.key(key))).await.unwrap();
+    let is_kept = async |key: &str| bed.store.idempotency(bed.tenant, "POST /threads", key).await.unwrap().is_some();
+    assert_eq!((replay("k").await, is_kept("k").await), (Some(false), false), "it is not over");
+    claim(&bed, 100).await;
+    settle(&bed, "d", 1, Settled::Dead).await;
+    assert_eq!((replay("k").await, is_kept("k").await), (Some(true), true));
+    claim(&bed, 300).await;
+    settle(&bed, "d", 1, Settled::Dead).await;
+    assert_eq!(replay("k").await, Some(false), "the key is taken");
+    assert_eq!(bed.store.next_delivery().await.unwrap(), None);
+}
+
+async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("told", None), new("open", None)]).await;
+    claim(&bed, 100).await;
+    settle(&bed, "told", 1, Settled::Delivered).await;
+    let abandon = async |target| {
+        bed.store.abandon_deliveries(bed.tenant, TargetKind::Webhook, target, "gone", 700).await.unwrap()
+    };
+    assert_eq!((abandon("another").await, abandon("hook").await, abandon("hook").await), (0, 1, 0));
+    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+    let open = told.iter().find(|one| one.id == DeliveryId::from("open")).unwrap();
+    assert_eq!((open.status, open.due_at, open.finished_at), (DeliveryStatus::Dead, None, Some(700)));
+    assert_eq!(open.said.as_deref(), Some("gone"));
+    assert!(!settle(&bed, "open", 1, Settled::Delivered).await, "an attempt under way comes too late");
 }
 
 async fn a_thread_takes_its_deliveries_with_it(bed: Bed) {

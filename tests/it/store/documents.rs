@@ -15,6 +15,7 @@ super::on_every_store!(
     each_write_leaves_one_line_of_audit,
     tenants_and_kinds_share_no_documents,
     another_replica_sees_what_was_written,
+    an_answer_is_kept_with_the_document_or_neither_is,
 );
 
 fn document(bed: &Bed, id: &str, body: Option<Value>) -> Document {
@@ -27,11 +28,11 @@ fn line(bed: &Bed, actor: &str) -> AuditRow {
 
 async fn put(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
     let new = document(bed, id, Some(json!({ "of": id })));
-    bed.store.write_document(new, expected, line(bed, "ann")).await.unwrap()
+    bed.store.write_document(new, expected, line(bed, "ann"), None).await.unwrap()
 }
 
 async fn delete(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
-    bed.store.write_document(document(bed, id, None), expected, line(bed, "ann")).await.unwrap()
+    bed.store.write_document(document(bed, id, None), expected, line(bed, "ann"), None).await.unwrap()
 }
 
 async fn read(bed: &Bed, id: &str) -> Option<Document> {
@@ -54,7 +55,7 @@ async fn a_document_is_written_if_what_is_stored_was_expected(bed: Bed) {
     assert_eq!(read(&bed, "a").await, None);
     assert_eq!(delete(&bed, "a", Expected::Any).await, None, "there is nothing to delete");
     let odd = document(&bed, "\u{0}\u{1}é", Some(json!({"text": "\u{0}"})));
-    let version = bed.store.write_document(odd.clone(), Expected::Any, line(&bed, "ann")).await.unwrap().unwrap();
+    let version = bed.store.write_document(odd.clone(), Expected::Any, line(&bed, "ann"), None).await.unwrap().unwrap();
     assert_eq!(read(&bed, "\u{0}\u{1}é").await, Some(Document { version, ..odd }));
 }
 
@@ -91,7 +92,7 @@ async fn changes_are_heard_in_their_order(bed: Bed) {
 async fn each_write_leaves_one_line_of_audit(bed: Bed) {
     put(&bed, "a", Expected::Absent).await;
     put(&bed, "a", Expected::Absent).await;
-    bed.store.write_document(document(&bed, "a", None), Expected::Any, line(&bed, "bob")).await.unwrap();
+    bed.store.write_document(document(&bed, "a", None), Expected::Any, line(&bed, "bob"), None).await.unwrap();
     let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap();
     assert_eq!(lines.items, [line(&bed, "bob"), line(&bed, "ann")]);
     let first = bed.store.audit_of_tenant(bed.tenant, &page(1)).await.unwrap();
@@ -139,4 +140,20 @@ async fn another_replica_sees_what_was_written(bed: Bed) {
     assert_eq!(ids(&here), ["b"], "a refusal shows what is true");
     assert_eq!(here.of(bed.tenant, DocumentKind::Policy), []);
     assert_eq!(here.all(DocumentKind::Webhook).len(), 1);
+}
+
+async fn an_answer_is_kept_with_the_document_or_neither_is(bed: Bed) {
+    let write = async |id: &str, expected, kept| {
+        let new = document(&bed, id, Some(json!({ "of": id })));
+        bed.store.write_document(new, expected, line(&bed, "ann"), Some(kept)).await.unwrap()
+    };
+    let kept = async |key: &str| bed.store.idempotency(bed.tenant, "POST /threads", key).await.unwrap();
+    assert!(write("a", Expected::Absent, bed.key("k")).await.is_some());
+    assert_eq!(kept("k").await, Some(bed.key("k")));
+    assert_eq!(write("b", Expected::Absent, bed.key("k")).await, None, "the key is taken");
+    assert_eq!(read(&bed, "b").await, None);
+    assert_eq!(write("a", Expected::Absent, bed.key("l")).await, None, "there is an `a`");
+    assert_eq!(kept("l").await, None);
+    let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap();
+    assert_eq!(lines.items.len(), 1, "only what was written is accounted for");
 }

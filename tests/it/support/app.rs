@@ -138,6 +138,18 @@ impl App {
         receipt["suspensions"][0].clone()
     }
 
+    /// Waits until a person is asked, whether or not something runs: what `AGENT_SUSPENDED` says.
+    pub async fn asked(&self, thread: &str) -> Value {
+        let ask = self.ask("GET", &format!("/threads/{thread}/events?types=AGENT_SUSPENDED&tokens=false"));
+        let mut events = ask.header("accept", "text/event-stream").events().await;
+        loop {
+            let event = soon(events.next()).await.expect("it goes on");
+            if event.event == "observation" {
+                return event.data["content"].clone();
+            }
+        }
+    }
+
     pub async fn socket(&self, path: &str) -> Socket {
         self.try_socket(path, &[]).await.expect("a socket")
     }

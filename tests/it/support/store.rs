@@ -102,7 +102,8 @@ passed_on! {
     settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
     next_delivery() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
-    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis) -> Option<bool>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: Option<IdempotencyRow>) -> Option<bool>;
+    abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
     forget_deliveries(before: Millis) -> u64;
 }
 
@@ -135,7 +136,7 @@ passed_on! {
     observations(pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation>;
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     audit(pk: ThreadPk) -> Vec<AuditRow>;
-    write_document(document: Document, expected: Expected, audit: AuditRow) -> Option<i64>;
+    write_document(document: Document, expected: Expected, audit: AuditRow, kept: Option<IdempotencyRow>) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
     documents_since(after: i64) -> Vec<Document>;
     audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;

@@ -16,7 +16,7 @@ use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::thread::AgentState;
 use pes::domain::tool::{Proposal, Verdict};
 use pes::engine::Toolbox;
-use pes::tool::{Registry, ToolContext, Toolset, builtin};
+use pes::tool::{Nobody, Registry, ToolContext, Toolset, builtin};
 use serde_json::Value;
 
 fn everything(environment: Environment) -> Arc<Toolset> {
@@ -50,5 +50,6 @@ pub fn context() -> ToolContext {
         idempotency_key: "t/call_1".to_owned(),
         agent_state: AgentState::default(),
         now: 1_767_225_600_000,
+        people: Arc::new(Nobody),
     }
 }

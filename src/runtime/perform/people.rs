@@ -1,0 +1,115 @@
+//! The way of a running tool to a person: its question goes to the thread's task, which commits it before anybody sees it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+
+use crate::domain::hitl::{Question, Reply};
+use crate::domain::ids::{CallId, ThreadPk};
+use crate::domain::tool::ToolError;
+use crate::engine::event::Event;
+use crate::runtime::shared::Shared;
+use crate::tool::{People, answer};
+
+/// A call that goes on asking gets no answer any more.
+const MOST_QUESTIONS: u32 = 20;
+const MESSAGE_CHARS: usize = 4_000;
+const FORM_BYTES: usize = 32 << 10;
+
+/// A running call's question, on its way to the thread's task.
+pub(in crate::runtime) struct Asking {
+    pub(in crate::runtime) call: CallId,
+    pub(in crate::runtime) attempt: u32,
+    pub(in crate::runtime) number: u32,
+    question: Question,
+    pub(in crate::runtime) reply: oneshot::Sender<Reply>,
+}
+
+impl Asking {
+    pub(in crate::runtime) fn event(&self) -> Event {
+        Event::ToolAsked {
+            call: self.call.clone(),
+            attempt: self.attempt,
+            number: self.number,
+            question: Box::new(self.question.clone()),
+        }
+    }
+}
+
+/// Of one attempt of a call; its questions are asked one after the other.
+pub(super) struct Line {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pk: ThreadPk,
+    pub(super) call: CallId,
+    pub(super) attempt: u32,
+    pub(super) asks: mpsc::Sender<Asking>,
+    /// Whether a person is asked at this moment.
+    pub(super) is_asking: watch::Sender<bool>,
+    pub(super) asked: Mutex<u32>,
+}
+
+impl Line {
+    async fn whole(&self, value: Value) -> Result<Reply, ToolError> {
+        match self.shared.inlined(self.pk, value).await {
+            Ok(value) => Ok(Reply::Accepted { value }),
+            Err(error) => {
+                let message = format!("The answer could not be read: {error}");
+                Err(ToolError { code: "failed".to_owned(), message, pointer: None })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl People for Line {
+    async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
+        answer::check_form(&question.form)?;
+        let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
+        if form > FORM_BYTES {
+            let message = format!("The question's form has {form} bytes; at most {FORM_BYTES} are shown.");
+            return Err(ToolError { code: "invalid_arguments".to_owned(), message, pointer: None });
+        }
+        let mut asked = self.asked.lock().await;
+        if *asked == MOST_QUESTIONS {
+            return Ok(Reply::Declined);
+        }
+        *asked += 1;
+        let message = question.message.chars().take(MESSAGE_CHARS).collect();
+        let question = Question { message, ..question };
+        let (reply, replied) = oneshot::channel();
+        let (call, attempt, number) = (self.call.clone(), self.attempt, *asked);
+        let _asking = IsAsking::begin(&self.is_asking);
+        // If it is not heard, the way back ends with it.
+        self.asks.send(Asking { call, attempt, number, question, reply }).await.ok();
+        match replied.await {
+            Ok(Reply::Accepted { value }) => self.whole(value).await,
+            Ok(Reply::Declined) => Ok(Reply::Declined),
+            Ok(Reply::Cancelled) | Err(_) => Ok(Reply::Cancelled),
+        }
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("call", &self.call).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// True as long as it lives.
+struct IsAsking<'a>(&'a watch::Sender<bool>);
+
+impl<'a> IsAsking<'a> {
+    fn begin(is_asking: &'a watch::Sender<bool>) -> Self {
+        is_asking.send_replace(true);
+        Self(is_asking)
+    }
+}
+
+impl Drop for IsAsking<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}

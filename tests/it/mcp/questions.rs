@@ -1,0 +1,124 @@
+//! What a server asks a person in the middle of a call, and whom.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use pes::domain::hitl::{InputType, Question, Reply};
+use pes::domain::ids::TenantPk;
+use pes::domain::tool::ToolError;
+use pes::tool::{People, ToolContext};
+use serde_json::{Value, json};
+
+use super::bed::{Bed, TENANT, context, evil};
+use crate::support::app::App;
+use crate::support::http::soon;
+
+/// Says the same to everything, and remembers what was asked.
+#[derive(Debug)]
+struct Person {
+    says: Result<Reply, ToolError>,
+    heard: Mutex<Vec<Question>>,
+}
+
+impl Person {
+    fn who(says: Result<Reply, ToolError>) -> Arc<Self> {
+        Arc::new(Self { says, heard: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl People for Person {
+    async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
+        self.heard.lock().unwrap().push(question);
+        self.says.clone()
+    }
+}
+
+/// What the server was told.
+async fn told(bed: &Bed, tenant: TenantPk, person: &Arc<Person>) -> Value {
+    let context = ToolContext { tenant, people: person.clone(), ..context() };
+    let output = soon(bed.tool("evil__elicit").await.call(json!({}), context)).await.unwrap().output;
+    serde_json::from_str(output.as_str().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn the_person_of_the_call_is_asked_with_a_form_and_the_server_is_told() {
+    let bed = Bed::new(|_| ()).await;
+    let red = json!({ "colour": "red" });
+    let person = Person::who(Ok(Reply::Accepted { value: red.clone() }));
+    assert_eq!(told(&bed, TENANT, &person).await, json!({ "action": "accept", "content": red }));
+    let question = person.heard.lock().unwrap().remove(0);
+    assert_eq!((question.message.as_str(), question.form.input_type), ("Your colour?", InputType::Custom));
+    let schema = question.form.custom_schema.unwrap();
+    assert_eq!((&schema["type"], &schema["properties"]["colour"]["type"]), (&json!("object"), &json!("string")));
+    assert_eq!(told(&bed, TENANT, &Person::who(Ok(Reply::Declined))).await["action"], "decline");
+    assert_eq!(told(&bed, TENANT, &Person::who(Ok(Reply::Cancelled))).await["action"], "cancel");
+    let nobody = ToolError { code: "invalid_arguments".to_owned(), message: "no".to_owned(), pointer: None };
+    assert_eq!(told(&bed, TENANT, &Person::who(Err(nobody))).await["code"], -32602);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_what_may_be_another_calls_question() {
+    let bed = Bed::new(|_| ()).await;
+    let person = Person::who(Ok(Reply::Accepted { value: json!({}) }));
+    let other = ToolContext { tenant: TenantPk(2), ..context() };
+    let hanging = bed.tool("evil__hang").await;
+    {
+        let mut call = std::pin::pin!(hanging.call(json!({}), other));
+        tokio::select! {
+            ended = &mut call => panic!("{ended:?}"),
+            told = told(&bed, TENANT, &person) => assert_eq!(told["action"], "decline", "two calls run"),
+        }
+    }
+    assert_eq!(told(&bed, TENANT, &person).await["action"], "decline", "the one that was given up may still ask");
+    assert!(person.heard.lock().unwrap().is_empty());
+    assert_eq!(told(&bed, TenantPk(2), &person).await["action"], "accept", "its own people may be asked");
+}
+
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "A", intent = "A", plan = "A", todoList = [
+    { id = "ask", description = "Ask", stepType = "tool", requiredTools = ["evil__elicit"] },
+] }
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [{ tool = "evil__elicit", arguments = {} }]
+[[reply]]
+when = { phase = "execution" }
+text = "Done."
+[[reply]]
+when = { phase = "synthesis" }
+text = "All done."
+"#;
+
+#[tokio::test]
+async fn a_servers_question_is_a_suspension_of_the_running_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("replies.toml");
+    std::fs::write(&script, SCRIPT).unwrap();
+    let app = App::with(|config| {
+        config.models.demo.script = Some(script);
+        config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
+    })
+    .await;
+    app.offers("evil__elicit").await;
+    let receipt = app.post("/threads/t1/process", json!({ "query": "ask" })).await.expect(202);
+    let question = app.asked("t1").await;
+    assert_eq!((&question["kind"], &question["whileRunning"]), (&json!("input"), &json!(true)), "{question:#}");
+    assert_eq!(question["message"], "evil__elicit asks: Your colour?");
+    assert_eq!(app.get(receipt["runUrl"].as_str().unwrap()).await.expect(200)["status"], "running");
+    assert_eq!(app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"], question["suspensionId"]);
+    let answer = |value: Value| json!({ "suspensionId": question["suspensionId"], "value": value });
+    let problem = app.post("/threads/t1/resume", answer(json!({ "colour": 7 }))).await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/value/colour");
+    app.post("/threads/t1/resume", answer(json!({ "colour": "red" }))).await.expect(202);
+    let run = format!("/runs/{}?wait=30", receipt["runId"].as_str().unwrap());
+    assert_eq!(app.get(&run).await.expect(200)["status"], "completed");
+    let late = app.post("/threads/t1/resume", answer(json!({ "colour": "blue" }))).await;
+    late.problem("already_resolved");
+    let call = question["callId"].as_str().unwrap();
+    let call = app.get(&format!("/threads/t1/tool-calls/{call}")).await.expect(200);
+    let output: Value = serde_json::from_str(call["result"]["output"].as_str().unwrap()).unwrap();
+    assert_eq!(output, json!({ "action": "accept", "content": { "colour": "red" } }));
+}

@@ -1,0 +1,190 @@
+//! An endpoint that answers with streams, cut into pieces anywhere: the same calls, questions and failures.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use futures_util::stream;
+use pes::config::{Mcp, McpServer};
+use pes::domain::hitl::{Question, Reply};
+use pes::domain::tool::ToolError;
+use pes::egress::Egress;
+use pes::mcp::{Catalog, Parts};
+use pes::store::document::Documents;
+use pes::store::memory::Memory;
+use pes::tool::{People, ToolContext, ToolOutput, ToolSource};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::bed::{TENANT, context};
+use crate::support::http::soon;
+
+const MESSAGE_BYTES: usize = 4_096;
+
+#[derive(Clone)]
+struct Endpoint {
+    /// How many bytes a piece has.
+    cut: usize,
+    /// What was answered to its question.
+    answered: mpsc::UnboundedSender<Value>,
+    answers: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Value>>>,
+}
+
+/// The catalog of one such endpoint.
+async fn catalog(cut: usize) -> Arc<Catalog> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
+    let (answered, answers) = mpsc::unbounded_channel();
+    let endpoint = Endpoint { cut, answered, answers: Arc::new(answers.into()) };
+    let routes = Router::new().route("/mcp", post(answer)).with_state(endpoint);
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let mut config = Mcp { message_bytes: MESSAGE_BYTES, ..Mcp::default() };
+    config.servers.insert("far".to_owned(), McpServer { url: Some(url), ..McpServer::default() });
+    let documents = Documents::open(Arc::new(Memory::new())).await.expect("a store");
+    let egress = Arc::new(Egress::new(Duration::from_secs(5)));
+    Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
+}
+
+async fn call(catalog: &Catalog, name: &str, context: ToolContext) -> Result<ToolOutput, ToolError> {
+    let mut offers = catalog.offers();
+    let tool = loop {
+        match catalog.tools(TENANT).iter().find(|tool| tool.spec().name == name) {
+            Some(tool) => break tool.clone(),
+            None => soon(offers.changed()).await.expect("the catalog is there"),
+        }
+    };
+    soon(tool.call(json!({}), context)).await
+}
+
+async fn answer(State(endpoint): State<Endpoint>, Json(asked): Json<Value>) -> Response {
+    let result = |result: Value| json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+    let text = |text: &str| result(json!({ "content": [{ "type": "text", "text": text }] }));
+    let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+    let name = asked["params"]["name"].as_str().unwrap_or_default();
+    match asked["method"].as_str() {
+        Some("initialize") => endpoint.stream(vec![event(&result(json!({
+            "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
+            "serverInfo": { "name": "far", "version": "1" },
+        })))]),
+        Some("tools/list") => {
+            let tools = ["plain", "asks", "breaks", "floods"].map(tool);
+            endpoint.stream(vec![event(&result(json!({ "tools": tools })))])
+        }
+        Some("tools/call") if name == "asks" => endpoint.asks(asked["id"].clone()),
+        Some("tools/call") if name == "breaks" => {
+            let whole = event(&text("never whole"));
+            endpoint.stream(vec![whole[..whole.len() / 2].to_owned()])
+        }
+        Some("tools/call") if name == "floods" => endpoint.stream(vec![event(&text(&"x".repeat(MESSAGE_BYTES)))]),
+        Some("tools/call") => {
+            let params = json!({ "progressToken": "call_1", "progress": 1 });
+            let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+            endpoint.stream(vec![": a comment\r\n\r\n".to_owned(), event(&progress), event(&text("ünïcode ✓"))])
+        }
+        None if asked.get("result").is_some() => {
+            endpoint.answered.send(asked["result"].clone()).expect("somebody waits");
+            StatusCode::ACCEPTED.into_response()
+        }
+        Some(_) | None if asked.get("id").is_none() => StatusCode::ACCEPTED.into_response(),
+        Some(_) | None => {
+            let error = json!({ "code": -32601, "message": "no such method" });
+            Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error })).into_response()
+        }
+    }
+}
+
+fn event(message: &Value) -> String {
+    format!("event: message\r\nid: 1\r\ndata: {message}\r\n\r\n")
+}
+
+impl Endpoint {
+    fn stream(&self, events: Vec<String>) -> Response {
+        let (sender, pieces) = mpsc::unbounded_channel();
+        self.send(&sender, &events.concat());
+        streamed(pieces)
+    }
+
+    /// Asks a person, and says what it was told.
+    fn asks(&self, id: Value) -> Response {
+        let (sender, pieces) = mpsc::unbounded_channel();
+        let endpoint = self.clone();
+        tokio::spawn(async move {
+            let schema = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
+            let params = json!({ "mode": "form", "message": "What size?", "requestedSchema": schema });
+            let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params });
+            endpoint.send(&sender, &event(&question));
+            let told = endpoint.answers.lock().await.recv().await.expect("it is answered");
+            let result = json!({ "content": [{ "type": "text", "text": told.to_string() }] });
+            endpoint.send(&sender, &event(&json!({ "jsonrpc": "2.0", "id": id, "result": result })));
+        });
+        streamed(pieces)
+    }
+
+    fn send(&self, to: &mpsc::UnboundedSender<Vec<u8>>, text: &str) {
+        for piece in text.as_bytes().chunks(self.cut) {
+            // A client that has hung up hears no more.
+            to.send(piece.to_vec()).ok();
+        }
+    }
+}
+
+fn streamed(pieces: mpsc::UnboundedReceiver<Vec<u8>>) -> Response {
+    let pieces = stream::unfold(pieces, async |mut pieces| {
+        let piece = pieces.recv().await?;
+        Some((Ok::<_, Infallible>(piece), pieces))
+    });
+    ([(CONTENT_TYPE, "text/event-stream")], Body::from_stream(pieces)).into_response()
+}
+
+#[rstest]
+#[case(1)]
+#[case(7)]
+#[case(1 << 20)]
+#[tokio::test]
+async fn a_streamed_answer_is_an_answer_wherever_it_is_cut(#[case] cut: usize) {
+    let catalog = catalog(cut).await;
+    assert_eq!(call(&catalog, "far__plain", context()).await.unwrap().output, "ünïcode ✓");
+    catalog.close();
+}
+
+#[derive(Debug, Default)]
+struct Tailor(Mutex<Vec<String>>);
+
+#[async_trait::async_trait]
+impl People for Tailor {
+    async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
+        self.0.lock().unwrap().push(question.message);
+        Ok(Reply::Accepted { value: json!({ "size": 42 }) })
+    }
+}
+
+#[tokio::test]
+async fn a_question_comes_by_the_stream_of_its_call_and_is_answered_by_another_request() {
+    let (catalog, tailor) = (catalog(5).await, Arc::new(Tailor::default()));
+    let context = ToolContext { people: tailor.clone(), ..context() };
+    let output = call(&catalog, "far__asks", context).await.unwrap().output;
+    let told: Value = serde_json::from_str(output.as_str().unwrap()).unwrap();
+    assert_eq!(told, json!({ "action": "accept", "content": { "size": 42 } }));
+    assert_eq!(*tailor.0.lock().unwrap(), ["What size?"]);
+    catalog.close();
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_or_floods_is_a_lost_call() {
+    let catalog = catalog(64).await;
+    for tool in ["far__breaks", "far__floods"] {
+        let error = call(&catalog, tool, context()).await.unwrap_err();
+        assert!(error.is_lost(), "{tool}: {error:?}");
+    }
+    assert_eq!(call(&catalog, "far__plain", context()).await.unwrap().output, "ünïcode ✓", "others are not affected");
+    catalog.close();
+}
