@@ -11,3 +11,4 @@ mod once;
 mod operations;
 mod races;
 mod replies;
+mod scenarios;

@@ -53,6 +53,7 @@ async fn a_queued_task_is_submitted_and_goes_when_its_turn_comes() {
     second.message.context_id = Some(first.context_id.clone());
     let second = NEW.send(&app, &second).await.unwrap();
     assert_eq!((second.status.state, &second.context_id), (TaskState::Submitted, &first.context_id));
+    assert_eq!(second.history.len(), 1, "it is told what was asked while it waits");
     NEW.cancel(&app, &first.id).await.unwrap();
     app.get(&format!("/runs/{}?wait=20", second.id)).await.expect(200);
     assert_eq!(NEW.get(&app, &second.id).await.unwrap().status.state, TaskState::Completed);
