@@ -6,6 +6,7 @@ mod outward;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::a2a::directory::Delegating;
 use crate::auth::Keys;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
@@ -86,6 +87,8 @@ impl App {
             now: Arc::new(move || time.now()),
         });
         rooms.sources.push(mcp.clone());
+        let agents = outward::agents(&config, &documents, &sealer, &egress)?;
+        rooms.sources.push(Arc::new(Delegating::new(agents.clone())));
         let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools = Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources).with_policies(policies);
@@ -96,6 +99,7 @@ impl App {
             store: store.clone(),
             outbox: Arc::new(outward::outbox(&config, &*store, &documents, &sealer, &egress, rooms.clock.now()).await?),
             documents,
+            agents,
             mcp,
             sealer,
             models: rooms.models,

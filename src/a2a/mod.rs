@@ -2,7 +2,14 @@
 //!
 //! [`types`] are the protocol's nouns, as version 1.0 names them. [`wire`] reads and writes them as JSON of 1.0 and of 0.3;
 //! no other place knows that there are two. [`fault`] is the protocol's list of errors.
+//!
+//! Outbound: [`directory`] knows the agents that work can be given to, [`client`] speaks to them, [`seen`] is what their
+//! tasks say, [`callback`] the secret under which they may report.
 
+pub mod callback;
+pub mod client;
+pub mod directory;
 pub mod fault;
+pub mod seen;
 pub mod types;
 pub mod wire;

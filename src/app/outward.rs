@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use secrecy::ExposeSecret;
+
 use super::Error;
+use crate::a2a::directory::{Directory as Agents, Vouched, bearer};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
 use crate::domain::Millis;
@@ -90,7 +93,6 @@ pub(super) async fn outbox(
 }
 
 fn signing(variables: &Variables, reference: &str) -> Result<SigningSecret, String> {
-    use secrecy::ExposeSecret;
     let text = variables.referred(reference).map_err(|error| error.0)?;
     SigningSecret::parse(text.expose_secret())
 }
@@ -106,4 +108,28 @@ fn spec(tool: &config::HttpTool) -> ToolSpec {
         timeout_ms: i64::try_from(tool.timeout_ms).unwrap_or(i64::MAX),
         risk_level: None,
     }
+}
+
+/// `[[agents]]` and each tenant's own.
+pub(super) fn agents(
+    config: &Config,
+    documents: &Arc<Documents>,
+    sealer: &Arc<Sealer>,
+    egress: &Arc<Egress>,
+) -> Result<Arc<Agents>, Error> {
+    let variables = Variables::of_process();
+    let vouched = config.agents.iter().map(|named| {
+        let wrong = |why: String| config::Error(format!("agents {}: {why}", named.id));
+        let card = named.card.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.card)))?;
+        let token = named.token.as_deref().map(|reference| {
+            let text = variables.referred(reference).map_err(|error| error.0)?;
+            bearer(text.expose_secret()).ok_or_else(|| "no header can hold its token".to_owned())
+        });
+        let token = token.transpose().map_err(wrong)?;
+        let (id, dedupes, timeout_ms) = (named.id.clone(), named.dedupes, named.timeout_ms);
+        Ok(Vouched { id, card, token, dedupes, timeout_ms })
+    });
+    let vouched = vouched.collect::<Result<_, config::Error>>()?;
+    let (time, bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
+    Ok(Agents::new(vouched, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
 }

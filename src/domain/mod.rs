@@ -2,6 +2,7 @@
 //!
 //! JSON names are those of the contract (camelCase); times are Unix milliseconds.
 
+pub mod agent;
 pub mod caller;
 pub mod digest;
 pub mod fault;

@@ -188,7 +188,7 @@ impl Default for ExecutionConfig {
             max_iterations: 5,
             taef_max_retries: 2,
             tool_result_max_length: 60_000,
-            enable_a2a_delegation: false,
+            enable_a2a_delegation: true,
             delegation_timeout_ms: None,
             max_parallel_items: 1,
             on_item_failure: OnItemFailure::Continue,

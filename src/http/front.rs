@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -39,6 +40,7 @@ impl Front {
     /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
     pub fn new(config: Config, runtime: Runtime, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
+        runtime.served_at(links.base(None, &HeaderMap::new()));
         let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
         let since = runtime.now();
         Ok(Self(Arc::new(Inner { config, runtime, keys, links, since, stopping, streams })))

@@ -12,8 +12,9 @@ use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, audit, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers, messages, offers,
-    pause, plan, policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls, usage, webhooks,
+    agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers,
+    messages, offers, pause, plan, policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls,
+    usage, webhooks,
 };
 use super::{a2a, cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -64,7 +65,9 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(tasks::cancel))
         .routes(routes!(offers::models))
         .routes(routes!(offers::tools))
-        .routes(routes!(offers::agents))
+        .routes(routes!(agents::list, agents::create))
+        .routes(routes!(agents::get, agents::delete))
+        .routes(routes!(callbacks::report))
         .routes(routes!(mcp_servers::list, mcp_servers::create))
         .routes(routes!(mcp_servers::get, mcp_servers::patch, mcp_servers::delete))
         .routes(routes!(mcp_servers::approve))

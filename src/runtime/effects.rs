@@ -7,7 +7,7 @@ use tracing::{Instrument, Span};
 
 use super::actor::Actor;
 use super::lease::Incarnation;
-use super::perform::{ModelCall, ToolRun, model_failed};
+use super::perform::{Errand, ModelCall, ToolRun, model_failed};
 use super::seat::Seat;
 use super::shared::Shared;
 use crate::domain::hitl::Reply;
@@ -55,7 +55,20 @@ impl Actor {
                     self.work.start(effect, hold.clone(), run.perform().instrument(span));
                 }
                 Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
-                    tracing::error!(taskId = %task, "this server delegates nothing");
+                    let Some(seat) = &self.seat else { return };
+                    let Some(mission) = seat.machine.mission(task) else {
+                        tracing::error!(threadId = %seat.row.thread_id, taskId = %task, "a task without an errand");
+                        continue;
+                    };
+                    let errand = Errand {
+                        shared: self.shared.clone(),
+                        pk: self.pk,
+                        tenant: seat.row.tenant,
+                        mission,
+                        hold: hold.clone(),
+                    };
+                    let span = span(seat);
+                    self.work.start(effect, hold.clone(), errand.perform().instrument(span));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! What every part of the runtime holds on to: the rooms below, the configuration, and who is at work.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,6 +14,7 @@ use super::idempotent::Flights;
 use super::lease::Tenure;
 use super::sweep::{Alarm, Roused};
 use super::waiters::Waiters;
+use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
@@ -36,6 +37,10 @@ pub(super) struct Shared {
     pub(super) mcp: Arc<mcp::Catalog>,
     pub(super) sealer: Arc<Sealer>,
     pub(super) outbox: Arc<Outbox>,
+    /// Those that work can be given to.
+    pub(super) agents: Arc<Directory>,
+    /// What stands before every path of this server, once it is listened for.
+    pub(super) base: OnceLock<String>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,

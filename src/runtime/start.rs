@@ -1,8 +1,8 @@
 //! Starting and stopping: the registration, the sweeper, the drain.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -14,6 +14,7 @@ use super::clock::Clock;
 use super::lease::Tenure;
 use super::shared::Shared;
 use super::{Result, Runtime};
+use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::engine::DynCore;
 use crate::live::Hub;
@@ -35,6 +36,7 @@ pub struct Parts {
     /// Of the documents' secrets.
     pub sealer: Arc<Sealer>,
     pub outbox: Arc<Outbox>,
+    pub agents: Arc<Directory>,
     pub hub: Arc<Hub>,
     pub tools: Arc<Registry>,
     pub models: Arc<dyn Catalog>,
@@ -67,6 +69,8 @@ impl Runtime {
             mcp: parts.mcp,
             sealer: parts.sealer,
             outbox: parts.outbox,
+            agents: parts.agents,
+            base: OnceLock::new(),
             hub: parts.hub,
             tools: parts.tools,
             models: parts.models,
@@ -90,6 +94,8 @@ impl Runtime {
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
         let reader = shared.clone();
         shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.documents.follow()).await });
+        let reader = shared.clone();
+        shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.agents.follow()).await });
         tokio::spawn(shared.clone().watch_neighbours());
         Ok(Self(shared))
     }

@@ -277,7 +277,11 @@ fn refuse(code: &str, message: String) -> Verdict {
     Verdict::Refuse(ToolError { code: code.to_owned(), message, pointer: None })
 }
 
+/// Delegating is one more thing that can be switched off.
 fn is_enabled(settings: &RunSettings, tool: &str) -> bool {
+    if tool == task::TOOL && !settings.execution.enable_a2a_delegation {
+        return false;
+    }
     settings.enabled_tools.as_ref().is_none_or(|names| names.iter().any(|name| policy::matches(name, tool)))
 }
 

@@ -4,6 +4,7 @@ mod a2a;
 mod abuse;
 mod auth;
 mod cli;
+mod delegate;
 mod egress;
 mod engine;
 mod front;

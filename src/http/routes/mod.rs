@@ -1,7 +1,9 @@
 //! One file per route; each handler says which scope it needs by its first argument.
 
 pub(crate) mod agent_state;
+pub(crate) mod agents;
 pub(crate) mod audit;
+pub(crate) mod callbacks;
 pub(crate) mod cancel;
 pub(crate) mod documentation;
 pub(crate) mod fork;

@@ -1,4 +1,4 @@
-//! `/models`, `/tools`, `/agents`: what this server offers.
+//! `/models`, `/tools`: what this server offers.
 
 use axum::Json;
 use axum::extract::State;
@@ -34,10 +34,4 @@ pub(crate) async fn models(
     responses((status = 200, body = Listed<crate::domain::tool::ToolSpec>)))]
 pub(crate) async fn tools(MayRead(caller): MayRead, State(front): State<Front>, _: NoParams) -> Json<Value> {
     Json(json!({ "items": front.runtime.tools(&caller) }))
-}
-
-/// The agents that tasks can be delegated to.
-#[utoipa::path(get, path = "/agents", tag = "server", responses((status = 200, body = Listed<Object>)))]
-pub(crate) async fn agents(_: MayRead, _: NoParams) -> Answer<Json<Listed<Value>>> {
-    Ok(Json(Listed::whole(Vec::new())))
 }

@@ -1,6 +1,7 @@
 //! Effects under way: one task each. What one comes to is an event; a panic is a failure like any other.
 
 mod model;
+mod peer;
 mod people;
 mod reply;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::engine::event::Event;
 use crate::runtime::lease::Incarnation;
 
 pub(super) use model::ModelCall;
+pub(super) use peer::Errand;
 pub(super) use people::Asking;
 pub(super) use tool::ToolRun;
 

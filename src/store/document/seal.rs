@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
@@ -58,13 +59,29 @@ impl Sealer {
         String::from_utf8(plain.to_vec()).ok()
     }
 
+    /// A MAC of `text` that only holders of the key can make; `purpose` sets it apart from others.
+    pub fn mac(&self, purpose: &str, text: &str) -> Result<Vec<u8>, Fault> {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.bytes(true)?);
+        Ok(hmac::sign(&key, spoken(purpose, text).as_bytes()).as_ref().to_vec())
+    }
+
+    /// Whether it is that MAC; takes the same time whatever is wrong with it.
+    pub fn has_mac(&self, purpose: &str, text: &str, mac: &[u8]) -> bool {
+        let Ok(bytes) = self.bytes(false) else { return false };
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
+        hmac::verify(&key, spoken(purpose, text).as_bytes(), mac).is_ok()
+    }
+
     fn key(&self, may_make: bool) -> Result<RandomizedNonceKey, Fault> {
+        RandomizedNonceKey::new(&AES_256_GCM, &self.bytes(may_make)?).map_err(|_| broken())
+    }
+
+    fn bytes(&self, may_make: bool) -> Result<[u8; 32], Fault> {
         let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = match *known {
-            Some(bytes) => bytes,
-            None => *known.insert(self.read(may_make)?),
-        };
-        RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| broken())
+        match *known {
+            Some(bytes) => Ok(bytes),
+            None => Ok(*known.insert(self.read(may_make)?)),
+        }
     }
 
     fn read(&self, may_make: bool) -> Result<[u8; 32], Fault> {
@@ -80,6 +97,10 @@ impl Sealer {
             }
         }
     }
+}
+
+fn spoken(purpose: &str, text: &str) -> String {
+    format!("{purpose}\n{text}")
 }
 
 /// Readable by this user only.

@@ -1,0 +1,109 @@
+//! One exchange, and what its end means.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+use super::super::directory::Peer;
+use super::super::fault::{self, Fault};
+use super::{Binding, Client, Error, Line};
+use crate::domain::Millis;
+use crate::egress::{self, Answer, Post};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+impl Client {
+    /// The result, or the agent's error.
+    pub(super) async fn call(
+        &self,
+        peer: &Peer,
+        line: &Line,
+        verb: Method,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Value, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, JSON);
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        headers.insert("a2a-version", HeaderValue::from_static(line.version.as_str()));
+        if let Some(token) = &peer.token {
+            headers.insert(AUTHORIZATION, token.clone());
+        }
+        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let post = Post { to: peer.destination(url), headers, body, bounds: self.bounds };
+        let mut answer = self.egress.send(verb, post).await.map_err(of_egress)?;
+        let (status, retry_after_ms) = (answer.status(), retry_after(&answer));
+        if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
+            return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
+        }
+        let bytes = whole(&mut answer).await?;
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        match line.binding {
+            Binding::JsonRpc if body.get("error").is_some_and(|error| !error.is_null()) => {
+                Err(said(Fault::from_json_rpc(&body["error"]), retry_after_ms))
+            }
+            Binding::JsonRpc | Binding::HttpJson if !status.is_success() => {
+                Err(said(Fault::from_http(status.as_u16(), &body), retry_after_ms))
+            }
+            Binding::JsonRpc => match body.get("result") {
+                Some(result) => Ok(result.clone()),
+                None => Err(Error::Unknown("the agent's answer is no JSON-RPC".to_owned())),
+            },
+            Binding::HttpJson => Ok(body),
+        }
+    }
+}
+
+/// An error of the agent's own making leaves open how far it came.
+fn said(fault: Fault, retry_after_ms: Option<Millis>) -> Error {
+    match fault.error {
+        fault::Error::Internal | fault::Error::InvalidAgentResponse => Error::Unknown(fault.detail),
+        fault::Error::ResourceExhausted | fault::Error::Unavailable => {
+            Error::Unreachable { why: fault.detail, retry_after_ms }
+        }
+        fault::Error::TaskNotFound
+        | fault::Error::TaskNotCancelable
+        | fault::Error::PushNotificationNotSupported
+        | fault::Error::UnsupportedOperation
+        | fault::Error::ContentTypeNotSupported
+        | fault::Error::ExtendedAgentCardNotConfigured
+        | fault::Error::ExtensionSupportRequired
+        | fault::Error::VersionNotSupported
+        | fault::Error::Parse
+        | fault::Error::InvalidRequest
+        | fault::Error::MethodNotFound
+        | fault::Error::InvalidParams
+        | fault::Error::Unauthenticated
+        | fault::Error::PermissionDenied => Error::Said(fault),
+    }
+}
+
+pub(in crate::a2a) fn of_egress(error: egress::Error) -> Error {
+    match error {
+        egress::Error::Refused(_) => Error::Refused(error.to_string()),
+        egress::Error::Unreachable(_) => Error::Unreachable { why: error.to_string(), retry_after_ms: None },
+        egress::Error::Cut(_)
+        | egress::Error::NoHeaders(_)
+        | egress::Error::Stalled(_)
+        | egress::Error::Overdue(_)
+        | egress::Error::TooLarge(_) => Error::Unknown(error.to_string()),
+    }
+}
+
+pub(in crate::a2a) async fn whole(answer: &mut Answer) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(of_egress)? {
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// Only seconds are understood.
+fn retry_after(answer: &Answer) -> Option<Millis> {
+    let seconds: Millis = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(seconds.clamp(0, 86_400) * 1_000)
+}

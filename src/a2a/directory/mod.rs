@@ -1,0 +1,204 @@
+//! The agents that work can be given to: those of the configuration, which every tenant has, and each tenant's own. What
+//! they say of themselves is fetched from their cards and kept; `delegate_to_agent` tells it to the planner.
+
+mod cards;
+mod tool;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::client::Client;
+use super::types::AgentCard;
+use crate::domain::agent::{AgentSpec, KnownAgent, KnownSkill};
+use crate::domain::ids::TenantPk;
+use crate::egress::{Destination, Egress};
+use crate::store::document::{Document, DocumentKind, Documents, Sealer};
+
+use cards::Cards;
+pub use tool::Delegating;
+
+/// One agent, as somebody named it.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub id: String,
+    pub card: Url,
+    /// Whose it is; `None`: the operator vouches for it.
+    pub owner: Option<TenantPk>,
+    /// On behalf of whom it is called.
+    pub tenant: TenantPk,
+    /// The value of `Authorization`.
+    pub token: Option<HeaderValue>,
+    /// It takes a message once, however often it is sent.
+    pub dedupes: bool,
+    pub timeout_ms: Option<i64>,
+    /// Of what is stored about it; 0 for the operator's.
+    version: i64,
+}
+
+impl Peer {
+    /// An address of the agent, on whose word it is called: what the operator vouches for is the origin of the card. What
+    /// the card names elsewhere is judged.
+    pub fn destination(&self, url: Url) -> Destination {
+        match self.owner {
+            None if url.origin() == self.card.origin() => Destination::Operator(url),
+            None | Some(_) => Destination::Untrusted { url, tenant: self.tenant },
+        }
+    }
+}
+
+/// An agent of the configuration, its token read.
+#[derive(Clone)]
+pub struct Vouched {
+    pub id: String,
+    pub card: Url,
+    pub token: Option<HeaderValue>,
+    pub dedupes: bool,
+    pub timeout_ms: Option<i64>,
+}
+
+/// A tenant's agent as it is stored, under its id.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    card: String,
+    /// Sealed.
+    token: Option<String>,
+    dedupes: bool,
+    timeout_ms: Option<i64>,
+}
+
+pub struct Directory {
+    vouched: Vec<Vouched>,
+    documents: Arc<Documents>,
+    sealer: Arc<Sealer>,
+    pub client: Client,
+    cards: Cards,
+}
+
+impl Directory {
+    pub fn new(
+        vouched: Vec<Vouched>,
+        documents: Arc<Documents>,
+        sealer: Arc<Sealer>,
+        egress: Arc<Egress>,
+        time: Duration,
+        bytes: usize,
+    ) -> Arc<Self> {
+        let cards = Cards::new(egress.clone(), time);
+        Arc::new(Self { vouched, documents, sealer, client: Client::new(egress, time, bytes), cards })
+    }
+
+    /// The operator's first.
+    pub fn of(&self, tenant: TenantPk) -> Vec<Peer> {
+        let own = self.documents.of(tenant, DocumentKind::Agent);
+        let own = own.iter().filter_map(|document| self.stored(document));
+        self.vouched.iter().map(|agent| agent.peer(tenant)).chain(own).collect()
+    }
+
+    pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
+        let vouched = self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant));
+        vouched.or_else(|| self.stored(&*self.documents.one(tenant, DocumentKind::Agent, id)?))
+    }
+
+    /// The agent's card: the one that is kept while it is fresh, else as the agent gives it now.
+    pub async fn card(&self, peer: &Peer) -> Result<Arc<AgentCard>, super::client::Error> {
+        self.cards.get(peer).await
+    }
+
+    /// Everybody's agents.
+    fn all(&self) -> Vec<Peer> {
+        let own = self.documents.all(DocumentKind::Agent);
+        let own = own.iter().filter_map(|document| self.stored(document));
+        self.vouched.iter().map(|agent| agent.peer(TenantPk(0))).chain(own).collect()
+    }
+
+    /// Keeps the cards fresh until dropped: the planner reads them without IO.
+    pub async fn follow(&self) {
+        let mut changes = self.documents.changes();
+        loop {
+            for peer in self.all() {
+                if let Err(error) = self.cards.get(&peer).await {
+                    tracing::warn!(agentId = peer.id, %error, "an agent's card cannot be read");
+                }
+            }
+            // Whoever changes the agents is gone with the process.
+            tokio::time::timeout(cards::FRESH, changes.changed()).await.ok();
+        }
+    }
+
+    /// As clients see them.
+    pub fn known(&self, tenant: TenantPk) -> Vec<KnownAgent> {
+        self.of(tenant).iter().map(|peer| self.shown(peer)).collect()
+    }
+
+    pub fn shown(&self, peer: &Peer) -> KnownAgent {
+        let card = self.cards.kept(peer);
+        let card = card.as_deref();
+        KnownAgent {
+            id: peer.id.clone(),
+            card: peer.card.to_string(),
+            is_fixed: peer.owner.is_none(),
+            dedupes: peer.dedupes,
+            timeout_ms: peer.timeout_ms,
+            name: card.map(|card| card.name.clone()),
+            description: card.map(|card| card.description.clone()),
+            skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
+        }
+    }
+
+    /// What is stored of an agent: its token sealed for it.
+    pub fn sealed(&self, spec: &AgentSpec) -> Result<serde_json::Value, crate::domain::fault::Fault> {
+        let token = spec.token.as_ref().map(|token| self.sealer.seal(token, &spec.id)).transpose()?;
+        let stored = Stored { card: spec.card.clone(), token, dedupes: spec.dedupes, timeout_ms: spec.timeout_ms };
+        Ok(serde_json::json!(stored))
+    }
+
+    fn stored(&self, document: &Document) -> Option<Peer> {
+        let stored: Stored = serde_json::from_value(document.body.clone()?).ok()?;
+        let token = stored.token.as_deref().and_then(|sealed| self.sealer.open(sealed, &document.id));
+        Some(Peer {
+            id: document.id.clone(),
+            card: stored.card.parse().ok()?,
+            owner: Some(document.tenant),
+            tenant: document.tenant,
+            token: token.as_deref().and_then(bearer),
+            dedupes: stored.dedupes,
+            timeout_ms: stored.timeout_ms,
+            version: document.version,
+        })
+    }
+}
+
+impl Vouched {
+    fn peer(&self, tenant: TenantPk) -> Peer {
+        Peer {
+            id: self.id.clone(),
+            card: self.card.clone(),
+            owner: None,
+            tenant,
+            token: self.token.clone(),
+            dedupes: self.dedupes,
+            timeout_ms: self.timeout_ms,
+            version: 0,
+        }
+    }
+}
+
+/// A token as it is sent; `None`: no header can hold it.
+pub fn bearer(token: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn known_skill(skill: &super::types::Skill) -> KnownSkill {
+    KnownSkill {
+        id: skill.id.clone(),
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        tags: skill.tags.clone(),
+    }
+}

@@ -1,0 +1,114 @@
+//! `delegate_to_agent`: there for tenants that have agents, and its description says which. Its calls become tasks; it
+//! never runs.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::Directory;
+use crate::domain::agent::KnownAgent;
+use crate::domain::ids::TenantPk;
+use crate::domain::task;
+use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::tool::{Tool, ToolContext, ToolOutput, ToolSource};
+
+/// How much of a text that an agent says of itself is told to the planner.
+const MOST_CHARS: usize = 300;
+/// How many skills of one agent are.
+const MOST_SKILLS: usize = 20;
+
+struct DelegateToAgent {
+    spec: Arc<ToolSpec>,
+}
+
+#[async_trait]
+impl Tool for DelegateToAgent {
+    fn spec(&self) -> Arc<ToolSpec> {
+        self.spec.clone()
+    }
+
+    async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let message = "A delegation is carried out by another agent, it does not run.".to_owned();
+        Err(ToolError { code: "failed".to_owned(), message, pointer: None })
+    }
+}
+
+/// The source of that tool.
+pub struct Delegating {
+    directory: Arc<Directory>,
+    made: Mutex<HashMap<TenantPk, (u64, Arc<[Arc<dyn Tool>]>)>>,
+}
+
+impl Delegating {
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self { directory, made: Mutex::default() }
+    }
+}
+
+impl ToolSource for Delegating {
+    fn generation(&self, _: TenantPk) -> u64 {
+        let cards = self.directory.cards.generation.load(Ordering::SeqCst);
+        self.directory.documents.revision().unsigned_abs().wrapping_mul(1 << 20).wrapping_add(cards)
+    }
+
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
+        let generation = self.generation(tenant);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tools)) = made.get(&tenant).filter(|(of, _)| *of == generation) {
+            return tools.clone();
+        }
+        let agents = self.directory.known(tenant);
+        let tool = (!agents.is_empty()).then(|| Arc::new(DelegateToAgent { spec: Arc::new(spec(&agents)) }) as _);
+        let tools: Arc<[Arc<dyn Tool>]> = tool.into_iter().collect();
+        made.insert(tenant, (generation, tools.clone()));
+        tools
+    }
+}
+
+fn spec(agents: &[KnownAgent]) -> ToolSpec {
+    let mut description =
+        "Gives a task to another agent and waits for its result, however long that takes. Agents:".to_owned();
+    for agent in agents {
+        let _ = write!(description, "\n- {}", agent.id);
+        if let Some(name) = &agent.name {
+            let _ = write!(description, " ({name})");
+        }
+        if let Some(about) = &agent.description {
+            let _ = write!(description, ": {}", line(about));
+        }
+        for skill in agent.skills.iter().take(MOST_SKILLS) {
+            let _ =
+                write!(description, "\n  - skill {}: {}. {}", skill.id, line(&skill.name), line(&skill.description));
+        }
+    }
+    let ids: Vec<&str> = agents.iter().map(|agent| agent.id.as_str()).collect();
+    ToolSpec {
+        name: task::TOOL.to_owned(),
+        description,
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "agentId": { "enum": ids },
+                "taskType": { "type": "string", "description": "The id of one of the agent's skills, or what kind of task it is.", "maxLength": 200 },
+                "input": { "description": "What the agent needs to know, as text or as an object." },
+                "instructions": { "type": "string", "minLength": 1, "maxLength": 100_000, "description": "What the agent is to do." }
+            },
+            "required": ["agentId", "instructions"],
+            "additionalProperties": false
+        }),
+        output_schema: None,
+        class: ToolClass::External,
+        idempotent: false,
+        timeout_ms: 0,
+        risk_level: None,
+    }
+}
+
+/// Another's words, as one bounded line.
+fn line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_CHARS).collect()
+}

@@ -1,0 +1,42 @@
+//! `/a2a/callbacks`: agents report on the tasks that they were given. A report is a reason to ask, so little is read of it.
+
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use crate::domain::fault::Fault;
+use crate::domain::ids::TaskId;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::json::read_value;
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+
+/// Report on a delegated task. The secret is the one that came with the task, as `X-A2A-Notification-Token` or as a bearer
+/// token; without it nothing is to be found here. Answered when the report is stored.
+#[utoipa::path(post, path = "/a2a/callbacks/{task}", tag = "tasks", request_body = Object,
+    responses((status = 202)))]
+pub(crate) async fn report(State(front): State<Front>, ids: Ids, _: NoParams, request: Request) -> Answer<StatusCode> {
+    let id: TaskId = ids.get("task")?;
+    let token = secret(request.headers()).ok_or_else(|| Fault::not_found("task"))?;
+    front.runtime.expects_call_back(&id, &token)?;
+    let types = ["application/json", "application/a2a+json"];
+    let body = read_value(request, &front.config.limits, &types).await?.value;
+    front.runtime.peer_called_back(&id, &token, their_id(&body)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+fn secret(headers: &HeaderMap) -> Option<String> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+    let bearer = || text(AUTHORIZATION.as_str())?.strip_prefix("Bearer ").map(str::to_owned);
+    text("x-a2a-notification-token").or_else(bearer)
+}
+
+/// What the agent calls the task, in a frame of 1.0 or a task or update of 0.3.
+fn their_id(body: &Value) -> Option<String> {
+    let places = ["/task/id", "/statusUpdate/taskId", "/artifactUpdate/taskId", "/message/taskId", "/taskId"];
+    let named = places.iter().find_map(|place| body.pointer(place)?.as_str());
+    let is_old_task = body.get("kind").is_some_and(|kind| kind == "task");
+    named.or_else(|| body.get("id")?.as_str().filter(|_| is_old_task)).map(str::to_owned)
+}

@@ -1,0 +1,79 @@
+//! What a tenant's administrators do with the agents that work can be given to.
+
+use serde_json::Value;
+
+use super::{Result, Runtime};
+use crate::a2a::directory::bearer;
+use crate::domain::agent::{AgentSpec, KnownAgent};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::egress::Destination;
+use crate::store::document::{Change, DocumentKind, Expected};
+
+/// How long a task may take at most, in milliseconds: a year.
+const LONGEST: i64 = 366 * 24 * 3_600_000;
+
+impl Runtime {
+    /// The configuration's first.
+    pub fn agents(&self, caller: &Caller) -> Vec<KnownAgent> {
+        self.0.agents.known(caller.tenant)
+    }
+
+    pub fn agent(&self, caller: &Caller, id: &str) -> Result<KnownAgent> {
+        let peer = self.0.agents.one(caller.tenant, id).ok_or_else(|| Fault::not_found("agent"))?;
+        Ok(self.0.agents.shown(&peer))
+    }
+
+    /// Its card is read at once if it can be; an agent that does not answer yet is known all the same.
+    pub async fn create_agent(&self, caller: &Caller, spec: AgentSpec) -> Result<KnownAgent> {
+        self.0.accepting()?;
+        let wrong = |member: &str, why: String| {
+            Fault::new(Code::Invalid, format!("`{member}`: {why}.")).at(format!("/{member}"), why)
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if !(1..=64).contains(&spec.id.len()) || !spec.id.chars().all(is_plain) {
+            return Err(wrong("id", "has 1 to 64 characters of a-z, A-Z, 0-9, `.`, `_` and `-`".to_owned()));
+        }
+        let url = spec.card.parse().map_err(|error| wrong("card", format!("this is no URL: {error}")))?;
+        let to = Destination::Untrusted { url, tenant: caller.tenant };
+        self.0.outbox.egress.judge(&to).map_err(|error| wrong("card", error.to_string()))?;
+        if spec.timeout_ms.is_some_and(|ms| !(1..=LONGEST).contains(&ms)) {
+            return Err(wrong("timeoutMs", format!("is 1 to {LONGEST}")));
+        }
+        if spec.token.as_deref().is_some_and(|token| token.is_empty() || bearer(token).is_none()) {
+            return Err(wrong("token", "no header can hold it".to_owned()));
+        }
+        let taken = || Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken");
+        if self.0.agents.one(caller.tenant, &spec.id).is_some() {
+            return Err(taken());
+        }
+        let body = self.0.agents.sealed(&spec)?;
+        let change = self.agent_change(caller, &spec.id, Some(body));
+        self.0.documents.write(change, Expected::Absent).await?.ok_or_else(taken)?;
+        if let Some(peer) = self.0.agents.one(caller.tenant, &spec.id) {
+            // What it says of itself comes later if it does not come now.
+            self.0.agents.card(&peer).await.ok();
+        }
+        self.agent(caller, &spec.id)
+    }
+
+    /// Tasks that it has go on being asked about, and end when it is not found.
+    pub async fn delete_agent(&self, caller: &Caller, id: &str) -> Result<()> {
+        self.0.accepting()?;
+        match self.0.documents.write(self.agent_change(caller, id, None), Expected::Any).await? {
+            Some(_) => Ok(()),
+            None => Err(Fault::not_found("agent")),
+        }
+    }
+
+    fn agent_change(&self, caller: &Caller, id: &str, body: Option<Value>) -> Change {
+        Change {
+            tenant: caller.tenant,
+            kind: DocumentKind::Agent,
+            id: id.to_owned(),
+            body,
+            by: caller.name.clone(),
+            now: self.0.now(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Delegated tasks as people see them, and the reports of those who carry them out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::command::Note;
+use super::runs::read;
+use super::shared::Shared;
+use super::{Result, Runtime};
+use crate::a2a::callback;
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{TaskId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::task::{Task, TaskResource};
+use crate::domain::tool::CallRecord;
+use crate::engine::event::Event;
+use crate::engine::step::RowKind;
+use crate::failpoint;
+use crate::store::{Page, PageAsk};
+
+impl Runtime {
+    /// Oldest first.
+    pub async fn tasks(&self, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<TaskResource>> {
+        let thread = self.row(caller, id).await?;
+        let page = self.0.store.rows(thread.pk, RowKind::Task, false, &page).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for row in page.items {
+            items.push(self.task_resource(thread.pk, read(&row)?).await?);
+        }
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
+    pub async fn task(&self, caller: &Caller, id: &TaskId) -> Result<TaskResource> {
+        let (pk, task) = self.stored_task(caller.tenant, id).await?;
+        self.task_resource(pk, task).await
+    }
+
+    /// Ends the task and its call; the agent is told. A task that is over stays as it is.
+    pub async fn cancel_task(&self, caller: &Caller, id: &TaskId) -> Result<TaskResource> {
+        self.0.accepting()?;
+        let (pk, task) = self.stored_task(caller.tenant, id).await?;
+        if !task.status.is_terminal() {
+            let event = Event::TaskCancelAsked { task: id.clone(), by: caller.name.clone() };
+            let detail = serde_json::json!({ "taskId": id });
+            let note = Note { audit: Some((caller.name.clone(), "cancel task", detail)), ..Note::default() };
+            self.decide(pk, event, note).await?;
+        }
+        self.task(caller, id).await
+    }
+
+    /// An agent reports, or somebody who says so: `token` must be this task's. The report is stored, and the agent is asked
+    /// for the truth later. Whatever is wrong, nobody learns whether there is such a task.
+    pub async fn peer_called_back(&self, id: &TaskId, token: &str, remote_task_id: Option<String>) -> Result<()> {
+        let unknown = || Fault::not_found("task");
+        let tenant = callback::check(&self.0.sealer, id, token).ok_or_else(unknown)?;
+        self.0.accepting()?;
+        let (pk, task) = self.stored_task(tenant, id).await?;
+        if task.is_over() {
+            return Ok(());
+        }
+        failpoint::reached("callback.verified");
+        let event = Event::PeerCalledBack { task: id.clone(), remote_task_id };
+        self.decide(pk, event, Note::default()).await?;
+        Ok(())
+    }
+
+    /// Refuses whoever does not know the secret of this task, without a look at what is stored.
+    pub fn expects_call_back(&self, id: &TaskId, token: &str) -> Result<()> {
+        callback::check(&self.0.sealer, id, token).map(|_| ()).ok_or_else(|| Fault::not_found("task"))
+    }
+
+    /// Where this server is listened for, once that is known.
+    pub fn served_at(&self, base: String) {
+        // The first front is the one that agents are told of.
+        self.0.base.set(base).ok();
+    }
+
+    async fn stored_task(&self, tenant: TenantPk, id: &TaskId) -> Result<(ThreadPk, Task)> {
+        let found = self.0.store.find_row(tenant, RowKind::Task, id.as_str()).await?;
+        let found = found.ok_or_else(|| Fault::not_found("task"))?;
+        Ok((found.pk, read(&found.row)?))
+    }
+
+    async fn task_resource(&self, pk: ThreadPk, task: Task) -> Result<TaskResource> {
+        let call = self.0.store.row(pk, RowKind::Call, task.call_id.as_str()).await?;
+        let call: Option<CallRecord> = call.as_ref().map(read).transpose()?;
+        let result = match call.and_then(|call| call.result) {
+            Some(result) => Some(self.0.inlined(pk, serde_json::json!(result)).await?),
+            None => None,
+        };
+        Ok(task.resource(result))
+    }
+}
+
+impl Shared {
+    /// What stands before the path of a call back; `None`: the agent could not reach it, and is asked instead.
+    pub(super) fn base_for(&self, is_loopback: bool) -> Option<String> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        let base = self.base.get()?;
+        if is_loopback || self.config.server.public_url.is_some() {
+            return Some(base.clone());
+        }
+        if !WARNED.swap(true, Ordering::SeqCst) {
+            tracing::warn!("without PES_PUBLIC_URL other agents cannot report here; they are asked how tasks stand");
+        }
+        None
+    }
+}

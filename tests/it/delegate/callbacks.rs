@@ -1,0 +1,70 @@
+//! Reports: authenticated per task, idempotent, late ones change nothing.
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::peer::{Dialect, Peer};
+use super::{app, delegated, ended, results};
+use crate::support::http::Ask;
+
+#[tokio::test]
+async fn a_hundred_reports_at_once_are_taken_and_count_once() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 3_600_000).await;
+    let (run, _) = delegated(&app, "t").await;
+    peer.says("COMPLETED");
+    let said = join_all((0..100).map(|_| peer.reports(0))).await;
+    assert!(said.iter().all(|said| said.status == 202), "{:?}", said.iter().map(|it| it.status).collect::<Vec<_>>());
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(results(&app, "t").await.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_does_not_know_the_secret_of_the_task_finds_nothing() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 3_600_000).await;
+    let (_, task) = delegated(&app, "t").await;
+    delegated(&app, "u").await;
+    let ((_, _, token), (_, _, others)) = (peer.push(0), peer.push(1));
+    peer.says("COMPLETED");
+    let asked = peer.told().asked;
+    let report = async |task: &str, header: &str, value: &str| {
+        let ask = Ask::new(app.address, "POST", &format!("/a2a/callbacks/{task}")).header(header, value);
+        ask.json(&json!({ "task": { "id": "their-1" } })).send().await
+    };
+    let mut refusals = Vec::new();
+    for (id, value) in [(task.as_str(), "wrong"), (&task, &others), ("task_unknown", &token), (&task, "")] {
+        let mut refusal = report(id, "x-a2a-notification-token", value).await.problem("not_found");
+        ["instance", "traceId"].iter().for_each(|key| drop(refusal.as_object_mut().unwrap().remove(*key)));
+        refusals.push(refusal);
+    }
+    let without = Ask::new(app.address, "POST", &format!("/a2a/callbacks/{task}")).json(&json!({})).send().await;
+    without.problem("not_found");
+    assert!(refusals.windows(2).all(|pair| pair[0] == pair[1]), "{refusals:#?}");
+    let big = Ask::new(app.address, "POST", &format!("/a2a/callbacks/{task}"));
+    let big = big.header("x-a2a-notification-token", &token).json(&json!({ "x": "x".repeat(1 << 20) }));
+    big.send().await.problem("body_too_large");
+    assert_eq!(peer.told().asked, asked, "nobody was asked because of that");
+    let bearer = report(&task, "authorization", &format!("Bearer {token}")).await;
+    assert_eq!(bearer.status, 202);
+    peer.until(|told| told.asked > asked).await;
+}
+
+#[tokio::test]
+async fn a_report_is_no_more_than_a_reason_to_ask() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 3_600_000).await;
+    let (run, task) = delegated(&app, "t").await;
+    let (_, path, token) = peer.push(0);
+    let forged = json!({ "task": { "id": "their-1", "status": { "state": "TASK_STATE_COMPLETED" } } });
+    let ask = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
+    assert_eq!(ask.json(&forged).send().await.status, 202);
+    peer.until(|told| told.asked == 1).await;
+    assert_eq!(app.get(&format!("/tasks/{task}")).await.expect(200)["status"], "working");
+    let of_another = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
+    assert_eq!(of_another.json(&json!({ "task": { "id": "another" } })).send().await.status, 202);
+    assert_eq!(peer.told().asked, 1, "a task that this is not");
+    peer.says("COMPLETED");
+    assert_eq!(peer.reports(0).await.status, 202);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+}

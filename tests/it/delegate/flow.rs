@@ -1,0 +1,118 @@
+//! One delegation from its beginning to each of its ends.
+
+use serde_json::json;
+
+use super::peer::{Dialect, Peer};
+use super::{app, delegated, ended, results, status};
+use crate::support::http::soon;
+
+/// Longer than any test.
+const NEVER: i64 = 3_600_000;
+
+#[tokio::test]
+async fn the_planner_is_told_of_the_agent_and_its_skills() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let offered = soon(async {
+        loop {
+            let tools = app.get("/tools").await.expect(200);
+            let tool =
+                tools["items"].as_array().unwrap().iter().find(|tool| tool["name"] == "delegate_to_agent").cloned();
+            let tool = tool.expect("there is an agent, so there is the tool");
+            if tool["description"].as_str().unwrap().contains("skill help") {
+                return tool;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(offered["inputSchema"]["properties"]["agentId"]["enum"], json!(["helper"]));
+    let none = crate::support::app::App::start().await;
+    assert!(!none.get("/tools").await.expect(200).to_string().contains("delegate_to_agent"));
+}
+
+#[tokio::test]
+async fn a_run_waits_for_an_agent_with_nothing_in_memory_and_its_result_comes_back() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let (run, task) = delegated(&app, "t").await;
+    assert_eq!(app.get(&format!("/runs/{run}")).await.expect(200)["status"], "waiting");
+    let state = app.get("/threads/t/state").await.expect(200);
+    assert_eq!(state["pendingA2ATasks"]["taskIds"], json!([task]));
+    assert_eq!(state["a2aWaits"][0]["agentId"], "helper");
+    assert_eq!(state["todoList"][0]["status"], "waiting");
+    let shown = app.get(&format!("/tasks/{task}")).await.expect(200);
+    assert_eq!((&shown["status"], &shown["remoteTaskId"]), (&json!("working"), &json!("their-1")));
+    let sent = peer.told().sent[0].clone();
+    assert_eq!(sent["configuration"]["returnImmediately"], true);
+    assert_eq!(sent["message"]["parts"], json!([{ "text": "Look into it." }, { "data": { "n": 7 } }]));
+    peer.says("COMPLETED");
+    assert_eq!(peer.reports(0).await.status, 202);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    let result = &results(&app, "t").await[0];
+    assert_eq!(result["output"]["text"], "done by helper");
+    let shown = app.get(&format!("/tasks/{task}")).await.expect(200);
+    assert_eq!((&shown["status"], &shown["result"]["output"]["text"]), (&json!("completed"), &json!("done by helper")));
+    assert_eq!(app.get("/threads/t/tasks").await.expect(200)["items"][0]["taskId"], *task);
+    assert_eq!(peer.reports(0).await.status, 202, "also when it is over");
+    assert_eq!(results(&app, "t").await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_agent_asks_is_asked_here_and_the_answer_goes_to_its_task() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let (run, task) = delegated(&app, "t").await;
+    peer.says("INPUT_REQUIRED");
+    let mut socket = app.socket("/threads/t/events?after=latest").await;
+    assert_eq!(peer.reports(0).await.status, 202);
+    status(&mut socket, "input_required").await;
+    let asked = app.get("/suspensions").await.expect(200)["items"][0].clone();
+    assert_eq!((&asked["kind"], &asked["message"]), (&json!("peer_input"), &json!("which one?")));
+    let answer = json!({ "suspensionId": asked["suspensionId"], "value": "the blue one" });
+    app.post("/threads/t/resume", answer).await.expect(202);
+    peer.until(|told| told.sent.len() == 2).await;
+    let reply = peer.told().sent[1]["message"].clone();
+    assert_eq!((&reply["taskId"], &reply["contextId"]), (&json!("their-1"), &json!("context-their-1")));
+    assert_eq!(reply["parts"], json!([{ "text": "the blue one" }]));
+    status(&mut socket, "working").await;
+    peer.says("COMPLETED");
+    assert_eq!(peer.reports(0).await.status, 202);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(app.get(&format!("/tasks/{task}")).await.expect(200)["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_cancels_the_agents_task() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let (run, task) = delegated(&app, "t").await;
+    app.ask("POST", &format!("/runs/{run}/cancel")).send().await.expect(202);
+    peer.until(|told| told.cancelled == ["their-1"]).await;
+    assert_eq!(ended(&app, &run).await["status"], "cancelled");
+    assert_eq!(app.get(&format!("/tasks/{task}")).await.expect(200)["status"], "canceled");
+}
+
+#[tokio::test]
+async fn one_task_is_cancelled_and_its_item_goes_on() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let (run, task) = delegated(&app, "t").await;
+    for _ in 0..2 {
+        let shown = app.ask("POST", &format!("/tasks/{task}/cancel")).send().await.expect(200);
+        assert_eq!(shown["status"], "canceled");
+    }
+    peer.until(|told| told.cancelled == ["their-1"]).await;
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(results(&app, "t").await[0]["error"]["code"], "cancelled");
+    app.get("/tasks/task_nobody").await.problem("not_found");
+}
+
+#[tokio::test]
+async fn an_agent_that_refuses_and_one_that_is_not_there_are_told_to_the_model() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.says("REJECTED");
+    let app = app(&peer, NEVER).await;
+    app.finish("t", "delegate").await;
+    assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_rejected");
+}

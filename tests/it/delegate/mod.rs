@@ -1,0 +1,57 @@
+//! Work given to other agents: over every dialect, reported, asked for, answered, cancelled, and after kill -9.
+
+mod callbacks;
+mod dialects;
+mod flow;
+#[cfg(feature = "failpoints")]
+mod kill;
+mod peer;
+mod registered;
+
+use serde_json::Value;
+
+use crate::support::app::App;
+use crate::support::ws::{Socket, is};
+
+use peer::Peer;
+
+/// A server whose tenants know the agent `helper`; it is asked after `poll_ms`.
+async fn app(peer: &Peer, poll_ms: i64) -> App {
+    let card = peer.card();
+    App::with(move |config| {
+        config.delegation.poll_ms = poll_ms;
+        config.delegation.poll_most_ms = poll_ms.max(1);
+        config.agents.push(pes::config::RemoteAgent {
+            id: "helper".to_owned(),
+            card,
+            token: None,
+            dedupes: false,
+            timeout_ms: None,
+        });
+    })
+    .await
+}
+
+/// Asks for a delegation, and waits until the agent has it: the run's id and the task's.
+async fn delegated(app: &App, thread: &str) -> (String, String) {
+    let receipt = app.post(&format!("/threads/{thread}/process"), serde_json::json!({ "query": "delegate" })).await;
+    let run = receipt.expect(202)["runId"].as_str().unwrap().to_owned();
+    let mut socket = app.socket(&format!("/threads/{thread}/events")).await;
+    let task = status(&mut socket, "working").await["taskId"].as_str().unwrap().to_owned();
+    (run, task)
+}
+
+/// The next `A2A_TASK` with this status.
+async fn status(socket: &mut Socket, status: &str) -> Value {
+    let frames = socket.until(|frame| is(frame, "A2A_TASK") && frame["data"]["content"]["status"] == status).await;
+    frames.last().unwrap()["data"]["content"].clone()
+}
+
+async fn ended(app: &App, run: &str) -> Value {
+    app.get(&format!("/runs/{run}?wait=30")).await.expect(200)
+}
+
+async fn results(app: &App, thread: &str) -> Vec<Value> {
+    let page = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
+    page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
+}
