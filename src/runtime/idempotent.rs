@@ -65,7 +65,12 @@ impl Shared {
 
 impl Flights {
     async fn board(&self, tenant: TenantPk, key: &Idempotent) -> Result<Flight, Fault> {
-        let name = (tenant, key.scope.clone(), key.key.clone());
+        self.turn(tenant, &key.scope, &key.key).await
+    }
+
+    /// Lets those of one name in one after another.
+    pub(super) async fn turn(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Flight, Fault> {
+        let name = (tenant, scope.to_owned(), key.to_owned());
         let until = Instant::now() + PATIENCE;
         loop {
             let mut landed = match self.lock().entry(name.clone()) {

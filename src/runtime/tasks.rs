@@ -57,6 +57,8 @@ impl Runtime {
         if task.is_over() {
             return Ok(());
         }
+        // However many say the same at once, they take one place in the thread's queue.
+        let _turn = self.0.flights.turn(tenant, "callback", id.as_str()).await?;
         failpoint::reached("callback.verified");
         let event = Event::PeerCalledBack { task: id.clone(), remote_task_id };
         self.decide(pk, event, Note::default()).await?;

@@ -37,10 +37,13 @@ impl Tool for DelegateToAgent {
     }
 }
 
+/// A tenant's tools, and of which generation they are.
+type Made = (u64, Arc<[Arc<dyn Tool>]>);
+
 /// The source of that tool.
 pub struct Delegating {
     directory: Arc<Directory>,
-    made: Mutex<HashMap<TenantPk, (u64, Arc<[Arc<dyn Tool>]>)>>,
+    made: Mutex<HashMap<TenantPk, Made>>,
 }
 
 impl Delegating {

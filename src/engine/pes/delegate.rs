@@ -17,6 +17,8 @@ use crate::domain::tool::{CallStatus, ToolStatus};
 const WEEK: Millis = 7 * 24 * 3_600_000;
 /// After so long an errand that nobody answered is done anew; whoever performs it gives up before.
 const PATIENCE: Millis = 120_000;
+/// After so long it is seen whether whoever performs it is still there.
+const GLANCE: Millis = 5_000;
 
 impl Transition<'_> {
     /// Changes a task; nothing happens if it is over.
@@ -260,7 +262,7 @@ impl Transition<'_> {
             Some(Errand { what: What::Ask | What::Cancel, slot }) => {
                 let at = match slot {
                     Slot::Ready { at } => at,
-                    Slot::Running { since, .. } => since.saturating_add(PATIENCE),
+                    Slot::Running { since, .. } => since.saturating_add(GLANCE),
                 };
                 Some(deadline.map_or(at, |deadline| deadline.min(at)))
             }

@@ -112,11 +112,10 @@ impl Transition<'_> {
                 Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
                 None => Err(invalid("/approved", "true extends the budget, false ends the run")),
             },
-            SuspensionKind::Input | SuspensionKind::ClientTool => self.judge_input(open, answer),
-            SuspensionKind::PeerInput => self.judge_input(open, answer).map(|(decision, verdict)| match verdict {
-                Verdict::End { result: Ok(value), .. } => (decision, Verdict::Reply(value)),
-                other => (decision, other),
-            }),
+            SuspensionKind::Input | SuspensionKind::ClientTool => {
+                self.judge_input(open, answer, |value| Verdict::End { status: ToolStatus::Success, result: Ok(value) })
+            }
+            SuspensionKind::PeerInput => self.judge_input(open, answer, Verdict::Reply),
             SuspensionKind::PeerAuth => match answer.approved == Some(false) || answer.value == Some(false.into()) {
                 true => Ok((Decision::Rejected, rejection(answer.reason))),
                 false => Ok((Decision::Answered, Verdict::Look)),
@@ -143,7 +142,12 @@ impl Transition<'_> {
         Ok((Decision::Modified, Verdict::Run { modified: Some(Modified { arguments, digest }) }))
     }
 
-    fn judge_input(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+    fn judge_input(
+        &self,
+        open: &Suspension,
+        answer: Answer,
+        means: fn(Value) -> Verdict,
+    ) -> Result<(Decision, Verdict), Fault> {
         if answer.approved == Some(false) {
             let verdict = if open.while_running { Verdict::Tell(Reply::Declined) } else { rejection(answer.reason) };
             return Ok((Decision::Rejected, verdict));
@@ -152,10 +156,7 @@ impl Transition<'_> {
             return Err(invalid("/value", "an answer is needed"));
         };
         self.world.tools.check_answer(open, &value)?;
-        let verdict = match open.while_running {
-            true => Verdict::Tell(Reply::Accepted { value }),
-            false => Verdict::End { status: ToolStatus::Success, result: Ok(value) },
-        };
+        let verdict = if open.while_running { Verdict::Tell(Reply::Accepted { value }) } else { means(value) };
         Ok((Decision::Answered, verdict))
     }
 

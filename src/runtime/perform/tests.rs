@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Asking, ModelCall, ToolRun};
+use crate::a2a::directory::Directory as Agents;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
@@ -107,7 +108,10 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
         egress: Arc::new(Egress::new(std::time::Duration::from_secs(1))),
         now: Arc::new(|| 0),
     });
+    let (nobody, time) = (Arc::new(Egress::new(Duration::ZERO)), Duration::from_secs(1));
+    let agents = Agents::new(Vec::new(), documents.clone(), sealer.clone(), nobody, time, 1 << 20);
     let parts = Parts {
+        agents,
         config: Arc::new(Config::default()),
         outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, pace)),
         documents,

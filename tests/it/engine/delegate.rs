@@ -220,3 +220,22 @@ fn what_is_in_doubt_is_done_when_a_person_says_so_and_late_answers_change_nothin
     };
     assert!(sim.apply(Event::PeerFailed { task, attempt, failure }).unwrap().is_noop);
 }
+
+#[test]
+fn an_answer_to_an_earlier_errand_changes_nothing() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    sim.step();
+    let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
+    let (task, attempt) = (task.clone(), *attempt);
+    let failure = pes::domain::task::PeerFailure {
+        kind: pes::domain::task::PeerFailureKind::NotFound,
+        message: "late".into(),
+        retry_after_ms: None,
+    };
+    let late = Event::PeerFailed { task: task.clone(), attempt: attempt - 1, failure: failure.clone() };
+    assert!(sim.apply(late).unwrap().is_noop);
+    assert!(!sim.apply(Event::PeerFailed { task, attempt, failure }).unwrap().is_noop);
+    assert_eq!(sim.tasks()[0].strikes, 1);
+}
