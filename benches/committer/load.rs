@@ -104,7 +104,10 @@ pub fn payload(commit: &Commit) -> usize {
 /// Head 1 KB, 3 items, a step output, 1–6 observations, up to 2 calls.
 pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit {
     let observations = 1 + nth % 6;
-    let item = |n: u64| row(RowKind::Item, format!("item_{}", (nth + n) % 12), n as i64, Keep::Always, 500);
+    let item = |n: u64| {
+        let place = (nth + n) % 12;
+        row(RowKind::Item, format!("item_{place}"), place as i64, Keep::Always, 500)
+    };
     let call = |n: u64| row(RowKind::Call, format!("call_{pk:?}_{nth}_{n}"), n as i64, Keep::UntilFloor, 350);
     let mut rows: Vec<Row> = (0..3).map(item).collect();
     rows.push(row(RowKind::Payload, format!("out_{nth}"), 0, Keep::Never, 1300));

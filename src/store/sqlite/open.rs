@@ -16,6 +16,9 @@ use crate::store::{Error, Result};
 /// Each is a thread, so there are few; they are opened when they are needed.
 const READERS: u32 = 4;
 
+/// What a reader keeps of the file, in KiB: the system keeps all of it anyway, and what an idle server holds counts.
+const READERS_CACHE: &str = "-256";
+
 impl Sqlite {
     /// Opens `pes.db` in this folder, both created if they are not there, and holds the folder until it is closed and
     /// dropped.
@@ -58,7 +61,7 @@ fn readers(options: SqliteConnectOptions) -> SqlitePool {
         .max_connections(READERS)
         .test_before_acquire(false)
         .acquire_timeout(Duration::from_secs(10))
-        .connect_lazy_with(options.pragma("query_only", "on"))
+        .connect_lazy_with(options.pragma("query_only", "on").pragma("cache_size", READERS_CACHE))
 }
 
 pub(super) fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {
