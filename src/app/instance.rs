@@ -147,6 +147,7 @@ impl Instance {
             trace_id: props.trace_id,
             on_busy: props.on_busy,
             options: props.options,
+            push: None,
         };
         let thread = ThreadId::from(props.thread_id);
         let receipt = self.app.runtime.process(&self.caller, &thread, ask, None).await?;

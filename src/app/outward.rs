@@ -86,6 +86,8 @@ pub(super) async fn outbox(
     }
     let pace = Pace {
         backoff: config.outbox.backoff_ms.clone(),
+        push_backoff: config.outbox.push_backoff_ms.clone(),
+        push_for: config.outbox.push_for_ms,
         attempt: Duration::from_millis(config.outbox.attempt_timeout_ms),
         kept: config.outbox.kept_ms,
     };

@@ -80,10 +80,12 @@ pub enum RowKind {
     Usage = 11,
     /// `domain::run::Standing` of the run with this id; `ord` is the time since when. Listed across threads.
     Standing = 12,
+    /// `outbox::PushTarget`: who is told of a run's changes; `Keep::Always` while it goes on.
+    Push = 13,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 12] = [
+    pub const ALL: [RowKind; 13] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -96,6 +98,7 @@ impl RowKind {
         RowKind::Custom,
         RowKind::Usage,
         RowKind::Standing,
+        RowKind::Push,
     ];
 
     pub fn code(self) -> i16 {

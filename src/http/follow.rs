@@ -12,40 +12,20 @@ use super::front::Front;
 use super::idempotency::Settled;
 use super::problem::Answer;
 use crate::domain::caller::Caller;
-use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadId;
 use crate::domain::run::{RunResource, RunStatus};
-use crate::runtime::{After, Receipt, Waited};
+use crate::runtime::{Ear, Receipt, Waited};
 
-/// Where the thread's log stood before the request: the run's events come after it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun(i64);
-
-impl Begun {
-    /// Read only when events are wanted. A thread that is not there yet begins at zero.
-    pub(crate) async fn now(front: &Front, caller: &Caller, thread: &ThreadId, asked: &Asked) -> Result<Self, Fault> {
-        if !asked.wants_events {
-            return Ok(Self(0));
-        }
-        match front.runtime.thread(caller, thread).await {
-            Ok(thread) => Ok(Self(thread.last_seq)),
-            Err(fault) if fault.code == Code::NotFound => Ok(Self(0)),
-            Err(fault) => Err(fault),
-        }
-    }
-}
-
-/// The answer in the form that was asked for.
+/// The answer in the form that was asked for; `ear` heard what came of the request, unless it was a repetition.
 pub(crate) async fn follow(
     front: &Front,
     caller: &Caller,
     asked: &Asked,
-    begun: Begun,
+    ear: Option<Ear>,
     settled: Settled<Receipt>,
 ) -> Answer<Response> {
     if asked.wants_events {
-        let after = if settled.is_replay { 0 } else { begun.0 };
-        let events = run_events(front, caller, &settled.value, After::Seq(after)).await?;
+        let ear = ear.filter(|_| !settled.is_replay);
+        let events = run_events(front, caller, &settled.value, ear).await?;
         return Ok((settled.headers(), sse::response(front, events)).into_response());
     }
     match asked.wait {

@@ -47,6 +47,10 @@ impl Directory {
         })
     }
 
+    pub(super) fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+
     fn fixed(&self, tenant: TenantPk) -> impl Iterator<Item = &Arc<Webhook>> {
         let is_theirs = move |owner: &Option<TenantPk>| owner.is_none_or(|owner| owner == tenant);
         self.fixed.iter().filter(move |(owner, _)| is_theirs(owner)).map(|(_, webhook)| webhook)

@@ -8,6 +8,7 @@
 
 mod announce;
 mod directory;
+mod push;
 mod worker;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::domain::Millis;
 use crate::egress::Egress;
 
 pub use directory::{Directory, Webhook};
+pub use push::PushTarget;
 pub use worker::Worker;
 
 /// Who is told, and how.
@@ -50,6 +52,10 @@ impl Bell {
 pub struct Pace {
     /// Between one attempt and the next; after the last one a delivery is dead.
     pub backoff: Vec<Millis>,
+    /// The same for pushes; the last pause is repeated.
+    pub push_backoff: Vec<Millis>,
+    /// How long a push is tried, and no shorter than those pauses take.
+    pub push_for: Millis,
     /// What one attempt may take.
     pub attempt: Duration,
     pub kept: Millis,

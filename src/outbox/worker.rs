@@ -11,11 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Outbox;
+use super::{Outbox, Pace, PushTarget};
 use crate::domain::Millis;
-use crate::egress::{Bounds, Error, Post, sign};
+use crate::egress::{Bounds, Destination, Error, Post, sign};
+use crate::engine::step::RowKind;
 use crate::failpoint;
-use crate::store::delivery::{Delivery, Settled};
+use crate::store::delivery::{Delivery, Settled, TargetKind};
 use crate::store::{self, Store};
 
 /// Deliveries under way at once.
@@ -90,8 +91,8 @@ impl Worker {
         let settled = match outcome {
             Outcome::Taken => Settled::Delivered,
             Outcome::Useless => Settled::Dead,
-            Outcome::Failed => match self.outbox.pace.backoff.get(delivery.attempts.saturating_sub(1) as usize) {
-                Some(pause) => Settled::Later(now + jittered(*pause, &delivery)),
+            Outcome::Failed => match self.outbox.pace.pause(&delivery, now) {
+                Some(pause) => Settled::Later(now + jittered(pause, &delivery)),
                 None => Settled::Dead,
             },
         };
@@ -102,17 +103,16 @@ impl Worker {
     }
 
     async fn attempt(&self, delivery: &Delivery) -> (Outcome, String) {
-        let Some(webhook) = self.outbox.directory.one(delivery.tenant, &delivery.target) else {
-            return (Outcome::Useless, "the webhook is gone".to_owned());
+        let (to, mut headers) = match self.address(delivery).await {
+            Ok(Some(address)) => address,
+            Ok(None) => return (Outcome::Useless, "the receiver is gone".to_owned()),
+            Err(error) => return (Outcome::Failed, error.to_string()),
         };
-        let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let seconds = (self.now)() / 1_000;
-        sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
         let time = self.outbox.pace.attempt;
         let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
         let body = Bytes::from(delivery.body.clone());
-        match self.outbox.egress.post(Post { to: webhook.to.clone(), headers, body, bounds }).await {
+        match self.outbox.egress.post(Post { to, headers, body, bounds }).await {
             Ok(answer) => {
                 let status = answer.status();
                 answer.let_go(Duration::from_secs(1)).await;
@@ -120,6 +120,39 @@ impl Worker {
             }
             Err(error @ Error::Refused(_)) => (Outcome::Useless, error.to_string()),
             Err(error) => (Outcome::Failed, error.to_string()),
+        }
+    }
+
+    /// Where it goes, and what proves who sends it; `None`: nobody wants it any more.
+    async fn address(&self, delivery: &Delivery) -> store::Result<Option<(Destination, HeaderMap)>> {
+        let directory = &self.outbox.directory;
+        match delivery.kind {
+            TargetKind::Webhook => Ok(directory.one(delivery.tenant, &delivery.target).map(|webhook| {
+                let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
+                sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
+                (webhook.to.clone(), headers)
+            })),
+            TargetKind::Push => {
+                let row = self.store.row(delivery.thread, RowKind::Push, &delivery.target).await?;
+                let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten();
+                Ok(target.and_then(|target| target.address(delivery.tenant, directory.sealer())))
+            }
+        }
+    }
+}
+
+impl Pace {
+    /// Until the next attempt; `None`: there is none.
+    fn pause(&self, delivery: &Delivery, now: Millis) -> Option<Millis> {
+        let made = delivery.attempts.saturating_sub(1) as usize;
+        match delivery.kind {
+            TargetKind::Webhook => self.backoff.get(made).copied(),
+            TargetKind::Push => {
+                let is_early = now - delivery.created_at < self.push_for;
+                // However old it is: it may have waited for those before it in its lane.
+                let pause = self.push_backoff.get(made);
+                pause.or(self.push_backoff.last().filter(|_| is_early)).copied()
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
 use crate::domain::thread::Sheet;
 use crate::engine::event::Event;
+use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
 
 /// Between two tries to commit what is owed.
@@ -121,6 +122,7 @@ impl Actor {
         match command {
             Command::Decide { event, note, reply } => drop(reply.send(self.follow(&event, &note).await)),
             Command::Patch { patch, reply } => drop(reply.send(self.patch(&patch).await)),
+            Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
             Command::Delete { reply } => drop(reply.send(self.delete().await)),
             Command::Wake { done } => {
                 let looked = self.look_after().await;
@@ -221,6 +223,20 @@ impl Actor {
             commit.sheet = Some(sheet.clone());
             if self.write(commit).await? {
                 return Ok(sheet);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn keep(&mut self, row: &Row) -> Result<(), Refusal> {
+        let note = Note::default();
+        for _ in 0..TRIES {
+            self.take_seat(&note, Claim::IfFree).await?;
+            let Some(seat) = &self.seat else { continue };
+            let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
+            commit.rows.push(row.clone());
+            if self.write(commit).await? {
+                return Ok(());
             }
         }
         Err(contended())

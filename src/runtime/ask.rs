@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::a2a::types::PushConfig;
+use crate::a2a::wire::Version;
 use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId};
@@ -41,6 +43,8 @@ pub struct ProcessAsk {
     pub trace_id: Option<String>,
     pub on_busy: OnBusy,
     pub options: CallOptions,
+    /// Who is told of what happens in the run, as it happens.
+    pub push: Option<(PushConfig, Version)>,
 }
 
 /// A message that is an answer.

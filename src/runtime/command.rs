@@ -12,7 +12,8 @@ use crate::domain::ids::TenantPk;
 use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, Sheet};
 use crate::engine::event::Event;
-use crate::engine::step::{RowKind, Step};
+use crate::engine::step::{Row, RowKind, Step};
+use crate::outbox::PushTarget;
 use crate::store::NewThread;
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -22,6 +23,8 @@ pub(super) enum Command {
     Decide { event: Arc<Event>, note: Box<Note>, reply: Reply<Decided> },
     /// A merge patch of the sheet.
     Patch { patch: Value, reply: Reply<Sheet> },
+    /// A row that no decision brings: who is told of what happens.
+    Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
     Delete { reply: Reply<()> },
     /// Look after the thread: a timer is due, something is ready, or nobody owns it. Answered when that is committed: whether
@@ -35,6 +38,8 @@ pub(super) struct Note {
     /// The thread is to be created by this commit.
     pub(super) create: Option<(NewThread, Sheet)>,
     pub(super) kept: Option<KeptAnswer>,
+    /// Who is told of the run that it begins or goes on with.
+    pub(super) pushes: Vec<PushTarget>,
     /// Who did what, for the audit.
     pub(super) audit: Option<(String, &'static str, Value)>,
     /// Whether the answer shows the plan.

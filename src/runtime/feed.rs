@@ -12,13 +12,31 @@ use super::history::{CHUNK, Log};
 use super::{After, FeedAsk, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::live::{Encoded, EncodedKind, Live, Subscription, Wants};
+use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, Wants};
 
 /// A reader that sits on one frame for so long is slow; one that overflowed in a burst just reads again.
 const SLOW: Duration = Duration::from_millis(500);
+
+/// A thread that is listened to since before something was decided there: nothing of that is missed.
+pub struct Ear {
+    live: Subscription,
+    /// Where the log stood.
+    after: i64,
+}
+
+impl Ear {
+    pub(super) fn new(hub: &Arc<Hub>, pk: ThreadPk, after: i64) -> Self {
+        Self { live: hub.subscribe(pk, Wants { tokens: true, types: Vec::new() }), after }
+    }
+
+    /// Everything that comes after what had happened when it began to listen.
+    pub fn after(&self) -> After {
+        After::Seq(self.after)
+    }
+}
 
 /// The events of one thread for one reader. Dropping it leaves.
 pub struct Feed {
@@ -64,6 +82,31 @@ impl Until {
 impl Runtime {
     pub async fn feed(&self, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
         let row = self.row(caller, id).await?;
+        let live = self.0.hub.subscribe(row.pk, Wants { tokens: ask.tokens, types: heard(&ask) });
+        self.feed_of(caller, id, live, ask, Source::Store).await
+    }
+
+    /// The same, for an ear that missed nothing of what is asked for.
+    pub async fn feed_heard(&self, caller: &Caller, id: &ThreadId, ear: Ear, ask: FeedAsk) -> Result<Feed> {
+        self.feed_of(caller, id, ear.live, ask, Source::Live).await
+    }
+
+    /// Begins to listen to a thread.
+    pub async fn listen(&self, caller: &Caller, id: &ThreadId) -> Result<Ear> {
+        let row = self.row(caller, id).await?;
+        Ok(Ear::new(&self.0.hub, row.pk, row.last_seq))
+    }
+
+    async fn feed_of(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        live: Subscription,
+        ask: FeedAsk,
+        source: Source,
+    ) -> Result<Feed> {
+        // Read after the subscription: what was committed before it stood is in the store, and only there.
+        let row = self.row(caller, id).await?;
         if let Some(run) = &ask.until {
             let (pk, _) = self.stored_run(caller, run).await?;
             if pk != row.pk {
@@ -71,9 +114,6 @@ impl Runtime {
             }
         }
         let heard = heard(&ask);
-        let live = self.0.hub.subscribe(row.pk, Wants { tokens: ask.tokens, types: heard.clone() });
-        // Read again: what was committed before the subscription stood is in the store, and only there.
-        let row = self.row(caller, id).await?;
         let cursor = match ask.after {
             After::Seq(seq) => seq.clamp(0, row.last_seq),
             After::Latest => row.last_seq,
@@ -82,6 +122,10 @@ impl Runtime {
         if cursor + 1 < row.min_seq {
             ready.push_back(Arc::new(Encoded::gap(row.min_seq)));
         }
+        let is_caught_up = source == Source::Live;
+        if is_caught_up {
+            ready.push_back(Arc::new(Encoded::caught_up(cursor)));
+        }
         Ok(Feed {
             runtime: self.clone(),
             caller: caller.clone(),
@@ -89,9 +133,9 @@ impl Runtime {
             log: Log::new(self.0.clone(), row.pk),
             cursor,
             ready,
-            source: Source::Store,
+            source,
             last_seq: row.last_seq,
-            is_caught_up: false,
+            is_caught_up,
             types: ask.types,
             heard,
             until: ask.until.map(|run| Until { run, ends_suspended: ask.ends_suspended }),

@@ -31,6 +31,7 @@ mod perform;
 mod plan;
 mod policy;
 mod publish;
+mod pushes;
 mod remote_agents;
 mod rooms;
 mod runs;
@@ -54,7 +55,7 @@ use crate::domain::fault::Fault;
 
 pub use ask::*;
 pub use audit::AuditLine;
-pub use feed::Feed;
+pub use feed::{Ear, Feed};
 pub use policy::{DryRun, DryRunReport, TriedCall};
 pub use start::Parts;
 

@@ -2,6 +2,7 @@
 
 use super::actor::Actor;
 use super::command::{Note, Refusal};
+use super::pushes::Receivers;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::engine::effect::Effect;
@@ -17,6 +18,7 @@ pub(super) struct Seat {
     pub(super) new: Option<NewThread>,
     /// What listeners were told so far; only while there are some.
     pub(super) fold: Option<Fold>,
+    pub(super) receivers: Receivers,
 }
 
 /// On what footing a commit is made.
@@ -80,16 +82,18 @@ impl Actor {
 
     async fn load(&self, note: &Note) -> Result<Seat, Refusal> {
         if let Some((row, rows)) = self.shared.store.load(self.pk).await? {
+            let receivers = Receivers::of(&rows)?;
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
             let machine = self.shared.core(&row.core)?.load(loaded)?;
             self.shared.hub.read_up_to(self.pk, row.last_seq);
-            return Ok(Seat { row, machine, new: None, fold: None });
+            return Ok(Seat { row, machine, new: None, fold: None, receivers });
         }
         let (new, sheet) = note.create.clone().ok_or(Refusal::Gone)?;
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
         let machine = self.shared.core(&new.core)?.load(loaded)?;
-        Ok(Seat { row: self.new_row(&new, sheet), machine, new: Some(new), fold: None })
+        let (row, receivers) = (self.new_row(&new, sheet), Receivers::default());
+        Ok(Seat { row, machine, new: Some(new), fold: None, receivers })
     }
 
     fn new_row(&self, new: &NewThread, sheet: Sheet) -> ThreadRow {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::command::{Command, Decided, KeptAnswer, Note, Refusal};
+use super::feed::Ear;
 use super::idempotent::Admission;
 use super::runs::read;
 use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime, SaidAsk};
@@ -32,17 +33,44 @@ impl Runtime {
         ask: ProcessAsk,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
+        Ok(self.process_as(caller, id, ask, idempotent, false).await?.0)
+    }
+
+    /// The same, with an ear that hears everything that comes of it; none for an answer that was stored before.
+    pub async fn process_heard(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        ask: ProcessAsk,
+        idempotent: Option<Idempotent>,
+    ) -> Result<(Answered<Receipt>, Option<Ear>)> {
+        self.process_as(caller, id, ask, idempotent, true).await
+    }
+
+    async fn process_as(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        ask: ProcessAsk,
+        idempotent: Option<Idempotent>,
+        listens: bool,
+    ) -> Result<(Answered<Receipt>, Option<Ear>)> {
         self.0.accepting()?;
         let _flight = match self.0.admit(caller, idempotent.as_ref()).await? {
             Admission::First(flight) => flight,
-            Admission::Stored(row) => return Ok(row.into()),
+            Admission::Stored(row) => return Ok((row.into(), None)),
         };
         self.0.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
         let mut mint = self.0.mint();
         let (run, message) = (mint.run(), mint.message());
         let trace_id = ask.trace_id.clone().unwrap_or_else(|| mint.hex());
+        let pushes = match &ask.push {
+            Some((config, version)) => vec![self.receiver(caller, &run, config, *version)?],
+            None => Vec::new(),
+        };
         for _ in 0..LOOKUPS {
-            let (pk, core, sheet, is_new) = self.thread_or_new(caller, id).await?;
+            let (pk, core, sheet, last_seq) = self.thread_or_new(caller, id).await?;
+            let ear = listens.then(|| Ear::new(&self.0.hub, pk, last_seq.unwrap_or(0)));
             let settings = self.0.settings(caller, &core, &sheet.config, &ask.options)?;
             self.0.can_serve(&settings)?;
             let asked = Ask {
@@ -58,17 +86,19 @@ impl Runtime {
             let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
             let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now() };
             let note = Note {
-                create: is_new.then_some((new, sheet)),
+                create: last_seq.is_none().then_some((new, sheet)),
                 kept: kept(caller, &idempotent, id, Some(&run)),
+                pushes: pushes.clone(),
                 ..Note::default()
             };
             match self.decide(pk, event, note).await {
                 Err(Refusal::Exists | Refusal::Gone) => {}
-                Err(Refusal::Duplicate) => return Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
+                Err(Refusal::Duplicate) => return Ok((self.0.stored(caller, idempotent.as_ref()).await?.into(), None)),
                 Err(Refusal::Fault(fault)) => return Err(fault),
                 Ok(decided) => {
                     failpoint::reached("process.acked");
-                    return receipt(id, Some(&run), &decided).map(Answered::Fresh).ok_or_else(no_run);
+                    let receipt = receipt(id, Some(&run), &decided).ok_or_else(no_run)?;
+                    return Ok((Answered::Fresh(receipt), ear));
                 }
             }
         }
@@ -189,12 +219,13 @@ impl Runtime {
         self.0.ask(pk, |reply| Command::Decide { event, note, reply }).await
     }
 
-    async fn thread_or_new(&self, caller: &Caller, id: &ThreadId) -> Result<(ThreadPk, String, Sheet, bool)> {
+    /// With its last seq, if it is there.
+    async fn thread_or_new(&self, caller: &Caller, id: &ThreadId) -> Result<(ThreadPk, String, Sheet, Option<i64>)> {
         if let Some(row) = self.0.store.thread(caller.tenant, id).await? {
-            return Ok((row.pk, row.core, row.sheet, false));
+            return Ok((row.pk, row.core, row.sheet, Some(row.last_seq)));
         }
         self.check_id(id)?;
-        Ok((self.0.new_pk(), self.0.config.agent.core.clone(), Sheet::default(), true))
+        Ok((self.0.new_pk(), self.0.config.agent.core.clone(), Sheet::default(), None))
     }
 }
 

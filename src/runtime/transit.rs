@@ -11,7 +11,7 @@ use super::seat::{Claim, Footing, Seat, TRIES, contended};
 use crate::domain::Millis;
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::engine::event::Event;
-use crate::engine::step::{self, Step};
+use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp};
 use crate::failpoint;
 use crate::store::{Commit, Committed, IdempotencyRow, LeaseChange};
@@ -52,6 +52,7 @@ impl Actor {
         let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
         seat.attend(&shared);
         let before = seat.machine.running();
+        let audience = seat.audience(note);
         let tools = shared.tools.toolset(seat.row.tenant);
         let mut step = match seat.machine.decide(&shared.world(&tools), stamp, event) {
             Ok(step) => step,
@@ -67,9 +68,23 @@ impl Actor {
         }
         let news = seat.news(&step);
         let (tenant, thread) = (seat.row.tenant, &seat.row.thread_id);
-        let deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
+        let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
+        let mut receivers: Vec<Row> = note.pushes.iter().map(|target| target.row(false)).collect();
+        if let Some(audience) = audience {
+            let (pushes, over) = match shared.told_to(audience, seat.row.pk, thread, &step).await {
+                Ok(told) => told,
+                Err(error) => {
+                    self.seat = None;
+                    return Err(error.into());
+                }
+            };
+            deliveries.extend(pushes);
+            receivers.retain(|row| over.iter().all(|ended| ended.id != row.id));
+            receivers.extend(over);
+        }
         let is_told = !deliveries.is_empty();
-        let commit = Commit { deliveries, ..seat.commit_of(&mut step, &footing, note, &decided, stamp.now) };
+        let mut commit = Commit { deliveries, ..seat.commit_of(&mut step, &footing, note, &decided, stamp.now) };
+        commit.rows.extend(receivers);
         if !self.write(commit).await? {
             return Ok(None);
         }
@@ -201,6 +216,7 @@ struct Landed {
     last_seq: i64,
     now: Millis,
     sheet: Option<Sheet>,
+    receivers: Vec<Row>,
 }
 
 impl Landed {
@@ -214,11 +230,13 @@ impl Landed {
             last_seq: commit.last_seq + commit.records.len() as i64,
             now: commit.now,
             sheet: commit.sheet.clone(),
+            receivers: commit.rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect(),
         }
     }
 
     fn note_in(self, seat: &mut Seat) {
         seat.new = None;
+        seat.receivers.note(self.receivers);
         let row = &mut seat.row;
         row.fence.version += 1;
         match self.lease {

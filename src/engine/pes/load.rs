@@ -72,7 +72,7 @@ impl Gathered {
             RowKind::Task => {
                 self.tasks.insert(row.id.as_str().into(), (row.ord, read(&row.id, &row.body)?));
             }
-            RowKind::Message | RowKind::Payload | RowKind::Usage | RowKind::Standing => {}
+            RowKind::Message | RowKind::Payload | RowKind::Usage | RowKind::Standing | RowKind::Push => {}
         }
         Ok(())
     }

@@ -17,27 +17,34 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::live::{Encoded, EncodedKind};
-use crate::runtime::{After, FeedAsk, Receipt};
+use crate::runtime::{After, Ear, Feed, FeedAsk, Receipt};
 
 /// Frames of one thread, in order; its end is the end of the stream. Never loses a frame, however it is polled.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
 
 /// Backlog, `caught_up`, live.
 pub(crate) async fn open(front: &Front, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
-    let feed = front.runtime.feed(caller, id, ask).await?;
-    Ok(Box::pin(stream::unfold(feed, |mut feed| async { feed.next().await.map(|frame| (frame, feed)) })))
+    Ok(frames(front.runtime.feed(caller, id, ask).await?))
 }
 
-/// One run's events until it ends or suspends.
+fn frames(feed: Feed) -> Frames {
+    Box::pin(stream::unfold(feed, |mut feed| async { feed.next().await.map(|frame| (frame, feed)) }))
+}
+
+/// One run's events until it ends or suspends: those that the ear hears, or all from the beginning.
 pub(crate) async fn run_events(
     front: &Front,
     caller: &Caller,
     receipt: &Receipt,
-    after: After,
+    ear: Option<Ear>,
 ) -> Result<Frames, Fault> {
     let run = receipt.run_id.clone();
+    let after = ear.as_ref().map_or(After::Seq(0), Ear::after);
     let ask = FeedAsk { after, types: Vec::new(), tokens: true, until: Some(run.clone()), ends_suspended: true };
-    let frames = open(front, caller, &receipt.thread_id, ask).await?;
+    let frames = match ear {
+        Some(ear) => frames(front.runtime.feed_heard(caller, &receipt.thread_id, ear, ask).await?),
+        None => open(front, caller, &receipt.thread_id, ask).await?,
+    };
     let mut has_begun = false;
     Ok(Box::pin(frames.filter(move |frame| {
         has_begun |= is_of(&frame.kind, &run);

@@ -96,8 +96,8 @@ fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
                 let trace = TraceId::new();
-                let done = process::accept(&seat.front, &seat.caller, &seat.thread, sent, key, &trace).await;
-                id.tell(&seat, done)
+                let done = process::accept(&seat.front, &seat.caller, &seat.thread, sent, key, &trace, false).await;
+                id.tell(&seat, done.map(|(settled, _)| settled))
             }))
         }
         "resume" => {

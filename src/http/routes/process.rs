@@ -12,7 +12,7 @@ use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
 use crate::http::asked::Asked;
 use crate::http::caller::MayRun;
-use crate::http::follow::{Begun, follow};
+use crate::http::follow::follow;
 use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
@@ -20,7 +20,7 @@ use crate::http::json::Sent;
 use crate::http::params::NoParams;
 use crate::http::problem::Answer;
 use crate::http::trace::TraceId;
-use crate::runtime::{ProcessAsk, Receipt};
+use crate::runtime::{Ear, ProcessAsk, Receipt};
 
 /// `AgentProps`: what the agent is asked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -54,12 +54,11 @@ pub(crate) async fn process(
     sent: Sent<Query>,
 ) -> Answer<Response> {
     let thread = ids.new_thread(&front)?;
-    let begun = Begun::now(&front, &caller, &thread, &asked).await?;
-    let receipt = accept(&front, &caller, &thread, sent, key, &asked.trace).await?;
-    follow(&front, &caller, &asked, begun, receipt).await
+    let (receipt, ear) = accept(&front, &caller, &thread, sent, key, &asked.trace, asked.wants_events).await?;
+    follow(&front, &caller, &asked, ear, receipt).await
 }
 
-/// Checks and hands over; REST and WebSocket share it.
+/// Checks and hands over; REST and WebSocket share it. Who wants events listens before anything can happen.
 pub(crate) async fn accept(
     front: &Front,
     caller: &Caller,
@@ -67,7 +66,8 @@ pub(crate) async fn accept(
     sent: Sent<Query>,
     key: IdempotencyKey,
     trace: &TraceId,
-) -> Result<Settled<Receipt>, Fault> {
+    listens: bool,
+) -> Result<(Settled<Receipt>, Option<Ear>), Fault> {
     let asked = sent.value;
     check(&asked, front.config.limits.id_length)?;
     let ask = ProcessAsk {
@@ -78,9 +78,14 @@ pub(crate) async fn accept(
         trace_id: Some(asked.trace_id.unwrap_or_else(|| trace.0.clone())),
         on_busy: asked.on_busy,
         options: asked.options,
+        push: None,
     };
-    let answered = front.runtime.process(caller, thread, ask, key.with(sent.fingerprint)).await?;
-    settle(answered, StatusCode::ACCEPTED)
+    let (runtime, key) = (&front.runtime, key.with(sent.fingerprint));
+    let (answered, ear) = match listens {
+        true => runtime.process_heard(caller, thread, ask, key).await?,
+        false => (runtime.process(caller, thread, ask, key).await?, None),
+    };
+    Ok((settle(answered, StatusCode::ACCEPTED)?, ear))
 }
 
 fn check(asked: &Query, longest: usize) -> Result<(), Fault> {

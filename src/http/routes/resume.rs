@@ -10,7 +10,7 @@ use crate::domain::hitl;
 use crate::domain::ids::ThreadId;
 use crate::http::asked::Asked;
 use crate::http::caller::MayApprove;
-use crate::http::follow::{Begun, follow};
+use crate::http::follow::follow;
 use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
@@ -33,9 +33,12 @@ pub(crate) async fn resume(
     sent: Sent<hitl::Answer>,
 ) -> Answer<Response> {
     let thread = ids.thread()?;
-    let begun = Begun::now(&front, &caller, &thread, &asked).await?;
+    let ear = match asked.wants_events {
+        true => Some(front.runtime.listen(&caller, &thread).await?),
+        false => None,
+    };
     let receipt = accept(&front, &caller, &thread, sent, key).await?;
-    follow(&front, &caller, &asked, begun, receipt).await
+    follow(&front, &caller, &asked, ear, receipt).await
 }
 
 /// Hands the answer over; REST and WebSocket share it.

@@ -63,7 +63,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::AgentState
         | RowKind::Custom
         | RowKind::Usage
-        | RowKind::Standing => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
+        | RowKind::Standing
+        | RowKind::Push => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

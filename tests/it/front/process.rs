@@ -189,3 +189,32 @@ async fn a_token_of_a_step_says_what_the_step_is() {
     };
     assert_eq!(token["stepDescription"], "Add two and two", "{token:#}");
 }
+
+#[tokio::test]
+async fn whoever_asks_for_the_events_of_a_query_misses_no_word() {
+    let app = App::start().await;
+    for thread in ["t1", "t1", "t2"] {
+        let asked = app.ask("POST", &format!("/threads/{thread}/process")).header("accept", "text/event-stream");
+        let events = asked.json(&json!({ "query": "count" })).events().await.all().await;
+        let of =
+            |kind: &str| events.iter().position(|event| event.event == "observation" && event.data["type"] == kind);
+        let (begun, ended) = (of("RUN_STARTED").unwrap(), of("RUN_FINISHED").unwrap());
+        assert!(begun < ended, "{events:#?}");
+        let mut said = std::collections::BTreeMap::<String, String>::new();
+        for event in &events {
+            let data = &event.data;
+            match event.event.as_str() {
+                "token" if data["tokenType"].as_str().unwrap().ends_with("RESPONSE") => {
+                    let text = said.entry(data["streamId"].as_str().unwrap().to_owned()).or_default();
+                    assert_eq!(data["offset"], text.len(), "every word in its place");
+                    text.push_str(data["data"].as_str().unwrap());
+                }
+                "observation" if data["type"] == "LLM_STREAM_END" => {
+                    let stream = data["content"]["streamId"].as_str().unwrap();
+                    assert_eq!(said[stream], data["content"]["text"].as_str().unwrap(), "before it is told whole");
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A run as the task that others see: its state, its history, what it asks and what it brought forth. Pure.
+//!
+//! All of it is derived from what is stored, so that an answer, a stream and a push say the same. A run with an open
+//! question waits for input, also while other items go on: whoever is asked may answer at once.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::types::{Artifact, Content, Message, Metadata, Part, Role, Task, TaskState, TaskStatus};
+use super::wire::Version;
+use crate::domain::fault::Code;
+use crate::domain::hitl::{Suspension, SuspensionKind};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::run::{Run, RunStatus};
+
+/// The artifact that is the final response.
+pub const ANSWER: &str = "answer";
+
+/// The extension under which a question's data part is described; its text part needs none.
+pub const QUESTIONS: &str = "urn:pes:a2a:questions:1";
+
+/// `open` are the run's open suspensions, oldest first; `messages` what was said in it, in order.
+pub fn task(run: &Run, open: &[Suspension], messages: &[ConversationMessage]) -> Task {
+    let answer = answer_of(run, messages);
+    let is_answered = run.status == RunStatus::Completed;
+    Task {
+        id: run.run_id.to_string(),
+        context_id: run.thread_id.to_string(),
+        status: status(run, open, answer),
+        artifacts: answer.filter(|_| is_answered).map(artifacts).unwrap_or_default(),
+        history: messages.iter().map(message).collect(),
+        metadata: Metadata::new(),
+    }
+}
+
+/// The task right after its first message was taken in.
+pub fn accepted(run: &Run, messages: &[ConversationMessage]) -> Task {
+    let asked = messages.iter().filter(|message| message.message_id == run.message_id);
+    Task {
+        id: run.run_id.to_string(),
+        context_id: run.thread_id.to_string(),
+        status: TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(run.created_at) },
+        artifacts: Vec::new(),
+        history: asked.map(message).collect(),
+        metadata: Metadata::new(),
+    }
+}
+
+/// The message in which the run ended, if it is among these.
+pub fn answer_of<'a>(run: &Run, messages: &'a [ConversationMessage]) -> Option<&'a ConversationMessage> {
+    let named = &run.outcome.as_ref()?.message_id;
+    messages.iter().find(|message| message.message_id == *named)
+}
+
+/// Whether the answer wants to be the only thing that is sent.
+pub fn is_bare(answer: &ConversationMessage) -> bool {
+    ui(answer).is_some_and(|ui| ui["a2a"]["reply"] == "message")
+}
+
+/// What was delivered: what stands beside the answer first, the answer last.
+pub fn artifacts(answer: &ConversationMessage) -> Vec<Artifact> {
+    let mut artifacts = deliverables(answer);
+    artifacts.push(answer_artifact(&answer.content));
+    artifacts
+}
+
+/// The final response, or a piece of it.
+pub fn answer_artifact(text: &str) -> Artifact {
+    Artifact { name: Some("Answer".to_owned()), ..artifact(ANSWER.to_owned(), Part::text(text)) }
+}
+
+/// What stands beside the answer.
+pub fn deliverables(answer: &ConversationMessage) -> Vec<Artifact> {
+    let delivered = ui(answer).and_then(|ui| ui["artifacts"].as_array());
+    delivered.into_iter().flatten().enumerate().filter_map(|(at, value)| deliverable(at, value.as_object()?)).collect()
+}
+
+fn ui(answer: &ConversationMessage) -> Option<&Value> {
+    answer.metadata.as_ref()?.get("uiMetadata")
+}
+
+fn deliverable(at: usize, given: &Map<String, Value>) -> Option<Artifact> {
+    let text = |name: &str| given.get(name).and_then(Value::as_str).map(str::to_owned);
+    let raw = || Some(Content::Raw(STANDARD.decode(text("raw")?).ok()?.into()));
+    let data = || given.get("data").cloned().map(Content::Data);
+    let content = text("text").map(Content::Text).or_else(raw).or_else(|| text("url").map(Content::Url)).or_else(data);
+    let part = Part { filename: text("filename"), media_type: text("mediaType"), ..Part::new(content?) };
+    Some(Artifact { name: text("name"), ..artifact(format!("artifact-{}", at + 1), part) })
+}
+
+fn artifact(artifact_id: String, part: Part) -> Artifact {
+    Artifact {
+        artifact_id,
+        name: None,
+        description: None,
+        parts: vec![part],
+        metadata: Metadata::new(),
+        extensions: Vec::new(),
+    }
+}
+
+/// A message of the conversation: the client's as it sent it, anybody else's as text.
+pub fn message(said: &ConversationMessage) -> Message {
+    let (task_id, context_id) = (said.run_id.as_ref().map(ToString::to_string), Some(said.thread_id.to_string()));
+    let sent = said.metadata.as_ref().and_then(|metadata| metadata.get("a2a"));
+    if let Some(sent) = sent.and_then(|sent| Version::V1.read_message(sent).ok()) {
+        return Message { task_id, context_id, ..sent };
+    }
+    Message {
+        message_id: said.message_id.to_string(),
+        context_id,
+        task_id,
+        role: match said.role {
+            MessageRole::User => Role::User,
+            MessageRole::Ai | MessageRole::System | MessageRole::Tool => Role::Agent,
+        },
+        parts: vec![Part::text(&said.content)],
+        metadata: Metadata::new(),
+        extensions: Vec::new(),
+        reference_task_ids: Vec::new(),
+    }
+}
+
+fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) -> TaskStatus {
+    let oldest = open.first().filter(|_| !run.status.is_terminal());
+    let refusal = run.outcome.as_ref().and_then(|outcome| outcome.error.as_ref()).map(|error| error.code);
+    let state = match (run.status, oldest.map(|oldest| oldest.kind)) {
+        (RunStatus::Completed, _) => TaskState::Completed,
+        (RunStatus::Failed, _) => failed(refusal),
+        (RunStatus::Cancelled, _) => TaskState::Canceled,
+        (RunStatus::Queued, _) => TaskState::Submitted,
+        (RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting, Some(kind)) => asking(kind),
+        (RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting, None) => TaskState::Working,
+    };
+    let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &shown(oldest)));
+    let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
+    let since = run.finished_at.or(oldest.map(|oldest| oldest.created_at)).or(run.started_at);
+    TaskStatus { state, message: asked.or(why), timestamp: Some(since.unwrap_or(run.created_at)) }
+}
+
+/// How a run failed.
+pub fn failed(code: Option<Code>) -> TaskState {
+    if code == Some(Code::TaskRefused) { TaskState::Rejected } else { TaskState::Failed }
+}
+
+/// How a run stands that goes on, by the contents of `AGENT_SUSPENDED` of its open questions, oldest first.
+pub fn standing(open: &[Value]) -> TaskState {
+    let Some(oldest) = open.first() else { return TaskState::Working };
+    let kind = serde_json::from_value(oldest["kind"].clone());
+    asking(kind.unwrap_or(SuspensionKind::Input))
+}
+
+fn asking(kind: SuspensionKind) -> TaskState {
+    match kind {
+        SuspensionKind::PeerAuth => TaskState::AuthRequired,
+        SuspensionKind::Approval
+        | SuspensionKind::Input
+        | SuspensionKind::InDoubt
+        | SuspensionKind::ClientTool
+        | SuspensionKind::Budget
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PlanReview
+        | SuspensionKind::Pause => TaskState::InputRequired,
+    }
+}
+
+/// An open question as `AGENT_SUSPENDED` says it, and more.
+pub fn shown(suspension: &Suspension) -> Value {
+    serde_json::to_value(suspension).expect("a suspension is plain data")
+}
+
+/// What `AGENT_SUSPENDED` says, as a message: a text for people, and the same as data for programs.
+pub fn question(task_id: &str, context_id: &str, suspended: &Value) -> Message {
+    let text = |name: &str| suspended[name].as_str().unwrap_or_default().to_owned();
+    let schema = &suspended["feedbackSchema"];
+    let mut form = json!({ "suspensionId": suspended["suspensionId"], "kind": suspended["kind"], "schema": schema });
+    form["options"] = schema.get("options").cloned().unwrap_or_else(|| json!([]));
+    if let Some(tool) = suspended["toolName"].as_str() {
+        let (call, arguments) = (&suspended["callId"], &suspended["toolInput"]);
+        form["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": arguments });
+    }
+    for name in ["digest", "expiresAt"] {
+        if let Some(value) = suspended.get(name) {
+            form[name] = value.clone();
+        }
+    }
+    Message {
+        message_id: text("suspensionId"),
+        context_id: Some(context_id.to_owned()),
+        task_id: Some(task_id.to_owned()),
+        role: Role::Agent,
+        parts: vec![Part::text(text("message")), Part::data(form)],
+        metadata: Metadata::new(),
+        extensions: vec![QUESTIONS.to_owned()],
+        reference_task_ids: Vec::new(),
+    }
+}

@@ -1,0 +1,263 @@
+//! Who is told of a task's changes as they happen: kept with the thread, told from the outbox.
+//!
+//! A receiver is a row of its thread. So it is written by the commit that accepts the task, a replica that decides for the
+//! thread knows every receiver or is refused as stale, and a thread without receivers pays nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::command::{Command, Note};
+use super::runs::read;
+use super::seat::Seat;
+use super::shared::Shared;
+use super::{Result, Runtime};
+use crate::a2a::teller::Teller;
+use crate::a2a::types::{Authentication, Metadata, PushConfig, StreamEvent, Task, TaskState};
+use crate::a2a::view;
+use crate::a2a::wire::Version;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::observation::Observation;
+use crate::domain::payload::{self, Payloads};
+use crate::egress::Destination;
+use crate::engine::step::{Keep, Row, RowKind, Step};
+use crate::outbox::PushTarget;
+use crate::store::delivery::{NewDelivery, TargetKind};
+use crate::store::{self, PageAsk};
+
+/// Receivers of one task.
+const MOST: usize = 8;
+const ID_LENGTH: usize = 128;
+const SECRET_LENGTH: usize = 4_096;
+
+/// The receivers that a thread's commits tell, by the names of their rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Receivers(BTreeMap<String, PushTarget>);
+
+impl Receivers {
+    pub(super) fn of(rows: &[Row]) -> store::Result<Self> {
+        let mut receivers = Self::default();
+        for row in rows.iter().filter(|row| row.kind == RowKind::Push) {
+            if let Some(target) = read::<Option<PushTarget>>(row)? {
+                receivers.0.insert(row.id.clone(), target);
+            }
+        }
+        Ok(receivers)
+    }
+
+    /// What was written is known from here on.
+    pub(super) fn note(&mut self, written: Vec<Row>) {
+        for row in written {
+            match PushTarget::read(&row) {
+                Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id, target)),
+                Ok(_) | Err(_) => drop(self.0.remove(&row.id)),
+            }
+        }
+    }
+}
+
+/// Those who are to be told what the next decision brings.
+pub(super) struct Audience(Vec<(PushTarget, Teller)>);
+
+impl Seat {
+    /// Before a decision; `None`: nobody wants to know.
+    pub(super) fn audience(&self, note: &Note) -> Option<Audience> {
+        if self.receivers.0.is_empty() && note.pushes.is_empty() {
+            return None;
+        }
+        let active = self.machine.run().map(|run| run.run_id.clone());
+        let mut view = self.machine.view();
+        let open = view["suspensions"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let listening = |target: PushTarget| {
+            let is_active = active.as_ref() == Some(&target.run_id);
+            let open = if is_active { open.clone() } else { Vec::new() };
+            let state = if is_active { view::standing(&open) } else { TaskState::Submitted };
+            let teller = Teller::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
+            (target, teller)
+        };
+        let targets = self.receivers.0.values().chain(&note.pushes).cloned();
+        Some(Audience(targets.map(listening).collect()))
+    }
+}
+
+impl Shared {
+    /// What a step leaves in the outbox for its audience, and the rows of the receivers whose task it ends.
+    pub(super) async fn told_to(
+        &self,
+        audience: Audience,
+        pk: ThreadPk,
+        thread: &ThreadId,
+        step: &Step,
+    ) -> store::Result<(Vec<NewDelivery>, Vec<Row>)> {
+        let heard = step.records.iter().filter(|record| Teller::HEARD.contains(&record.kind)).cloned();
+        let mut heard: Vec<Observation> = heard.map(|record| Observation::of(record, thread.clone(), 0)).collect();
+        let mut known: Payloads = step.payloads.iter().cloned().collect();
+        self.fetch(pk, heard.iter().map(|heard| &heard.content), &mut known).await?;
+        for heard in &mut heard {
+            heard.content = payload::inline(heard.content.take(), &known);
+        }
+        let (mut deliveries, mut over, mut mint) = (Vec::new(), Vec::new(), self.mint());
+        for (target, mut teller) in audience.0 {
+            let events: Vec<StreamEvent> = heard.iter().flat_map(|heard| teller.hear(heard)).collect();
+            deliveries.extend(bodies(&target, events).into_iter().map(|(event, body)| NewDelivery {
+                id: mint.delivery(),
+                kind: TargetKind::Push,
+                target: PushTarget::name(&target.run_id, &target.id),
+                lane: Some(target.lane(pk)),
+                event: event.to_owned(),
+                body: body.to_string(),
+            }));
+            if teller.state().is_terminal() {
+                over.push(target.row(true));
+            }
+        }
+        Ok((deliveries, over))
+    }
+}
+
+/// Each event as the receiver's version has it: one of 0.3 is sent the task at every change of its state.
+fn bodies(target: &PushTarget, events: Vec<StreamEvent>) -> Vec<(&'static str, Value)> {
+    if Version::named(&target.version) == Some(Version::V1) {
+        let named = |event: &StreamEvent| match event {
+            StreamEvent::Task(_) => "task",
+            StreamEvent::Message(_) => "message",
+            StreamEvent::StatusUpdate(_) => "statusUpdate",
+            StreamEvent::ArtifactUpdate(_) => "artifactUpdate",
+        };
+        return events.iter().map(|event| (named(event), Version::V1.event(event))).collect();
+    }
+    let (mut artifacts, mut bodies) = (Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            StreamEvent::ArtifactUpdate(update) => artifacts.push(update.artifact),
+            StreamEvent::StatusUpdate(update) => {
+                let task = Task {
+                    id: update.task_id,
+                    context_id: update.context_id,
+                    status: update.status,
+                    artifacts: artifacts.clone(),
+                    history: Vec::new(),
+                    metadata: Metadata::new(),
+                };
+                bodies.push(("task", Version::V03.task(&task)));
+            }
+            StreamEvent::Task(_) | StreamEvent::Message(_) => {}
+        }
+    }
+    bodies
+}
+
+impl Runtime {
+    /// A receiver of this run's changes, as it is to be stored: its address is judged, its secrets are sealed.
+    pub(super) fn receiver(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        config: &PushConfig,
+        version: Version,
+    ) -> Result<PushTarget> {
+        let wrong =
+            |pointer: &str, why: String| Fault::new(Code::Invalid, format!("`{pointer}`: {why}.")).at(pointer, why);
+        let url = config.url.parse().map_err(|error| wrong("/url", format!("this is no URL: {error}")))?;
+        let to = Destination::Untrusted { url, tenant: caller.tenant };
+        self.0.outbox.egress.judge(&to).map_err(|error| wrong("/url", error.to_string()))?;
+        let id = config.id.clone().filter(|id| !id.is_empty());
+        let id = id.unwrap_or_else(|| format!("push_{}", self.0.mint().hex()));
+        if id.len() > ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
+            return Err(wrong("/id", format!("an id has at most {ID_LENGTH} characters of A-Z a-z 0-9 . _ : -")));
+        }
+        let with = config.authentication.as_ref();
+        let mut target = PushTarget {
+            run_id: run.clone(),
+            id,
+            url: to.url().to_string(),
+            version: version.as_str().to_owned(),
+            scheme: with.map(|with| with.scheme.clone()),
+            credentials: with.and_then(|with| with.credentials.clone()),
+            token: config.token.clone(),
+            created_at: self.0.now(),
+        };
+        let said = [
+            ("/authentication/scheme", &target.scheme),
+            ("/authentication/credentials", &target.credentials),
+            ("/token", &target.token),
+        ];
+        let is_sound = |said: &str| said.len() <= SECRET_LENGTH && said.bytes().all(|b| (b' '..=b'~').contains(&b));
+        for (pointer, said) in said {
+            if said.as_deref().is_some_and(|said| !is_sound(said)) {
+                return Err(wrong(pointer, format!("this is more than {SECRET_LENGTH} visible ASCII characters")));
+            }
+        }
+        target.seal(&self.0.sealer)?;
+        Ok(target)
+    }
+
+    /// Adds a receiver to a run, or replaces the one of the same id. Of a run that is over nothing is told any more.
+    pub async fn add_push(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        config: &PushConfig,
+        version: Version,
+    ) -> Result<PushConfig> {
+        self.0.accepting()?;
+        let known = self.pushes(caller, run).await?;
+        let (pk, stored) = self.stored_run(caller, run).await?;
+        let target = self.receiver(caller, run, config, version)?;
+        if known.len() >= MOST && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
+            return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
+        }
+        let row = target.row(stored.status.is_terminal());
+        self.0.ask(pk, |reply| Command::Keep { row, reply }).await?;
+        Ok(shown(target))
+    }
+
+    /// Oldest first, without their secrets.
+    pub async fn pushes(&self, caller: &Caller, run: &RunId) -> Result<Vec<PushConfig>> {
+        let (pk, _) = self.stored_run(caller, run).await?;
+        let mut found = Vec::new();
+        let mut page = PageAsk { cursor: None, limit: super::history::CHUNK };
+        loop {
+            let rows = self.0.store.rows(pk, RowKind::Push, false, &page).await?;
+            for row in &rows.items {
+                found.extend(read::<Option<PushTarget>>(row)?.filter(|target| target.run_id == *run));
+            }
+            page.cursor = rows.next_cursor;
+            if page.cursor.is_none() {
+                return Ok(found.into_iter().map(shown).collect());
+            }
+        }
+    }
+
+    /// `None`: the task has none of that id.
+    pub async fn push(&self, caller: &Caller, run: &RunId, id: &str) -> Result<Option<PushConfig>> {
+        let (pk, _) = self.stored_run(caller, run).await?;
+        let row = self.0.store.row(pk, RowKind::Push, &PushTarget::name(run, id)).await?;
+        Ok(row.as_ref().map(read::<Option<PushTarget>>).transpose()?.flatten().map(shown))
+    }
+
+    /// What it was not told yet, it is not told any more. One that is not there is deleted already.
+    pub async fn delete_push(&self, caller: &Caller, run: &RunId, id: &str) -> Result<()> {
+        self.0.accepting()?;
+        let (pk, _) = self.stored_run(caller, run).await?;
+        if self.push(caller, run, id).await?.is_some() {
+            let row = PushTarget::deleted(run, id);
+            self.0.ask(pk, |reply| Command::Keep { row, reply }).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What may be looked at again: who gave the secrets has them.
+fn shown(target: PushTarget) -> PushConfig {
+    PushConfig {
+        tenant: None,
+        id: Some(target.id),
+        task_id: Some(target.run_id.to_string()),
+        url: target.url,
+        token: None,
+        authentication: target.scheme.map(|scheme| Authentication { scheme, credentials: None }),
+    }
+}
