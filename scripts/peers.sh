@@ -64,3 +64,14 @@ install_mcp_servers() {
         python3 -m venv "$py" && "$py/bin/pip" install --quiet mcp-server-time
     fi
 }
+
+# The protocol library of A2A, from PyPI; the tests run it.
+install_a2a_sdk() {
+    local home=$PEERS/a2a version=1.3.0
+    if ! "$home/bin/pip" show -q a2a-sdk >/dev/null 2>&1; then
+        echo "installing a2a-sdk $version into $home" >&2
+        { python3 -m venv "$home" &&
+            "$home/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$version" uvicorn httpx; } >&2 ||
+            { missing a2a-sdk "a2a-sdk==$version could not be installed from the package index"; return 1; }
+    fi
+}

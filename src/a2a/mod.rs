@@ -16,3 +16,6 @@ pub mod teller;
 pub mod types;
 pub mod view;
 pub mod wire;
+
+#[cfg(test)]
+mod tests;

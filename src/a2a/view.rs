@@ -12,7 +12,7 @@ use super::wire::Version;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::message::{ConversationMessage, MessageRole};
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::{Run, RunStatus, Standing};
 
 /// The artifact that is the final response.
 pub const ANSWER: &str = "answer";
@@ -124,19 +124,29 @@ pub fn message(said: &ConversationMessage) -> Message {
 
 fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) -> TaskStatus {
     let oldest = open.first().filter(|_| !run.status.is_terminal());
-    let refusal = run.outcome.as_ref().and_then(|outcome| outcome.error.as_ref()).map(|error| error.code);
-    let state = match (run.status, oldest.map(|oldest| oldest.kind)) {
-        (RunStatus::Completed, _) => TaskState::Completed,
-        (RunStatus::Failed, _) => failed(refusal),
-        (RunStatus::Cancelled, _) => TaskState::Canceled,
-        (RunStatus::Queued, _) => TaskState::Submitted,
-        (RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting, Some(kind)) => asking(kind),
-        (RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting, None) => TaskState::Working,
+    let state = match run.status.is_terminal() {
+        true => of(Standing::at_end(run.status, run.outcome.as_ref())),
+        false => of(Standing::of(run.status, oldest.map(|oldest| oldest.kind))),
     };
     let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &shown(oldest)));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
-    let since = run.finished_at.or(oldest.map(|oldest| oldest.created_at)).or(run.started_at);
-    TaskStatus { state, message: asked.or(why), timestamp: Some(since.unwrap_or(run.created_at)) }
+    // A core that does not say when it changed: its last known time.
+    let known = run.finished_at.or(run.started_at).unwrap_or(run.created_at);
+    let since = if run.since == 0 { known } else { run.since };
+    TaskStatus { state, message: asked.or(why), timestamp: Some(since) }
+}
+
+fn of(standing: Standing) -> TaskState {
+    match standing {
+        Standing::Queued => TaskState::Submitted,
+        Standing::Running | Standing::Waiting => TaskState::Working,
+        Standing::NeedsAuth => TaskState::AuthRequired,
+        Standing::Suspended => TaskState::InputRequired,
+        Standing::Completed => TaskState::Completed,
+        Standing::Failed => TaskState::Failed,
+        Standing::Refused => TaskState::Rejected,
+        Standing::Cancelled => TaskState::Canceled,
+    }
 }
 
 /// How a run failed.
@@ -146,23 +156,8 @@ pub fn failed(code: Option<Code>) -> TaskState {
 
 /// How a run stands that goes on, by the contents of `AGENT_SUSPENDED` of its open questions, oldest first.
 pub fn standing(open: &[Value]) -> TaskState {
-    let Some(oldest) = open.first() else { return TaskState::Working };
-    let kind = serde_json::from_value(oldest["kind"].clone());
-    asking(kind.unwrap_or(SuspensionKind::Input))
-}
-
-fn asking(kind: SuspensionKind) -> TaskState {
-    match kind {
-        SuspensionKind::PeerAuth => TaskState::AuthRequired,
-        SuspensionKind::Approval
-        | SuspensionKind::Input
-        | SuspensionKind::InDoubt
-        | SuspensionKind::ClientTool
-        | SuspensionKind::Budget
-        | SuspensionKind::PeerInput
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => TaskState::InputRequired,
-    }
+    let kind = open.first().map(|oldest| serde_json::from_value(oldest["kind"].clone()));
+    of(Standing::of(RunStatus::Running, kind.map(|kind| kind.unwrap_or(SuspensionKind::Input))))
 }
 
 /// An open question as `AGENT_SUSPENDED` says it, and more.

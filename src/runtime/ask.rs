@@ -52,6 +52,8 @@ pub struct ProcessAsk {
 pub struct SaidAsk {
     pub content: String,
     pub metadata: Option<Map<String, Value>>,
+    /// Who is told of what happens in that run from here on.
+    pub push: Option<(RunId, PushConfig, Version)>,
 }
 
 /// The 202 of everything that starts or moves a run.

@@ -13,7 +13,7 @@ use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunStatus, Standing};
-use crate::engine::step::RowKind;
+use crate::engine::step::{Row, RowKind};
 use crate::store::{Found, Page, PageAsk, StandingAsk};
 
 /// How many messages are read at once.
@@ -37,6 +37,25 @@ impl Runtime {
                 return Ok(());
             }
         }
+    }
+
+    /// The run as of a place in its thread's log, and that place: whoever reads the log from there misses nothing.
+    pub async fn errand_now(&self, caller: &Caller, id: &RunId) -> Result<(Errand, i64)> {
+        let find = async || {
+            let found = self.0.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+            found.ok_or_else(|| Fault::not_found("run"))
+        };
+        let found = find().await?;
+        let (thread, rows) = self.0.store.load(found.pk).await?.ok_or_else(|| Fault::not_found("run"))?;
+        // One that is over is not loaded, and does not change any more.
+        let row = match rows.iter().find(|row| row.kind == RowKind::Run && row.id == id.as_str()) {
+            Some(row) => row.clone(),
+            None => find().await?.row,
+        };
+        let run: Run = read(&row)?;
+        let open = self.open_of(found.pk, &rows, &run).await?;
+        let messages = self.messages_of(found.pk, row.ord, &run).await?;
+        Ok((Errand { run, messages, open }, thread.last_seq))
     }
 
     /// The tenant's, and how many there are on all pages.
@@ -79,6 +98,10 @@ impl Runtime {
 
     async fn questions(&self, pk: ThreadPk, run: &Run) -> Result<Vec<Suspension>> {
         let Some((_, rows)) = self.0.store.load(pk).await? else { return Ok(Vec::new()) };
+        self.open_of(pk, &rows, run).await
+    }
+
+    async fn open_of(&self, pk: ThreadPk, rows: &[Row], run: &Run) -> Result<Vec<Suspension>> {
         let mut open = Vec::new();
         for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
             let mut suspension: Suspension = read(row)?;

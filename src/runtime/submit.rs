@@ -19,6 +19,7 @@ use crate::domain::thread::Sheet;
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
 use crate::failpoint;
+use crate::outbox::PushTarget;
 use crate::store::NewThread;
 
 /// How often a thread's id is looked up again because the thread came or went in between.
@@ -113,7 +114,7 @@ impl Runtime {
         answer: Answer,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
-        self.answer(caller, id, answer, None, idempotent).await
+        self.answer(caller, id, answer, None, Vec::new(), idempotent).await
     }
 
     /// Answers a suspension, once, with a message that joins the conversation.
@@ -125,6 +126,10 @@ impl Runtime {
         said: SaidAsk,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
+        let pushes = match &said.push {
+            Some((run, config, version)) => vec![self.receiver(caller, run, config, *version)?],
+            None => Vec::new(),
+        };
         let said = ConversationMessage {
             message_id: self.0.mint().message(),
             thread_id: id.clone(),
@@ -134,7 +139,7 @@ impl Runtime {
             run_id: None,
             metadata: said.metadata,
         };
-        self.answer(caller, id, answer, Some(Box::new(said)), idempotent).await
+        self.answer(caller, id, answer, Some(Box::new(said)), pushes, idempotent).await
     }
 
     async fn answer(
@@ -143,11 +148,13 @@ impl Runtime {
         id: &ThreadId,
         answer: Answer,
         said: Option<Box<ConversationMessage>>,
+        pushes: Vec<PushTarget>,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         let suspension = answer.suspension_id.clone();
         let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone(), said };
-        match self.act(caller, id, event, None, idempotent).await {
+        let note = Note { pushes, ..Note::default() };
+        match self.act(caller, id, event, note, idempotent).await {
             Err(fault) if fault.code == Code::NotFound => {
                 Err(self.past(caller, id, &suspension).await?.unwrap_or(fault))
             }
@@ -183,7 +190,9 @@ impl Runtime {
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         let event = Event::PauseAsked { by: caller.name.clone() };
-        self.act(caller, id, event, Some("pause"), idempotent).await
+        // What is recorded of it does not tell it already.
+        let note = Note { audit: Some((caller.name.clone(), "pause", Value::Null)), ..Note::default() };
+        self.act(caller, id, event, note, idempotent).await
     }
 
     async fn act(
@@ -191,8 +200,7 @@ impl Runtime {
         caller: &Caller,
         id: &ThreadId,
         event: Event,
-        // For the audit, where what is recorded does not tell it already.
-        action: Option<&'static str>,
+        note: Note,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         self.0.accepting()?;
@@ -201,11 +209,7 @@ impl Runtime {
             Admission::Stored(row) => return Ok(row.into()),
         };
         let row = self.row(caller, id).await?;
-        let note = Note {
-            kept: kept(caller, &idempotent, id, None),
-            audit: action.map(|action| (caller.name.clone(), action, Value::Null)),
-            ..Note::default()
-        };
+        let note = Note { kept: kept(caller, &idempotent, id, None), ..note };
         match self.decide(row.pk, event, note).await {
             Err(Refusal::Duplicate) => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
             Err(refusal) => Err(refusal.into()),

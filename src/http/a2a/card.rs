@@ -19,6 +19,9 @@ use crate::http::asked::Asked;
 use crate::http::front::Front;
 use crate::http::problem::Answer;
 
+/// What every skill takes; other text, too.
+const INPUT: [&str; 2] = ["text/plain", "application/json"];
+
 /// For how long nobody asks again.
 const FRESH: &str = "public, max-age=300";
 
@@ -60,6 +63,15 @@ pub(super) async fn extended(asker: &Asker) -> Result<AgentCard, Refusal> {
     Ok(card)
 }
 
+/// Whether any skill takes parts of this type.
+pub(super) fn takes(config: &A2a, media_type: &str) -> bool {
+    let bare = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let skills = config.skills.iter().chain(&config.extended_skills);
+    bare.starts_with("text/")
+        || INPUT.contains(&&*bare)
+        || skills.flat_map(|skill| &skill.input_modes).any(|mode| *mode == bare)
+}
+
 fn is_extended(config: &A2a) -> bool {
     config.extended_description.is_some() || !config.extended_skills.is_empty()
 }
@@ -85,8 +97,8 @@ async fn public(front: &Front, base: &str) -> Result<AgentCard, fault::Fault> {
         documentation_url: Some(config.documentation_url.clone().unwrap_or_else(|| format!("{base}/docs"))),
         icon_url: config.icon_url.clone(),
         capabilities: Capabilities {
-            streaming: false,
-            push_notifications: false,
+            streaming: true,
+            push_notifications: true,
             extended_agent_card: is_extended(config),
             extensions: vec![Extension {
                 uri: QUESTIONS.to_owned(),
@@ -99,7 +111,7 @@ async fn public(front: &Front, base: &str) -> Result<AgentCard, fault::Fault> {
                 params: Metadata::new(),
             }],
         },
-        default_input_modes: ["text/plain", "application/json"].map(str::to_owned).to_vec(),
+        default_input_modes: INPUT.map(str::to_owned).to_vec(),
         default_output_modes: ["text/plain", "text/markdown", "application/json"].map(str::to_owned).to_vec(),
         skills: config.skills.iter().map(skill).collect(),
         ..AgentCard::default()

@@ -25,11 +25,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::front::Front;
+use crate::a2a::view::QUESTIONS;
 
 pub(crate) use refusal::{is_ours, refuse};
-
-/// The extension under which a question's data part is described; its text part needs none.
-const QUESTIONS: &str = "urn:pes:a2a:questions:1";
 
 pub(crate) fn routes() -> OpenApiRouter<Front> {
     OpenApiRouter::default()

@@ -6,10 +6,12 @@ use serde_json::Value;
 
 use super::caller::Asker;
 use super::refusal::Refusal;
+use super::stream::Events;
 use super::task::{self, Show};
 use super::{card, push, send, stream};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::types::{ListQuery, Task, TaskPage, TaskQuery};
+use crate::a2a::types::{ListQuery, Message, Sent, Task, TaskPage, TaskQuery};
+use crate::a2a::view;
 use crate::a2a::wire::{self, Method};
 use crate::domain::caller::Scope;
 use crate::domain::fault::Code;
@@ -21,30 +23,38 @@ use crate::store::PageAsk;
 const PAGE: u32 = 50;
 const LARGEST_PAGE: u32 = 100;
 
-/// What `method` comes to, as JSON of the caller's version.
-pub(super) async fn perform(asker: &Asker, method: Method, params: &Value) -> Result<Value, Refusal> {
+/// What an operation comes to, as JSON of the caller's version.
+pub(super) enum Done {
+    Value(Value),
+    Events(Events),
+}
+
+pub(super) async fn perform(asker: &Asker, method: Method, params: &Value) -> Result<Done, Refusal> {
     let version = asker.version;
-    match method {
+    let done = match method {
         Method::SendMessage => {
             let sent = send::send(asker, version.read_send_request(params)?).await?;
-            Ok(version.sent(&sent))
+            version.sent(&sent)
         }
-        Method::SendStreamingMessage => stream::send(asker, version.read_send_request(params)?).await,
-        Method::SubscribeToTask => stream::subscribe(asker, version.read_task_query(params)?).await,
-        Method::GetTask => Ok(version.task(&get(asker, version.read_task_query(params)?).await?)),
-        Method::ListTasks => Ok(version.task_page(&list(asker, version.read_list_query(params)?).await?)),
-        Method::CancelTask => Ok(version.task(&cancel(asker, version.read_task_query(params)?).await?)),
-        Method::CreatePushConfig => Ok(version.push(&push::create(asker, version.read_push(params)?).await?)),
-        Method::GetPushConfig => Ok(version.push(&push::get(asker, version.read_push_query(params)?).await?)),
-        Method::ListPushConfigs => {
-            Ok(version.push_page(&push::list(asker, version.read_push_list_query(params)?).await?))
+        Method::SendStreamingMessage => {
+            return stream::send(asker, version.read_send_request(params)?).await.map(Done::Events);
         }
+        Method::SubscribeToTask => {
+            return stream::subscribe(asker, version.read_task_query(params)?).await.map(Done::Events);
+        }
+        Method::GetTask => version.task(&get(asker, version.read_task_query(params)?).await?),
+        Method::ListTasks => version.task_page(&list(asker, version.read_list_query(params)?).await?),
+        Method::CancelTask => version.task(&cancel(asker, version.read_task_query(params)?).await?),
+        Method::CreatePushConfig => version.push(&push::create(asker, version.read_push(params)?).await?),
+        Method::GetPushConfig => version.push(&push::get(asker, version.read_push_query(params)?).await?),
+        Method::ListPushConfigs => version.push_page(&push::list(asker, version.read_push_list_query(params)?).await?),
         Method::DeletePushConfig => {
             push::delete(asker, version.read_push_query(params)?).await?;
-            Ok(Value::Null)
+            Value::Null
         }
-        Method::GetExtendedAgentCard => Ok(wire::card(&card::extended(asker).await?)),
-    }
+        Method::GetExtendedAgentCard => wire::card(&card::extended(asker).await?),
+    };
+    Ok(Done::Value(done))
 }
 
 async fn get(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
@@ -57,7 +67,7 @@ async fn get(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
 /// The task as it stands now.
 pub(super) async fn seen(asker: &Asker, id: &RunId, show: Show) -> Result<Task, Refusal> {
     let errand = asker.front.runtime.errand(&asker.caller, id, show.wants_messages()).await?;
-    Ok(task::task(errand, show))
+    Ok(task::task(&errand, show))
 }
 
 async fn list(asker: &Asker, query: ListQuery) -> Result<TaskPage, Refusal> {
@@ -85,7 +95,7 @@ async fn list(asker: &Asker, query: ListQuery) -> Result<TaskPage, Refusal> {
         found => found?,
     };
     Ok(TaskPage {
-        tasks: page.items.into_iter().map(|errand| task::task(errand, show)).collect(),
+        tasks: page.items.into_iter().map(|errand| task::task(&errand, show)).collect(),
         next_page_token: page.next_cursor.unwrap_or_default(),
         page_size: size,
         total_size: u32::try_from(total).unwrap_or(u32::MAX),
@@ -106,13 +116,19 @@ async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
     seen(asker, &id, Show { history: query.history_length, artifacts: true }).await
 }
 
-/// The task once it is over or asks something, or as it is when it has been waited for long enough.
-pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<Task, Refusal> {
-    let front = &asker.front;
-    let settled = front.runtime.wait_errand(&asker.caller, id, hold(front.config.a2a.hold_ms));
+/// The task once it is over or asks something, or as it is when it has been waited for long enough; or only its answer,
+/// where that wants to be the only thing that is sent.
+pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<Sent, Refusal> {
+    let (front, caller) = (&asker.front, &asker.caller);
+    let settled = front.runtime.wait_errand(caller, id, hold(front.config.a2a.hold_ms));
     // A server that stops answers with what there is.
     front.stopping.run_until_cancelled(settled).await.transpose()?;
-    seen(asker, id, show).await
+    let errand = front.runtime.errand(caller, id, show.wants_messages()).await?;
+    let answer = view::answer_of(&errand.run, &errand.messages).filter(|answer| view::is_bare(answer));
+    Ok(match answer {
+        Some(answer) => Sent::Message(Message { task_id: None, ..view::message(answer) }),
+        None => Sent::Task(task::task(&errand, show)),
+    })
 }
 
 /// No bound is a year: longer than any connection.

@@ -8,8 +8,9 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use super::caller::{Asker, extensions, known, version};
-use super::operations::perform;
+use super::operations::{Done, perform};
 use super::refusal::Refusal;
+use super::stream::streamed;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::http::asked::Asked;
@@ -34,7 +35,8 @@ pub(super) async fn rest(State(front): State<Front>, Path(path): Path<String>, r
     let wants_own_type = names_own_type(request.headers());
     match answer(&front, &path, request).await {
         Ok(mut response) => {
-            if wants_own_type {
+            let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+            if wants_own_type && is_json {
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
             }
             response
@@ -66,8 +68,11 @@ async fn answer(front: &Front, path: &str, request: Request) -> Result<Response,
     }
     route.name_ids(version, &mut params);
     let asker = Asker::new(front, caller, version, asked);
-    let result = perform(&asker, route.method, &Value::Object(params)).await?;
-    let mut response = Json(if result.is_null() { json!({}) } else { result }).into_response();
+    let mut response = match perform(&asker, route.method, &Value::Object(params)).await? {
+        Done::Value(Value::Null) => Json(json!({})).into_response(),
+        Done::Value(result) => Json(result).into_response(),
+        Done::Events(events) => streamed(front, events, |event| event),
+    };
     if let Some(extensions) = extensions {
         response.headers_mut().insert("a2a-extensions", HeaderValue::from_static(extensions));
     }

@@ -6,8 +6,9 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::caller::{Asker, extensions, known, version};
-use super::operations::perform;
+use super::operations::{Done, perform};
 use super::refusal::Refusal;
+use super::stream::streamed;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::domain::fault::Code;
@@ -48,8 +49,14 @@ async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Respo
     let extensions = extensions(front, &parts.headers)?;
     let method = Method::named(version, envelope.method).ok_or_else(|| no_method(version, envelope.method))?;
     let asker = Asker::new(front, caller, version, asked);
-    let result = perform(&asker, method, &envelope.params).await?;
-    let mut response = Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response();
+    let said = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
+    let mut response = match perform(&asker, method, &envelope.params).await? {
+        Done::Value(result) => Json(said(id, result)).into_response(),
+        Done::Events(events) => {
+            let id = id.clone();
+            streamed(front, events, move |event| said(&id, event))
+        }
+    };
     if let Some(extensions) = extensions {
         response.headers_mut().insert("a2a-extensions", axum::http::HeaderValue::from_static(extensions));
     }

@@ -6,46 +6,53 @@ use super::caller::Asker;
 use super::operations::{awaited, seen};
 use super::refusal::Refusal;
 use super::task::{self, Show};
-use super::{message, reply};
+use super::{card, message, reply};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::types::{Message, Role, SendRequest, Sent};
+use crate::a2a::types::{Message, PushConfig, Role, SendRequest, Sent};
 use crate::a2a::wire::Version;
 use crate::domain::caller::Scope;
 use crate::domain::digest;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, ThreadId};
-use crate::runtime::{Answered, Errand, Idempotent, ProcessAsk, Receipt, SaidAsk};
+use crate::runtime::{Answered, Ear, Errand, Idempotent, ProcessAsk, Receipt, SaidAsk};
 
 /// A message that was taken in.
 pub(super) struct Accepted {
     pub(super) task: RunId,
     /// Why it was no answer to what the task asks; then nothing has changed.
     pub(super) complaint: Option<String>,
+    /// Heard since before; none for a repetition, and where nobody wanted one.
+    pub(super) ear: Option<Ear>,
+    /// The message began the task.
+    pub(super) is_new: bool,
+}
+
+impl Accepted {
+    fn unchanged(task: RunId, complaint: Option<String>) -> Self {
+        Self { task, complaint, ear: None, is_new: false }
+    }
 }
 
 pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Sent, Refusal> {
-    if request.configuration.push.is_some() {
-        return Err(Fault::new(Error::PushNotificationNotSupported, "Leave the push configuration out.").into());
-    }
     let show = Show { history: request.configuration.history_length, artifacts: true };
-    let accepted = accept(asker, &request).await?;
+    let accepted = accept(asker, &request, false).await?;
     let task = match accepted.complaint {
         Some(complaint) => task::complain(seen(asker, &accepted.task, show).await?, &complaint),
         None if request.configuration.return_immediately => seen(asker, &accepted.task, show).await?,
-        None => awaited(asker, &accepted.task, show).await?,
+        None => return awaited(asker, &accepted.task, show).await,
     };
     Ok(Sent::Task(task))
 }
 
 /// Durable when it returns. The same message again, under the same id, is the same task.
-pub(super) async fn accept(asker: &Asker, request: &SendRequest) -> Result<Accepted, Refusal> {
+pub(super) async fn accept(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
     asker.may(Scope::Run)?;
     asker.check_tenant(request.tenant.as_deref())?;
     check(asker, &request.message)?;
     match &request.message.task_id {
-        Some(task) => answer(asker, task.as_str().into(), &request.message).await,
-        None => ask(asker, &request.message).await,
+        Some(task) => answer(asker, task.as_str().into(), request, listens).await,
+        None => ask(asker, request, listens).await,
     }
 }
 
@@ -56,15 +63,20 @@ fn check(asker: &Asker, message: &Message) -> Result<(), Refusal> {
     if message.parts.is_empty() {
         return Err(Fault::invalid("/message/parts", "is empty").into());
     }
-    let most = asker.front.config.a2a.part_bytes;
+    let config = &asker.front.config.a2a;
+    let named = message.parts.iter().filter_map(|part| part.media_type.as_deref());
+    if let Some(unknown) = named.into_iter().find(|media_type| !card::takes(config, media_type)) {
+        return Err(Fault::new(Error::ContentTypeNotSupported, format!("Parts of `{unknown}` are not taken.")).into());
+    }
+    let most = config.part_bytes;
     match message.parts.iter().position(|part| message::size(part) > most) {
         Some(at) => Err(Fault::invalid(format!("/message/parts/{at}"), format!("is larger than {most} bytes")).into()),
         None => Ok(()),
     }
 }
 
-async fn ask(asker: &Asker, message: &Message) -> Result<Accepted, Refusal> {
-    let runtime = &asker.front.runtime;
+async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
+    let (runtime, message) = (&asker.front.runtime, &request.message);
     let thread = match &message.context_id {
         Some(id) => own_context(asker, id).await?,
         None => runtime.new_thread_id(),
@@ -73,17 +85,27 @@ async fn ask(asker: &Asker, message: &Message) -> Result<Accepted, Refusal> {
         query: message::query(message),
         trace_id: Some(asker.trace_id.clone()),
         metadata: Some(kept(message)),
+        push: pushed(asker, request),
         ..ProcessAsk::default()
     };
-    let receipt = match runtime.process(&asker.caller, &thread, ask, once(asker, message)).await {
-        Ok(Answered::Fresh(receipt)) => receipt,
-        Ok(Answered::Replayed { body, .. }) => {
-            let damaged = |error| Fault::new(Error::Internal, format!("The stored answer is damaged: {error}."));
-            serde_json::from_str::<Receipt>(&body).map_err(damaged)?
-        }
-        Err(fault) => return Err(fault.into()),
+    let once = once(asker, message);
+    let (answered, ear) = match listens {
+        true => runtime.process_heard(&asker.caller, &thread, ask, once).await?,
+        false => (runtime.process(&asker.caller, &thread, ask, once).await?, None),
     };
-    Ok(Accepted { task: receipt.run_id, complaint: None })
+    match answered {
+        Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, ear, is_new: true }),
+        Answered::Replayed { body, .. } => {
+            let damaged = |error| Fault::new(Error::Internal, format!("The stored answer is damaged: {error}."));
+            let receipt = serde_json::from_str::<Receipt>(&body).map_err(damaged)?;
+            Ok(Accepted::unchanged(receipt.run_id, None))
+        }
+    }
+}
+
+/// Who is told, in the caller's version.
+fn pushed(asker: &Asker, request: &SendRequest) -> Option<(PushConfig, Version)> {
+    request.configuration.push.clone().map(|config| (config, asker.version))
 }
 
 /// A context is never made of an id that somebody else chose.
@@ -98,8 +120,8 @@ async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
     }
 }
 
-async fn answer(asker: &Asker, task: RunId, message: &Message) -> Result<Accepted, Refusal> {
-    let runtime = &asker.front.runtime;
+async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
+    let (runtime, message) = (&asker.front.runtime, &request.message);
     let errand = runtime.errand(&asker.caller, &task, false).await?;
     let thread = errand.run.thread_id.clone();
     if message.context_id.as_ref().is_some_and(|id| id != thread.as_str()) {
@@ -109,9 +131,9 @@ async fn answer(asker: &Asker, task: RunId, message: &Message) -> Result<Accepte
     if let Some(once) = &once
         && runtime.is_repeat(&asker.caller, once).await?
     {
-        return Ok(Accepted { task, complaint: None });
+        return Ok(Accepted::unchanged(task, None));
     }
-    let complain = |complaint| Accepted { task: task.clone(), complaint: Some(complaint) };
+    let complain = |complaint| Accepted::unchanged(task.clone(), Some(complaint));
     let open = match question(&errand, message)? {
         Ok(open) => open,
         Err(complaint) => return Ok(complain(complaint)),
@@ -121,9 +143,14 @@ async fn answer(asker: &Asker, task: RunId, message: &Message) -> Result<Accepte
         Ok(answer) => answer,
         Err(complaint) => return Ok(complain(complaint)),
     };
-    let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)) };
+    let push = pushed(asker, request).map(|(config, version)| (task.clone(), config, version));
+    let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push };
+    let ear = match listens {
+        true => Some(runtime.listen(&asker.caller, &thread).await?),
+        false => None,
+    };
     match runtime.reply(&asker.caller, &thread, answer, said, once).await {
-        Ok(_) => Ok(Accepted { task, complaint: None }),
+        Ok(_) => Ok(Accepted { task, complaint: None, ear, is_new: false }),
         Err(fault) if fault.code == Code::Invalid => {
             let why = fault.errors.first().map(|pointed| format!(" {}: {}.", pointed.pointer, pointed.detail));
             Ok(complain(format!("{}{}", fault.detail, why.unwrap_or_default())))

@@ -1,20 +1,166 @@
-//! `SendStreamingMessage` and `SubscribeToTask`.
+//! `SendStreamingMessage` and `SubscribeToTask`: the task as it stands, then what happens to it.
+//!
+//! The first event is the whole task as of a place in its thread's log; what follows is told from exactly there. So there is
+//! no gap, whenever somebody comes, and to whichever replica.
 
+use std::collections::VecDeque;
+use std::pin::Pin;
+
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::Value;
 
 use super::caller::Asker;
 use super::refusal::Refusal;
+use super::send::{self, Accepted};
+use super::task::{self, Show};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::types::{SendRequest, TaskQuery};
+use crate::a2a::teller::Teller;
+use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
+use crate::a2a::view;
+use crate::domain::caller::Scope;
+use crate::domain::frame::Token;
+use crate::domain::observation::Observation;
+use crate::http::events::sse;
+use crate::http::front::Front;
+use crate::live::{Encoded, EncodedKind};
+use crate::runtime::{After, Ear, Errand, Feed, FeedAsk};
 
-pub(super) async fn send(_: &Asker, _: SendRequest) -> Result<Value, Refusal> {
-    Err(no_streams())
+/// Events as JSON of the caller's version; their end is the end of the stream.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Value> + Send>>;
+
+/// Ends when the task is over or asks the client.
+pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, Refusal> {
+    let show = Show { history: request.configuration.history_length, artifacts: true };
+    let Accepted { task: id, complaint, ear, is_new } = send::accept(asker, &request, true).await?;
+    let (errand, seq) = asker.front.runtime.errand_now(&asker.caller, &id).await?;
+    let telling = match (complaint, ear) {
+        (Some(complaint), _) => Telling::over(task::complain(task::task(&errand, show), &complaint)),
+        (None, Some(ear)) if is_new => {
+            // As it was accepted, whatever has happened since: that is told next.
+            let (task, after) = (view::accepted(&errand.run, &errand.messages), ear.after());
+            Telling::from(asker, &errand, task, Vec::new(), Some(ear), after, true).await?
+        }
+        (None, ear) => {
+            let task = task::task(&errand, show);
+            if ends(task.status.state) {
+                return Ok(told(asker, Telling::over(task)));
+            }
+            Telling::from(asker, &errand, task, open(&errand), ear, After::Seq(seq), true).await?
+        }
+    };
+    Ok(told(asker, telling))
 }
 
-pub(super) async fn subscribe(_: &Asker, _: TaskQuery) -> Result<Value, Refusal> {
-    Err(no_streams())
+/// Stays over every question, until the task is over.
+pub(super) async fn subscribe(asker: &Asker, query: TaskQuery) -> Result<Events, Refusal> {
+    asker.may(Scope::Read)?;
+    asker.check_tenant(query.tenant.as_deref())?;
+    let (errand, seq) = asker.front.runtime.errand_now(&asker.caller, &query.id.as_str().into()).await?;
+    if errand.run.status.is_terminal() {
+        let detail = "The task is over; nothing happens to it any more. Get it.";
+        return Err(Fault::new(Error::UnsupportedOperation, detail).into());
+    }
+    let task = task::task(&errand, Show { history: query.history_length, artifacts: true });
+    let telling = Telling::from(asker, &errand, task, open(&errand), None, After::Seq(seq), false).await?;
+    Ok(told(asker, telling))
 }
 
-fn no_streams() -> Refusal {
-    Fault::new(Error::UnsupportedOperation, "Streams are not offered; send the message and get the task.").into()
+fn open(errand: &Errand) -> Vec<Value> {
+    errand.open.iter().map(view::shown).collect()
+}
+
+fn ends(state: TaskState) -> bool {
+    state.is_terminal() || state == TaskState::InputRequired
+}
+
+fn told(asker: &Asker, telling: Telling) -> Events {
+    let version = asker.version;
+    Box::pin(stream::unfold(telling, move |mut telling| async move {
+        let event = telling.next().await?;
+        Some((version.event(&event), telling))
+    }))
+}
+
+/// A task being told.
+struct Telling {
+    ready: VecDeque<StreamEvent>,
+    /// `None`: there is nothing more to tell.
+    live: Option<(Feed, Teller)>,
+    ends_asking: bool,
+}
+
+impl Telling {
+    fn over(task: Task) -> Self {
+        Self { ready: [StreamEvent::Task(task)].into(), live: None, ends_asking: true }
+    }
+
+    /// Tells `task`, and then what happens after `after`: from here on live, so that all who listen hear the same.
+    async fn from(
+        asker: &Asker,
+        errand: &Errand,
+        task: Task,
+        open: Vec<Value>,
+        ear: Option<Ear>,
+        after: After,
+        ends_asking: bool,
+    ) -> Result<Self, Refusal> {
+        let (run, thread) = (&errand.run.run_id, &errand.run.thread_id);
+        let teller = Teller::new(run.as_str(), thread.as_str(), task.status.state, open);
+        let types = Teller::HEARD.to_vec();
+        let ask = FeedAsk { after, types, tokens: true, until: Some(run.clone()), ends_suspended: false };
+        let runtime = &asker.front.runtime;
+        let feed = match ear {
+            Some(ear) => runtime.feed_heard(&asker.caller, thread, ear, ask).await?,
+            None => runtime.feed(&asker.caller, thread, ask).await?,
+        };
+        let mut telling = Self { ready: [StreamEvent::Task(task)].into(), live: Some((feed, teller)), ends_asking };
+        while telling.hear().await.is_some_and(|kind| kind != EncodedKind::CaughtUp) {}
+        Ok(telling)
+    }
+
+    /// The next frame, and what it means for the task; `None`: there is nothing more to hear.
+    async fn hear(&mut self) -> Option<EncodedKind> {
+        let (feed, teller) = self.live.as_mut()?;
+        let Some(frame) = feed.next().await else {
+            self.live = None;
+            return None;
+        };
+        self.ready.extend(heard(teller, &frame));
+        let state = teller.state();
+        if state.is_terminal() || (self.ends_asking && state == TaskState::InputRequired) {
+            self.live = None;
+        }
+        Some(frame.kind.clone())
+    }
+
+    async fn next(&mut self) -> Option<StreamEvent> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            self.hear().await?;
+        }
+    }
+}
+
+/// What a frame of the thread means for the task.
+fn heard(teller: &mut Teller, frame: &Encoded) -> Vec<StreamEvent> {
+    match &frame.kind {
+        EncodedKind::Observation { .. } => {
+            serde_json::from_slice(&frame.data()).map(|seen: Observation| teller.hear(&seen)).unwrap_or_default()
+        }
+        EncodedKind::Token => {
+            let token: Option<Token> = serde_json::from_slice(&frame.data()).ok();
+            token.and_then(|token| teller.token(&token)).into_iter().collect()
+        }
+        EncodedKind::Run { .. } | EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => Vec::new(),
+    }
+}
+
+/// The answer: each event as the binding says it.
+pub(super) fn streamed(front: &Front, events: Events, said: impl Fn(Value) -> Value + Send + 'static) -> Response {
+    let events = events.map(move |event| Bytes::from(format!("data: {}\n\n", said(event))));
+    sse::written(front, Box::pin(events), None)
 }

@@ -99,7 +99,7 @@ impl ChatModel for Counted {
 async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
     let store = Arc::new(Memory::new());
     let egress = Arc::new(Egress::new(Duration::ZERO));
-    let pace = Pace { backoff: Vec::new(), attempt: Duration::ZERO, kept: 0 };
+    let pace = Pace { backoff: Vec::new(), push_backoff: Vec::new(), push_for: 0, attempt: Duration::ZERO, kept: 0 };
     let documents = Documents::open(store.clone()).await.unwrap();
     let sealer = Arc::new(Sealer::new(KeySource::None));
     let mcp = mcp::Catalog::start(mcp::Parts {

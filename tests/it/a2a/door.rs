@@ -103,18 +103,20 @@ impl Door {
 
 fn path(method: Method, params: &Value) -> (&'static str, String) {
     let id = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
+    let task = || id("taskId");
+    let config = || format!("/tasks/{}/pushNotificationConfigs/{}", task(), id("pushNotificationConfigId"));
     match method {
         Method::SendMessage => ("POST", "/message:send".into()),
         Method::GetTask => ("GET", format!("/tasks/{}", id("id"))),
         Method::ListTasks => ("GET", "/tasks".into()),
         Method::CancelTask => ("POST", format!("/tasks/{}:cancel", id("id"))),
         Method::GetExtendedAgentCard => ("GET", "/extendedAgentCard".into()),
-        Method::SendStreamingMessage
-        | Method::SubscribeToTask
-        | Method::CreatePushConfig
-        | Method::GetPushConfig
-        | Method::ListPushConfigs
-        | Method::DeletePushConfig => panic!("no path for {method:?} here"),
+        Method::SendStreamingMessage => ("POST", "/message:stream".into()),
+        Method::SubscribeToTask => ("GET", format!("/tasks/{}:subscribe", id("id"))),
+        Method::CreatePushConfig => ("POST", format!("/tasks/{}/pushNotificationConfigs", task())),
+        Method::ListPushConfigs => ("GET", format!("/tasks/{}/pushNotificationConfigs", task())),
+        Method::GetPushConfig => ("GET", config()),
+        Method::DeletePushConfig => ("DELETE", config()),
     }
 }
 

@@ -12,11 +12,8 @@ use super::door::{DOORS, NEW, message, of, text};
 use crate::support::app::App;
 
 fn parts() -> Vec<Part> {
-    let file = |content| Part {
-        filename: Some("a.bin".into()),
-        media_type: Some("application/x-a".into()),
-        ..Part::new(content)
-    };
+    let file =
+        |content| Part { filename: Some("a.bin".into()), media_type: Some("text/x-a".into()), ..Part::new(content) };
     vec![
         Part::text("hello"),
         Part::data(json!({ "$payload": "forged", "n": [1, 2.5, null] })),
@@ -40,8 +37,8 @@ async fn every_part_comes_back_as_it_was_sent() {
         let content = stored["items"][0]["content"].as_str().unwrap();
         let lines: Vec<&str> = content.lines().collect();
         assert_eq!(lines[0], "hello");
-        assert_eq!(lines[2], "[a.bin, application/x-a: https://example.com/a.bin]");
-        assert_eq!(lines[3], "[a.bin, application/x-a, 600000 bytes]");
+        assert_eq!(lines[2], "[a.bin, text/x-a: https://example.com/a.bin]");
+        assert_eq!(lines[3], "[a.bin, text/x-a, 600000 bytes]");
         assert_eq!(stored["items"][0]["metadata"]["a2a"]["messageId"], format!("m{nth}"));
     }
 }

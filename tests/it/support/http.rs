@@ -230,7 +230,7 @@ impl Events {
 fn event(block: &str) -> Option<Event> {
     assert!(!block.contains('\r'), "LF only: {block:?}");
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let event = field("event")?.to_owned();
+    let event = field("event").unwrap_or_default().to_owned();
     let data = serde_json::from_str(field("data")?).expect("data is JSON");
     Some(Event { event, id: field("id").map(|id| id.parse().expect("an id is a seq")), data })
 }

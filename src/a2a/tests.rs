@@ -1,0 +1,107 @@
+//! What a teller makes of what it hears.
+
+use serde_json::{Value, json};
+
+use super::teller::Teller;
+use super::types::{Content, StreamEvent, TaskState};
+use crate::domain::frame::Token;
+use crate::domain::observation::Observation;
+
+fn teller() -> Teller {
+    Teller::new("run_1", "thr_1", TaskState::Submitted, Vec::new())
+}
+
+fn seen(kind: &str, content: Value) -> Observation {
+    let seen = json!({
+        "seq": 1, "id": "obs_1", "threadId": "thr_1", "runId": "run_1", "traceId": "t", "timestamp": 7, "type": kind,
+        "title": "", "content": content,
+    });
+    serde_json::from_value(seen).unwrap()
+}
+
+fn token(stream: &str, offset: u64, text: &str) -> Token {
+    let token = json!({
+        "type": "TOKEN", "data": text, "tokenType": "SYNTHESIS_LLM_RESPONSE", "phase": "synthesis", "streamId": stream,
+        "offset": offset, "threadId": "thr_1", "runId": "run_1", "traceId": "t",
+    });
+    serde_json::from_value(token).unwrap()
+}
+
+fn answered(text: &str) -> [Observation; 2] {
+    let message = json!({ "messageId": "msg_1", "threadId": "thr_1", "role": "AI", "content": text, "timestamp": 7 });
+    [seen("FINAL_RESPONSE", json!({ "message": message })), seen("RUN_FINISHED", json!({ "status": "completed" }))]
+}
+
+/// Text, append, last chunk; and states.
+fn told(events: &[StreamEvent]) -> Vec<(String, bool, bool)> {
+    let told = |event: &StreamEvent| match event {
+        StreamEvent::ArtifactUpdate(update) => {
+            let Content::Text(text) = &update.artifact.parts[0].content else { panic!("{update:?}") };
+            (text.clone(), update.append, update.last_chunk)
+        }
+        StreamEvent::StatusUpdate(update) => (format!("{:?}", update.status.state), false, false),
+        StreamEvent::Task(_) | StreamEvent::Message(_) => panic!("{event:?}"),
+    };
+    events.iter().map(told).collect()
+}
+
+fn piece(text: &str, append: bool, last: bool) -> (String, bool, bool) {
+    (text.to_owned(), append, last)
+}
+
+#[test]
+fn tokens_are_pieces_of_the_answer_and_a_new_attempt_replaces_them() {
+    let mut teller = teller();
+    let tokens = [token("a", 0, "Hel"), token("a", 3, "lo"), token("b", 0, "Hi"), token("a", 5, "!")];
+    let mut events: Vec<StreamEvent> = tokens.iter().filter_map(|token| teller.token(token)).collect();
+    events.extend(answered("Hi there").iter().flat_map(|seen| teller.hear(seen)));
+    let expected = [
+        piece("Hel", false, false),
+        piece("lo", true, false),
+        piece("Hi", false, false),
+        piece(" there", true, true),
+        piece("Completed", false, false),
+    ];
+    assert_eq!(told(&events), expected);
+}
+
+#[test]
+fn what_tokens_said_otherwise_is_replaced_and_what_was_lost_is_completed() {
+    let mut lossy = teller();
+    assert!(lossy.token(&token("a", 0, "one ")).is_some());
+    assert!(lossy.token(&token("a", 9, "three")).is_none(), "a piece is missing");
+    let events: Vec<StreamEvent> = answered("one two three").iter().flat_map(|seen| lossy.hear(seen)).collect();
+    assert_eq!(told(&events)[0], piece("two three", true, true));
+    let mut wrong = teller();
+    wrong.token(&token("a", 0, " one"));
+    let events: Vec<StreamEvent> = answered("one").iter().flat_map(|seen| wrong.hear(seen)).collect();
+    assert_eq!(told(&events)[0], piece("one", false, true));
+}
+
+#[test]
+fn only_what_is_news_is_told() {
+    let mut teller = teller();
+    let asked = |id: &str| seen("AGENT_SUSPENDED", json!({ "suspensionId": id, "kind": "input", "message": "?" }));
+    let answered = |id: &str, how: &str| seen("AGENT_RESUMED", json!({ "suspensionId": id, "decision": how }));
+    let mut states =
+        |seen: Observation| told(&teller.hear(&seen)).into_iter().map(|(state, ..)| state).collect::<Vec<_>>();
+    assert_eq!(states(seen("RUN_STARTED", json!({}))), ["Working"]);
+    assert_eq!(states(asked("s1")), ["InputRequired"]);
+    assert!(states(asked("s2")).is_empty(), "the oldest question is the one that is told");
+    assert!(states(seen("SUSPENSION_TIMEOUT", json!({ "suspensionId": "s1", "policy": "remind" }))).is_empty());
+    assert_eq!(states(answered("s1", "answered")), ["InputRequired"], "the next one");
+    assert!(states(answered("s2", "cancelled")).is_empty(), "the end of the run closed it");
+    assert_eq!(states(seen("RUN_FINISHED", json!({ "status": "cancelled" }))), ["Canceled"]);
+}
+
+#[test]
+fn a_refusal_is_no_failure_and_another_run_is_nobodys_business() {
+    for (code, state) in [("task_refused", "Rejected"), ("model_failed", "Failed")] {
+        let mut teller = teller();
+        let error = seen("ERROR", json!({ "fatal": true, "code": code }));
+        assert!(teller.hear(&error).is_empty());
+        assert_eq!(told(&teller.hear(&seen("RUN_FINISHED", json!({ "status": "failed" }))))[0].0, state);
+        let other = Observation { run_id: "run_2".into(), ..seen("RUN_STARTED", json!({})) };
+        assert!(teller.hear(&other).is_empty());
+    }
+}

@@ -1,0 +1,217 @@
+//! Who is told of a task's changes: kept with it, told in order, proven, guarded.
+
+use std::sync::Arc;
+
+use pes::a2a::fault::Error;
+use pes::a2a::types::{Authentication, PushConfig, SendRequest, StreamEvent, Task, TaskState};
+use pes::a2a::wire::{Method, Version};
+use pes::config::Config;
+use pes::store::Store;
+use pes::store::memory::Memory;
+use serde_json::json;
+
+use super::door::{DOORS, Door, NEW, about, says};
+use crate::support::app::App;
+use crate::support::wire::{Request, Step, Wire, answer};
+
+fn ok() -> Vec<Step> {
+    answer("200 OK", "", "")
+}
+
+fn oks(count: usize) -> Vec<Vec<Step>> {
+    (0..count).map(|_| ok()).collect()
+}
+
+/// Loopback is allowed, and attempts follow each other at once.
+fn allowing(wire: &Wire) -> impl Fn(&mut Config) + use<> {
+    let address = wire.address.to_string();
+    move |config| {
+        config.egress.allow.push(address.clone());
+        config.outbox.push_backoff_ms = vec![1];
+    }
+}
+
+fn config(wire: &Wire) -> PushConfig {
+    PushConfig {
+        id: Some("here".into()),
+        url: format!("http://{}/pushed", wire.address),
+        token: Some("token-5".into()),
+        authentication: Some(Authentication { scheme: "Bearer".into(), credentials: Some("secret-7".into()) }),
+        ..PushConfig::default()
+    }
+}
+
+fn with(config: PushConfig, mut request: SendRequest) -> SendRequest {
+    request.configuration.push = Some(config);
+    request
+}
+
+async fn next(wire: &mut Wire) -> Request {
+    crate::support::http::soon(wire.request()).await
+}
+
+fn told(request: &Request) -> StreamEvent {
+    Version::V1.read_event(&request.body).unwrap_or_else(|error| panic!("{error}: {:#}", request.body))
+}
+
+/// States, and `answer` for a piece of it.
+fn word(event: &StreamEvent) -> String {
+    match event {
+        StreamEvent::StatusUpdate(update) => format!("{:?}", update.status.state),
+        StreamEvent::ArtifactUpdate(update) => update.artifact.artifact_id.clone(),
+        other @ (StreamEvent::Task(_) | StreamEvent::Message(_)) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_change_is_told_in_order_with_the_proofs_that_were_given() {
+    let mut wire = Wire::serve(oks(5)).await;
+    let app = App::with(allowing(&wire)).await;
+    let task = NEW.send(&app, &with(config(&wire), says("m", "ask"))).await.unwrap();
+    NEW.send(&app, &about(&task, says("r", "blue"))).await.unwrap();
+    let mut words = Vec::new();
+    for _ in 0..5 {
+        let request = next(&mut wire).await;
+        assert_eq!(request.header("authorization"), Some("Bearer secret-7"));
+        assert_eq!(request.header("x-a2a-notification-token"), Some("token-5"));
+        assert_eq!(request.header("content-type"), Some("application/json"));
+        words.push(word(&told(&request)));
+    }
+    assert_eq!(words, ["Working", "InputRequired", "Working", "answer", "Completed"]);
+}
+
+#[tokio::test]
+async fn a_client_of_the_older_version_is_sent_the_task() {
+    let mut wire = Wire::serve(oks(2)).await;
+    let app = App::with(allowing(&wire)).await;
+    let door = Door::Rpc(Version::V03);
+    let task = door.send(&app, &with(config(&wire), says("m", "hello"))).await.unwrap();
+    let tasks: Vec<Task> = [next(&mut wire).await, next(&mut wire).await]
+        .iter()
+        .map(|request| Version::V03.read_task(&request.body).unwrap())
+        .collect();
+    assert_eq!([tasks[0].status.state, tasks[1].status.state], [TaskState::Working, TaskState::Completed]);
+    assert_eq!((&tasks[1].id, tasks[1].artifacts.len()), (&task.id, 1));
+}
+
+#[tokio::test]
+async fn what_fails_is_told_again_before_anything_that_came_later() {
+    let failing = || answer("500 Oops", "", "");
+    let moved = answer("302 Found", "location: /elsewhere\r\n", "");
+    let mut wire = Wire::serve([vec![failing(), vec![Step::Cut], moved, failing()], oks(3)].concat()).await;
+    let app = App::with(allowing(&wire)).await;
+    NEW.send(&app, &with(config(&wire), says("m", "hello"))).await.unwrap();
+    let mut words = Vec::new();
+    for _ in 0..7 {
+        words.push(word(&told(&next(&mut wire).await)));
+    }
+    assert_eq!(words, ["Working", "Working", "Working", "Working", "Working", "answer", "Completed"]);
+}
+
+#[tokio::test]
+async fn the_end_is_told_however_much_before_it_was_given_up() {
+    let mut wire = Wire::serve([vec![answer("410 Gone", "", ""); 2], oks(1)].concat()).await;
+    let app = App::with(allowing(&wire)).await;
+    NEW.send(&app, &with(config(&wire), says("m", "hello"))).await.unwrap();
+    let mut words = Vec::new();
+    for _ in 0..3 {
+        words.push(word(&told(&next(&mut wire).await)));
+    }
+    assert_eq!(words, ["Working", "answer", "Completed"]);
+}
+
+#[tokio::test]
+async fn receivers_are_added_looked_at_and_taken_away() {
+    let wire = Wire::serve(oks(9)).await;
+    let app = App::with(allowing(&wire)).await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let version = door.version();
+        let task = NEW.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
+        let given = PushConfig { task_id: Some(task.id.clone()), ..config(&wire) };
+        let made = door.call(&app, Method::CreatePushConfig, version.push(&given)).await.unwrap();
+        let made = version.read_push(&made).unwrap();
+        assert_eq!((made.id.as_deref(), &made.url), (Some("here"), &given.url), "{door:?}");
+        let named = json!({ "taskId": task.id, "id": if version == Version::V1 { "here" } else { &task.id },
+            "pushNotificationConfigId": "here" });
+        let found = door.call(&app, Method::GetPushConfig, named.clone()).await.unwrap();
+        assert_eq!(version.read_push(&found).unwrap(), made);
+        for shown in [&found, &version.push(&made)] {
+            let text = shown.to_string();
+            assert!(!text.contains("secret-7") && !text.contains("token-5"), "secrets are not shown: {text}");
+        }
+        let list = json!({ "taskId": task.id, "id": task.id });
+        let page = version.read_push_page(&door.call(&app, Method::ListPushConfigs, list).await.unwrap()).unwrap();
+        assert_eq!(page.configs, [made], "{door:?}");
+        for _ in 0..2 {
+            door.call(&app, Method::DeletePushConfig, named.clone()).await.unwrap();
+        }
+        let gone = door.call(&app, Method::GetPushConfig, named).await.unwrap_err();
+        assert_eq!(gone.error, Error::TaskNotFound, "{door:?}");
+        NEW.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
+    }
+    assert_eq!(wire.waiting(), 0, "nobody who was taken away is told");
+    // A task that is over takes a receiver, too; it has nothing to tell it.
+    let over = NEW.send(&app, &says("over", "hello")).await.unwrap();
+    let given = PushConfig { task_id: Some(over.id), ..config(&wire) };
+    NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&given)).await.unwrap();
+    let foreign = PushConfig { task_id: Some("run_none".into()), ..config(&wire) };
+    let refused = NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&foreign)).await.unwrap_err();
+    assert_eq!(refused.error, Error::TaskNotFound);
+}
+
+#[tokio::test]
+async fn private_addresses_are_refused_when_they_are_given_and_when_they_are_called() {
+    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let mut wire = Wire::serve(oks(2)).await;
+    let sealing = || Some("the same everywhere".to_owned().into());
+    let allowing = allowing(&wire);
+    let app = App::of(store.clone(), |config| {
+        config.auth.sealing_key = sealing();
+        allowing(config);
+    })
+    .await;
+    for url in ["http://169.254.169.254/latest", "https://10.0.0.1/x", "https://[::1]/", "ftp://example.com", "no url"]
+    {
+        let bad = PushConfig { url: url.into(), ..config(&wire) };
+        let refused = NEW.send(&app, &with(bad, says(url, "hello"))).await.unwrap_err();
+        assert_eq!(refused.error, Error::InvalidParams, "{url}");
+        let page = NEW.list(&app, &Default::default()).await.unwrap();
+        assert_eq!(page.total_size, 0, "nothing is stored of it");
+    }
+    let task = NEW.send(&app, &with(config(&wire), says("m", "ask"))).await.unwrap();
+    next(&mut wire).await;
+    next(&mut wire).await;
+    app.stopped().await;
+    let before = wire.connections();
+    // The same store, where that address is not allowed any more.
+    let app = App::of(store, |config| {
+        config.auth.sealing_key = sealing();
+        config.outbox.push_backoff_ms = vec![1];
+    })
+    .await;
+    NEW.send(&app, &about(&task, says("r", "blue"))).await.unwrap();
+    assert_eq!(NEW.get(&app, &task.id).await.unwrap().status.state, TaskState::Completed);
+    assert_eq!((wire.waiting(), wire.connections()), (0, before), "nothing was sent");
+}
+
+#[tokio::test]
+async fn secrets_are_sealed_where_they_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let wire = Wire::serve(oks(2)).await;
+    let data = folder.path().to_owned();
+    let app = App::with(|config| {
+        allowing(&wire)(config);
+        config.store.data_dir = data;
+    })
+    .await;
+    NEW.send(&app, &with(config(&wire), says("m", "ask"))).await.unwrap();
+    app.stopped().await;
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap_or_default();
+        seen += bytes.len();
+        let has = |secret: &str| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!has("secret-7") && !has("token-5"));
+    }
+    assert!(seen > 0);
+}

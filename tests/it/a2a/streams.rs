@@ -1,0 +1,177 @@
+//! A task as it happens: streams that begin with it, and streams that come to it later.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use pes::a2a::fault::Error;
+use pes::a2a::types::{Content, SendRequest, StreamEvent, Task, TaskQuery, TaskState};
+use pes::a2a::wire::Method;
+use pes::store::Store;
+use pes::store::memory::Memory;
+
+use super::door::{DOORS, Door, NEW, about, says};
+use crate::support::app::App;
+use crate::support::http::Events;
+
+struct Stream {
+    door: Door,
+    events: Events,
+}
+
+impl Stream {
+    async fn sent(door: Door, app: &App, request: &SendRequest) -> Self {
+        let params = door.version().send_request(request);
+        Self { door, events: door.ask(app, Method::SendStreamingMessage, params).events().await }
+    }
+
+    async fn of(door: Door, app: &App, task: &Task) -> Self {
+        let query = TaskQuery { id: task.id.clone(), ..TaskQuery::default() };
+        let params = door.version().task_query(&query);
+        Self { door, events: door.ask(app, Method::SubscribeToTask, params).events().await }
+    }
+
+    async fn next(&mut self) -> Option<StreamEvent> {
+        let event = self.events.next().await?.data;
+        let event = match self.door {
+            Door::Rpc(_) => {
+                assert_eq!((&event["jsonrpc"], &event["id"]), (&"2.0".into(), &7.into()), "{event:#}");
+                event["result"].clone()
+            }
+            Door::Rest(_) => event,
+        };
+        Some(self.door.version().read_event(&event).unwrap_or_else(|error| panic!("{error}: {event:#}")))
+    }
+
+    async fn task(&mut self) -> Task {
+        match self.next().await {
+            Some(StreamEvent::Task(task)) => task,
+            other => panic!("the task comes first, not {other:?}"),
+        }
+    }
+
+    async fn rest(mut self) -> Vec<StreamEvent> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events
+    }
+}
+
+fn states(events: &[StreamEvent]) -> Vec<TaskState> {
+    let state = |event: &StreamEvent| match event {
+        StreamEvent::StatusUpdate(update) => Some(update.status.state),
+        StreamEvent::Task(_) | StreamEvent::Message(_) | StreamEvent::ArtifactUpdate(_) => None,
+    };
+    events.iter().filter_map(state).collect()
+}
+
+/// What the pieces of the answer come to, as a client puts them together.
+fn answer(events: &[StreamEvent]) -> (String, bool) {
+    let (mut text, mut is_whole) = (String::new(), false);
+    for event in events {
+        let StreamEvent::ArtifactUpdate(update) = event else { continue };
+        assert!(!is_whole, "nothing follows the last piece");
+        if !update.append {
+            text.clear();
+        }
+        for part in &update.artifact.parts {
+            let Content::Text(piece) = &part.content else { panic!("{part:?}") };
+            text.push_str(piece);
+        }
+        is_whole = update.last_chunk;
+    }
+    (text, is_whole)
+}
+
+#[tokio::test]
+async fn a_stream_is_the_task_and_then_everything_that_happens_to_it() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let mut stream = Stream::sent(door, &app, &says(&format!("m{nth}"), "count")).await;
+        let task = stream.task().await;
+        assert_eq!((task.status.state, task.history.len()), (TaskState::Submitted, 1), "{door:?}");
+        let events = stream.rest().await;
+        assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{door:?}");
+        assert_eq!(answer(&events), ("Two and two are four.".to_owned(), true), "{door:?}");
+        let pieces = events.iter().filter(|event| matches!(event, StreamEvent::ArtifactUpdate(_))).count();
+        assert!(pieces > 2, "the answer comes as it is written: {events:#?}");
+        let Some(StreamEvent::StatusUpdate(last)) = events.last() else { panic!("{events:?}") };
+        assert_eq!((&last.task_id, &last.context_id), (&task.id, &task.context_id));
+        assert_eq!(NEW.get(&app, &task.id).await.unwrap().status.timestamp, last.status.timestamp);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_client_is_asked_and_a_subscription_stays() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let mut stream = Stream::sent(door, &app, &says(&format!("m{nth}"), "ask")).await;
+        let task = stream.task().await;
+        let events = stream.rest().await;
+        assert_eq!(states(&events), [TaskState::Working, TaskState::InputRequired], "{door:?}");
+        let Some(StreamEvent::StatusUpdate(asked)) = events.last() else { panic!("{events:?}") };
+        let now = NEW.get(&app, &task.id).await.unwrap();
+        assert_eq!(asked.status.message, now.status.message, "the question is the same, however it is asked for");
+        let mut subscribed = Stream::of(door, &app, &task).await;
+        assert_eq!(subscribed.task().await.status.state, TaskState::InputRequired);
+        let mut replying = Stream::sent(door, &app, &about(&task, says(&format!("r{nth}"), "blue"))).await;
+        let begun = replying.task().await;
+        let ended = states(&replying.rest().await).last().copied();
+        assert_eq!((begun.id, ended.unwrap_or(begun.status.state)), (task.id.clone(), TaskState::Completed));
+        let events = subscribed.rest().await;
+        assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{door:?}");
+        assert_eq!(answer(&events), ("You were asked.".to_owned(), true));
+    }
+}
+
+#[tokio::test]
+async fn all_subscribers_of_a_task_see_the_same_in_the_same_order() {
+    let app = App::start().await;
+    let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
+    let mut streams = join_all((0..200).map(|nth| Stream::of(DOORS[nth % 2], &app, &task))).await;
+    let first = join_all(streams.iter_mut().map(Stream::task)).await;
+    assert!(first.iter().all(|seen| *seen == first[0]));
+    // One that leaves takes nothing from the others.
+    drop(streams.pop());
+    NEW.send(&app, &about(&task, says("r", "blue"))).await.unwrap();
+    let told = join_all(streams.into_iter().map(Stream::rest)).await;
+    assert_eq!(states(&told[0]), [TaskState::Working, TaskState::Completed]);
+    for (nth, events) in told.iter().enumerate() {
+        assert_eq!(*events, told[0], "subscriber {nth}");
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_goes_on_at_another_process() {
+    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let app = App::of(store.clone(), |_| {}).await;
+    let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
+    let mut stream = Stream::of(NEW, &app, &task).await;
+    let before = stream.task().await;
+    app.stopped().await;
+    assert!(stream.rest().await.is_empty());
+    let app = App::of(store, |_| {}).await;
+    let mut stream = Stream::of(NEW, &app, &task).await;
+    assert_eq!(stream.task().await, before);
+    NEW.send(&app, &about(&task, says("r", "blue"))).await.unwrap();
+    let events = stream.rest().await;
+    assert_eq!(states(&events), [TaskState::Working, TaskState::Completed]);
+    assert_eq!(answer(&events).0, "You were asked.");
+}
+
+#[tokio::test]
+async fn nothing_happens_to_a_task_that_is_over_or_is_not_there() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let task = NEW.send(&app, &says(&format!("m{nth}"), "hello")).await.unwrap();
+        let subscribe = async |id: &str| {
+            let query = TaskQuery { id: id.into(), ..TaskQuery::default() };
+            door.call(&app, Method::SubscribeToTask, door.version().task_query(&query)).await.unwrap_err().error
+        };
+        assert_eq!(subscribe(&task.id).await, Error::UnsupportedOperation, "{door:?}");
+        assert_eq!(subscribe("run_none").await, Error::TaskNotFound, "{door:?}");
+    }
+    let post = app.ask("POST", "/a2a/tasks/run_none:subscribe").header("a2a-version", "1.0").send().await;
+    assert_eq!(post.status, 404);
+}
