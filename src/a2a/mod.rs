@@ -5,7 +5,8 @@
 //!
 //! Outbound: [`directory`] knows the agents that work can be given to, [`client`] speaks to them, [`seen`] is what their
 //! tasks say, [`callback`] the secret under which they may report.
-//! [`view`] shows a run as a task, [`teller`] tells what happens in it as the task's events.
+//!
+//! Inbound: [`view`] shows a run as a task, [`teller`] tells what happens in it as the task's events.
 
 pub mod callback;
 pub mod client;

@@ -1,14 +1,12 @@
 //! What a tenant's administrators do with the agents that work can be given to.
 
-use serde_json::Value;
-
-use super::{Result, Runtime};
+use super::{Answered, Idempotent, Result, Runtime};
 use crate::a2a::directory::bearer;
 use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::egress::Destination;
-use crate::store::document::{Change, DocumentKind, Expected};
+use crate::store::document::{Change, DocumentKind};
 
 /// How long a task may take at most, in milliseconds: a year.
 const LONGEST: i64 = 366 * 24 * 3_600_000;
@@ -25,8 +23,22 @@ impl Runtime {
     }
 
     /// Its card is read at once if it can be; an agent that does not answer yet is known all the same.
-    pub async fn create_agent(&self, caller: &Caller, spec: AgentSpec) -> Result<KnownAgent> {
-        self.0.accepting()?;
+    pub async fn create_agent(
+        &self,
+        caller: &Caller,
+        spec: AgentSpec,
+        key: Option<Idempotent>,
+    ) -> Result<Answered<KnownAgent>> {
+        let id = spec.id.clone();
+        let made = self.0.create(caller, key, taken(), || self.new_agent(caller, spec)).await?;
+        if let Some(peer) = self.0.agents.one(caller.tenant, &id) {
+            // What it says of itself comes later if it does not come now.
+            self.0.agents.card(&peer).await.ok();
+        }
+        Ok(made)
+    }
+
+    fn new_agent(&self, caller: &Caller, spec: AgentSpec) -> Result<(Change, KnownAgent)> {
         let wrong = |member: &str, why: String| {
             Fault::new(Code::Invalid, format!("`{member}`: {why}.")).at(format!("/{member}"), why)
         };
@@ -43,37 +55,32 @@ impl Runtime {
         if spec.token.as_deref().is_some_and(|token| token.is_empty() || bearer(token).is_none()) {
             return Err(wrong("token", "no header can hold it".to_owned()));
         }
-        let taken = || Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken");
         if self.0.agents.one(caller.tenant, &spec.id).is_some() {
             return Err(taken());
         }
         let body = self.0.agents.sealed(&spec)?;
-        let change = self.agent_change(caller, &spec.id, Some(body));
-        self.0.documents.write(change, Expected::Absent).await?.ok_or_else(taken)?;
-        if let Some(peer) = self.0.agents.one(caller.tenant, &spec.id) {
-            // What it says of itself comes later if it does not come now.
-            self.0.agents.card(&peer).await.ok();
-        }
-        self.agent(caller, &spec.id)
+        let change = self.0.change(caller, DocumentKind::Agent, &spec.id, Some(body));
+        let AgentSpec { id, card, token: _, dedupes, timeout_ms } = spec;
+        let made = KnownAgent {
+            id,
+            card,
+            is_fixed: false,
+            dedupes,
+            timeout_ms,
+            name: None,
+            description: None,
+            skills: Vec::new(),
+        };
+        Ok((change, made))
     }
 
     /// Tasks that it has go on being asked about, and end when it is not found.
     pub async fn delete_agent(&self, caller: &Caller, id: &str) -> Result<()> {
         self.0.accepting()?;
-        match self.0.documents.write(self.agent_change(caller, id, None), Expected::Any).await? {
-            Some(_) => Ok(()),
-            None => Err(Fault::not_found("agent")),
-        }
+        self.0.remove(self.0.change(caller, DocumentKind::Agent, id, None), "agent").await
     }
+}
 
-    fn agent_change(&self, caller: &Caller, id: &str, body: Option<Value>) -> Change {
-        Change {
-            tenant: caller.tenant,
-            kind: DocumentKind::Agent,
-            id: id.to_owned(),
-            body,
-            by: caller.name.clone(),
-            now: self.0.now(),
-        }
-    }
+fn taken() -> Fault {
+    Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken")
 }

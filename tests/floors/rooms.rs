@@ -1,7 +1,7 @@
 //! A room names only rooms on lower floors, and some crates have one home.
 
 use super::lexer::Token;
-use super::{Source, keep, sources};
+use super::{Source, keep, root, sources};
 
 /// From the ground up. Rooms of one floor do not name each other.
 const FLOORS: &[&[&str]] = &[
@@ -175,4 +175,15 @@ fn a_crate_away_from_home_is_seen() {
         assert_eq!(check_homes(&Source::new(path, text)).len(), 1, "{path}: {text}");
     }
     assert!(check_homes(&Source::new("src/store/a.rs", "use sqlx::Pool; use tokio::sync;")).is_empty());
+}
+
+#[test]
+fn every_migration_is_applied() {
+    for (folder, list) in [("sqlite", "src/store/sqlite/schema.rs"), ("postgres", "src/store/postgres/open.rs")] {
+        let list = std::fs::read_to_string(root().join(list)).unwrap();
+        for file in std::fs::read_dir(root().join("migrations").join(folder)).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            assert!(list.contains(&format!("migrations/{folder}/{name}")), "{folder}/{name} is never applied");
+        }
+    }
 }

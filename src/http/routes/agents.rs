@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::LOCATION;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::http::asked::Asked;
 use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::front::Front;
+use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
@@ -26,19 +26,22 @@ pub(crate) async fn list(
     Ok(Json(Listed::whole(front.runtime.agents(&caller))))
 }
 
-/// Add an agent of the tenant's own. Its token is never shown again.
+/// Add an agent of the tenant's own. Its token is never shown again; what its card says, `GET` tells.
 #[utoipa::path(post, path = "/agents", tag = "server", request_body = AgentSpec,
+    params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = KnownAgent)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     _: NoParams,
     asked: Asked,
+    key: IdempotencyKey,
     sent: Sent<AgentSpec>,
 ) -> Answer<Response> {
-    let made = front.runtime.create_agent(&caller, sent.value).await?;
-    let location = [(LOCATION, format!("{}/agents/{}", asked.base, made.id))];
-    Ok((StatusCode::CREATED, location, Json(made)).into_response())
+    let made = front.runtime.create_agent(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = settle(made, StatusCode::CREATED)?;
+    let place = format!("/agents/{}", made.value.id);
+    Ok(made.at(&asked, &place))
 }
 
 /// One agent.

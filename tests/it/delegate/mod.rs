@@ -5,9 +5,13 @@ mod dialects;
 mod flow;
 #[cfg(feature = "failpoints")]
 mod kill;
+mod ours;
 mod peer;
 mod registered;
+mod view;
 
+use pes::Config;
+use pes::config::RemoteAgent;
 use serde_json::Value;
 
 use crate::support::app::App;
@@ -17,19 +21,19 @@ use peer::Peer;
 
 /// A server whose tenants know the agent `helper`; it is asked after `poll_ms`.
 async fn app(peer: &Peer, poll_ms: i64) -> App {
-    let card = peer.card();
-    App::with(move |config| {
-        config.delegation.poll_ms = poll_ms;
-        config.delegation.poll_most_ms = poll_ms.max(1);
-        config.agents.push(pes::config::RemoteAgent {
-            id: "helper".to_owned(),
-            card,
-            token: None,
-            dedupes: false,
-            timeout_ms: None,
-        });
-    })
-    .await
+    knowing(peer.card(), poll_ms).await
+}
+
+/// The same for the agent with this card.
+async fn knowing(card: String, poll_ms: i64) -> App {
+    App::with(|config| knows(config, card, poll_ms)).await
+}
+
+fn knows(config: &mut Config, card: String, poll_ms: i64) {
+    config.delegation.poll_ms = poll_ms;
+    config.delegation.poll_most_ms = poll_ms.max(1);
+    let id = "helper".to_owned();
+    config.agents.push(RemoteAgent { id, card, token: None, dedupes: false, timeout_ms: None });
 }
 
 /// Asks for a delegation, and waits until the agent has it: the run's id and the task's.

@@ -27,8 +27,9 @@ async fn an_agent_is_added_called_with_its_token_and_removed_and_belongs_to_its_
     let app = app(&peer.address.to_string()).await;
     let spec = json!({ "id": "helper", "card": peer.card(), "token": "their secret", "dedupes": true });
     let made = app.post("/agents", spec.clone()).await.expect(201);
-    assert_eq!((&made["name"], &made["skills"][0]["id"]), (&json!("Helper"), &json!("help")));
     assert_eq!((&made["token"], &made["isFixed"]), (&Value::Null, &json!(false)));
+    let known = app.get("/agents/helper").await.expect(200);
+    assert_eq!((&known["name"], &known["skills"][0]["id"]), (&json!("Helper"), &json!("help")));
     let again = app.post("/agents", spec).await.problem("invalid");
     assert_eq!(again["errors"][0]["pointer"], "/id");
     app.finish("t", "delegate").await;

@@ -55,6 +55,9 @@ async fn every_route_but_the_public_ones_asks_for_a_key() {
         let said = ask.send().await;
         if pes::http::PUBLIC.contains(&path.as_str()) {
             assert_eq!(said.status, 200, "{method} {path}");
+        } else if path == "/a2a/callbacks/{task}" {
+            // A task's own secret is its key, and whoever has none learns nothing.
+            said.problem("not_found");
         } else {
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
             // Agents are told in the words of their protocol: `a2a::envelope`.

@@ -1,0 +1,23 @@
+//! Two servers of ours: one gives work to the other.
+
+use serde_json::json;
+
+use super::{knowing, results};
+use crate::support::app::App;
+
+#[tokio::test]
+async fn two_servers_of_ours_work_for_each_other() {
+    // What the other is told to call back is on this machine.
+    let other = App::with(|config| config.egress.allow.push("127.0.0.0/8".to_owned())).await;
+    let card = format!("http://{}/.well-known/agent-card.json", other.address);
+    let one = knowing(card, 50).await;
+    one.finish("t", "delegate").await;
+    let result = &results(&one, "t").await[0];
+    assert_eq!(result["status"], "success", "{result:#}");
+    assert!(!result["output"]["text"].as_str().unwrap().is_empty(), "{result:#}");
+    let threads = other.get("/threads").await.expect(200)["items"].as_array().unwrap().clone();
+    assert_eq!(threads.len(), 1, "{threads:#?}");
+    let task = one.get("/threads/t/tasks").await.expect(200)["items"][0].clone();
+    let theirs = other.get(&format!("/runs/{}", task["remoteTaskId"].as_str().unwrap())).await.expect(200);
+    assert_eq!((&theirs["status"], &theirs["threadId"]), (&json!("completed"), &task["remoteContextId"]));
+}
