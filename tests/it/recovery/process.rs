@@ -86,6 +86,8 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
         command.env_clear().env("PORT", "0").env("PES_DATA_DIR", place.file("data")).env("PES_LEASE_MS", "1500");
         command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
+        // Nothing goes through a proxy because the environment names one.
+        command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|name| (name, "http://127.0.0.1:1")));
         command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
         command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));
         command.env("PES_FAILPOINT_PIPE", place.file("pipe"));
