@@ -19,7 +19,7 @@ use pes::domain::thread::ThreadStatus;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Registered, Stamp, World};
+use pes::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Recent, Registered, Stamp, World};
 use pes::runtime::NewThreadAsk;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
@@ -131,7 +131,8 @@ impl Core for Oneshot {
     }
 
     fn needs(state: &State, _: &Effect) -> Needs {
-        Needs { history: state.head.run.as_ref().map(|run| run.settings.history_limit), ..Needs::default() }
+        let newest = |run: &Run| Recent { newest: run.settings.history_limit, since: None };
+        Needs { history: state.head.run.as_ref().map(newest), ..Needs::default() }
     }
 
     fn request(state: &State, _: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {

@@ -39,6 +39,12 @@ impl Variables {
         }
     }
 
+    /// The value of `name`, else a reference to the file that `<name>_FILE` names.
+    pub fn get_reference(&self, name: &str) -> Option<String> {
+        let file = || self.get(&format!("{name}_FILE")).map(|path| format!("file:{path}"));
+        self.get(name).map(str::to_owned).or_else(file)
+    }
+
     /// The secret behind a reference: `env:NAME` or `file:PATH`. The message names the reference, never the secret.
     pub fn referred(&self, reference: &str) -> Result<SecretString, Error> {
         let found = match reference.split_once(':') {

@@ -86,7 +86,11 @@ fn environment(variables: &Variables) -> Result<Table, Error> {
     let mut merged = Table::new();
     for leaf in &known {
         let Some(name) = &leaf.env else { continue };
-        let text = if leaf.secret { variables.get_secret(name)? } else { variables.get(name).map(str::to_owned) };
+        let text = match (leaf.secret, leaf.is_referred) {
+            (_, true) => variables.get_reference(name),
+            (true, false) => variables.get_secret(name)?,
+            (false, false) => variables.get(name).map(str::to_owned),
+        };
         let Some(text) = text else { continue };
         let value = typed(name, &text, at(&defaults, &leaf.path))?;
         let layer = leaf

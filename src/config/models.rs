@@ -62,7 +62,7 @@ section! {
     /// OpenAI, or anything that speaks its Chat Completions.
     OpenAi {
         #[serde(with = "super::secret")]
-        api_key: Option<SecretString> = None, named("OPENAI_API_KEY").secret().example("\"sk-…\"");
+        api_key: Option<SecretString> = None, named("OPENAI_API_KEY").renewed().example("\"sk-…\"");
         /// Another endpoint; it needs no key.
         base_url: Option<String> = None, named("OPENAI_BASE_URL").example("\"http://localhost:11434/v1\"");
         /// The model when only this provider is chosen.
@@ -74,7 +74,7 @@ section! {
     /// Anthropic, or anything that speaks its Messages.
     Anthropic {
         #[serde(with = "super::secret")]
-        api_key: Option<SecretString> = None, named("ANTHROPIC_API_KEY").secret().example("\"sk-ant-…\"");
+        api_key: Option<SecretString> = None, named("ANTHROPIC_API_KEY").renewed().example("\"sk-ant-…\"");
         /// Another endpoint; it needs no key.
         base_url: Option<String> = None, named("ANTHROPIC_BASE_URL").example("\"http://localhost:4000\"");
         /// The model when only this provider is chosen.
@@ -86,7 +86,7 @@ section! {
     /// Gemini's own API.
     Gemini {
         #[serde(with = "super::secret")]
-        api_key: Option<SecretString> = None, named("GEMINI_API_KEY").secret().example("\"AIza…\"");
+        api_key: Option<SecretString> = None, named("GEMINI_API_KEY").renewed().example("\"AIza…\"");
         /// Another endpoint; it needs no key.
         base_url: Option<String> = None, by_path().example("\"http://localhost:8081/v1beta\"");
         /// The model when only this provider is chosen.
@@ -98,7 +98,7 @@ section! {
     /// Ollama's own API.
     Ollama {
         #[serde(with = "super::secret")]
-        api_key: Option<SecretString> = None, named("OLLAMA_API_KEY").secret().example("\"…\"");
+        api_key: Option<SecretString> = None, named("OLLAMA_API_KEY").renewed().example("\"…\"");
         /// Where it is, with or without scheme and port.
         host: Option<String> = None, named("OLLAMA_HOST").example("\"localhost:11434\"");
         /// The model when only this provider is chosen.

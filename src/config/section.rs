@@ -14,6 +14,8 @@ pub struct Source {
     pub env: Env,
     /// Also from the file that `<NAME>_FILE` names, and never printed.
     pub secret: bool,
+    /// Such a file is not read here: the value refers to it, so that what it holds may change.
+    pub is_referred: bool,
     /// What the template shows for a key without a default, as TOML.
     pub example: Option<&'static str>,
 }
@@ -37,21 +39,28 @@ pub trait Section {
 }
 
 pub fn named(name: &'static str) -> Source {
-    Source { env: Env::Named(name), secret: false, example: None }
+    Source::of(Env::Named(name))
 }
 pub fn by_path() -> Source {
-    Source { env: Env::ByPath, secret: false, example: None }
+    Source::of(Env::ByPath)
 }
 pub fn file_only() -> Source {
-    Source { env: Env::None, secret: false, example: None }
+    Source::of(Env::None)
 }
 pub fn table<S: Section>() -> Source {
-    Source { env: Env::Table { about: S::ABOUT, keys: S::keys }, secret: false, example: None }
+    Source::of(Env::Table { about: S::ABOUT, keys: S::keys })
 }
 
 impl Source {
+    fn of(env: Env) -> Self {
+        Self { env, secret: false, is_referred: false, example: None }
+    }
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }
+    }
+    /// A secret that is read again when its file changes.
+    pub fn renewed(self) -> Self {
+        Self { secret: true, is_referred: true, ..self }
     }
     pub fn example(self, toml: &'static str) -> Self {
         Self { example: Some(toml), ..self }
@@ -65,6 +74,7 @@ pub struct Leaf {
     pub path: Vec<&'static str>,
     pub env: Option<String>,
     pub secret: bool,
+    pub is_referred: bool,
 }
 
 /// Every leaf below these keys, in order of declaration.
@@ -87,7 +97,8 @@ fn collect(keys: &[Key], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
                 continue;
             }
         };
-        found.push(Leaf { path: path.clone(), env, secret: key.source.secret });
+        let Source { secret, is_referred, .. } = key.source;
+        found.push(Leaf { path: path.clone(), env, secret, is_referred });
         path.pop();
     }
 }

@@ -55,8 +55,9 @@ pub enum Event {
     Woke,
     /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
     /// in place. Completed items keep their results, unfinished ones become pending; its log begins with a `PLAN` that
-    /// holds the whole list, so that the copy's own history has a base.
-    Forked { state: Box<Value>, messages: Vec<ConversationMessage>, agent_state: AgentState },
+    /// holds the whole list, so that the copy's own history has a base. `summary` is what stood for the oldest messages
+    /// then ([`Fold::summary`](super::fold::Fold::summary)), its text in place.
+    Forked { state: Box<Value>, messages: Vec<ConversationMessage>, agent_state: AgentState, summary: Option<Value> },
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
 }

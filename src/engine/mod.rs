@@ -87,8 +87,14 @@ pub trait ModelBook: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
     pub payloads: Vec<PayloadId>,
-    /// The newest n messages before this run's own, if any.
-    pub history: Option<u32>,
+    pub history: Option<Recent>,
+}
+
+/// Messages before this run's own: the newest so many, and all that came after one of them, however many those are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recent {
+    pub newest: u32,
+    pub since: Option<MessageId>,
 }
 
 /// What was read for [`Needs`].

@@ -39,6 +39,9 @@ pub struct ModelCheck {
     /// What the provider said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// What is wrong although it may answer: its key stands in a file that holds none any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Until the first word, or until it was clear that none comes.
     pub took_ms: u64,
 }
@@ -53,7 +56,8 @@ pub async fn check(models: &dyn Catalog, tenant: &str) -> Vec<ModelInfo> {
             Err(_) => (CheckStatus::Unreachable, Some(format!("no answer within {} s", PATIENCE.as_secs()))),
         };
         let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        ModelInfo { check: Some(ModelCheck { status, detail, took_ms }), ..info }
+        let warning = models.model_of(tenant, &info.provider).ok().and_then(|client| client.trouble());
+        ModelInfo { check: Some(ModelCheck { status, detail, warning, took_ms }), ..info }
     });
     join_all(asked).await
 }

@@ -52,6 +52,10 @@ impl<P: Protocol> ChatModel for Client<P> {
         Ok(deltas.map(move |delta| delta.map_err(|failure| endpoint.told(failure))).boxed())
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.endpoint.trouble()
+    }
+
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
         if model.trim().is_empty() {
             let fault = Fault::new(Code::Invalid, "Name a model.");

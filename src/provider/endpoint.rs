@@ -100,6 +100,11 @@ impl Endpoint {
         Ok(answer)
     }
 
+    /// What is wrong with its key, although there is one.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.key.as_ref().and_then(Key::trouble)
+    }
+
     /// Vendors repeat keys in their errors, and write at length: nobody else shall read the one, nor must the other.
     pub(crate) fn told(&self, mut failure: ModelFailure) -> ModelFailure {
         self.key.iter().for_each(|key| key.hidden(&mut failure.message, LEAST_SECRET));

@@ -1,5 +1,5 @@
 //! A provider's key. One that stands in a file is read again when the file changes, and before a refusal is believed: who
-//! renews it need not start the server again.
+//! renews it need not start the server again. If the file holds none any more, the last one is used, and that is told.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,6 +14,9 @@ use crate::domain::fault::{Code, Fault};
 
 /// How many keys are remembered that were in use before: texts may repeat them.
 const REMEMBERED: usize = 4;
+
+/// What a key that cannot be shown has.
+const UNFIT: &str = "has characters that no header can hold";
 
 /// How a key is shown to a vendor; never in the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ struct Held {
     /// When the file was changed that was read.
     changed: Option<SystemTime>,
     value: HeaderValue,
+    /// Why the file holds no key now.
+    trouble: Option<String>,
     /// The newest last.
     secrets: Vec<SecretString>,
 }
@@ -48,18 +53,17 @@ impl Key {
             Some(path) => read(path).map_err(|why| unusable(provider, &format!("cannot be read: {why}")))?,
             None => text.expose_secret().trim().to_owned().into(),
         };
-        let value = value(how, &secret).ok_or_else(|| unusable(provider, "has characters that no header can hold"))?;
-        let held = Held { changed, value, secrets: vec![secret] };
+        let value = value(how, &secret).ok_or_else(|| unusable(provider, UNFIT))?;
+        let held = Held { changed, value, trouble: None, secrets: vec![secret] };
         Ok(Self { provider: provider.to_owned(), how, file, held: Arc::new(Mutex::new(held)) })
     }
 
     /// Adds it to the headers, as it is now.
     pub(crate) fn show(&self, headers: &mut HeaderMap) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(now) = self.file.as_ref().and_then(changed)
-            && held.changed != Some(now)
-        {
-            held.changed = Some(now);
+        let now = self.file.as_ref().and_then(changed);
+        if held.changed != now {
+            held.changed = now;
             self.renew(&mut held);
         }
         headers.insert(self.name(), held.value.clone());
@@ -72,16 +76,42 @@ impl Key {
         refused.get(self.name()) != Some(&held.value)
     }
 
+    /// Why the key is not the one that its file holds.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+    }
+
     /// `text` without this key and those before it.
     pub(crate) fn hidden(&self, text: &mut String, least: usize) {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.secrets.iter().for_each(|secret| hide(text, secret, least));
     }
 
-    /// Reads the file again; what cannot be used changes nothing.
+    /// Reads the file again; what cannot be used changes nothing, and is told once.
     fn renew(&self, held: &mut Held) {
-        let Some(Ok(secret)) = self.file.as_ref().map(read) else { return };
-        let Some(value) = value(self.how, &secret).filter(|value| *value != held.value) else { return };
+        let Some(file) = &self.file else { return };
+        let found = read(file).and_then(|secret| match value(self.how, &secret) {
+            Some(value) => Ok((secret, value)),
+            None => Err(UNFIT.to_owned()),
+        });
+        let (secret, value) = match found {
+            Ok(found) => found,
+            Err(why) => {
+                if held.trouble.is_none() {
+                    tracing::warn!(
+                        provider = self.provider,
+                        why,
+                        "the file of its key holds none; the last one is used"
+                    );
+                }
+                held.trouble = Some(format!("the file of its key holds none ({why}); the last one is used"));
+                return;
+            }
+        };
+        held.trouble = None;
+        if value == held.value {
+            return;
+        }
         tracing::info!(provider = self.provider, "the key was renewed");
         held.value = value;
         held.secrets.push(secret);
@@ -172,9 +202,17 @@ mod tests {
         file.holds("key-two\n", 2);
         assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two");
         fs::remove_file(file.path()).unwrap();
+        assert_eq!(key.trouble(), None);
         assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two", "what cannot be read changes nothing");
-        file.holds(" \n", 3);
-        assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two");
+        assert!(key.trouble().unwrap().contains("No such file"), "{:?}", key.trouble());
+        for (no_key, why) in [(" \n", "it is empty"), ("two\nlines", "no header can hold")] {
+            file.holds(no_key, 3 + no_key.len() as u64);
+            assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two");
+            assert!(key.trouble().unwrap().contains(why), "{:?}", key.trouble());
+        }
+        file.holds("key-two", 20);
+        shown(&key);
+        assert_eq!(key.trouble(), None, "the file holds a key again");
         let mut text = "key-one, key-two".to_owned();
         key.hidden(&mut text, 4);
         assert_eq!(text, "[redacted], [redacted]");

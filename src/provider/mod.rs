@@ -50,6 +50,10 @@ pub trait ChatModel: Send + Sync {
     async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure>;
     /// Whether this request may be made at all; asked when a run is accepted, so that nothing starts on a typo.
     fn admit(&self, model: &str, params: &serde_json::Map<String, serde_json::Value>) -> Result<(), Fault>;
+    /// What an operator should know although calls are made, if anything.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
     /// Whether an A2A message of this id is new every time that it comes: a script's peers may use one id for many.
     fn is_fresh(&self, _a2a_message: &str) -> bool {
         false

@@ -17,7 +17,7 @@ use crate::domain::model::{FailureKind, ModelRequest};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
-use crate::engine::{Material, Needs, Prompt};
+use crate::engine::{Material, Needs, Prompt, Recent};
 use crate::live::StreamHead;
 use crate::store;
 
@@ -143,6 +143,9 @@ fn head(seat: &Seat, stream: &StreamId, request: &ModelRequest) -> StreamHead {
     }
 }
 
+/// Further back nobody looks for where a summary ends.
+const MOST_MESSAGES: u32 = 1_000;
+
 impl Shared {
     /// What the prompt of an effect needs, as it is stored now.
     async fn material(&self, seat: &Seat, effect: &Effect) -> store::Result<Material> {
@@ -153,16 +156,24 @@ impl Shared {
             false => self.store.payloads(pk, &payloads).await?.into_iter().collect(),
         };
         let history = match history {
-            Some(limit) if limit > 0 => self.history(pk, seat, limit).await?,
-            Some(_) | None => Vec::new(),
+            Some(recent) => self.history(pk, seat, recent).await?,
+            None => Vec::new(),
         };
         Ok(Material { payloads, history })
     }
 
-    /// The newest messages before the active run's own: those of queued runs come later and are left out.
-    async fn history(&self, pk: ThreadPk, seat: &Seat, limit: u32) -> store::Result<Vec<ConversationMessage>> {
+    /// Messages before the active run's own: those of queued runs come later and are left out.
+    async fn history(&self, pk: ThreadPk, seat: &Seat, recent: Recent) -> store::Result<Vec<ConversationMessage>> {
         let Some(run) = seat.machine.run() else { return Ok(Vec::new()) };
-        let own = self.store.row(pk, RowKind::Message, run.message_id.as_str()).await?;
-        self.store.history(pk, own.map(|row| row.ord), limit).await
+        let own = self.store.row(pk, RowKind::Message, run.message_id.as_str()).await?.map(|row| row.ord);
+        let mut newest = recent.newest;
+        loop {
+            let found = self.store.history(pk, own, newest).await?;
+            let reaches = |since| found.iter().any(|message| message.message_id == since);
+            if found.len() < newest as usize || newest >= MOST_MESSAGES || recent.since.clone().is_none_or(reaches) {
+                return Ok(found);
+            }
+            newest = newest.saturating_mul(2);
+        }
     }
 }

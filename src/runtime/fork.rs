@@ -42,6 +42,10 @@ impl Runtime {
             state: Box::new(self.0.inlined(row.pk, fold.view()).await?),
             messages: self.conversation(&row, &fold).await?,
             agent_state: self.agent_state(caller, id).await?,
+            summary: match fold.summary() {
+                Some(summary) => Some(self.0.inlined(row.pk, summary.clone()).await?),
+                None => None,
+            },
         };
         let new = NewThread {
             tenant: caller.tenant,

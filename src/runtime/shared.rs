@@ -83,6 +83,12 @@ impl Shared {
         }
     }
 
+    /// Whether this tenant's calls of that provider carry a key of its own.
+    pub(super) fn has_own_key(&self, tenant: TenantPk, provider: &str) -> bool {
+        let keys = self.keyed.get(&tenant).and_then(|name| self.config.models.tenant_keys.get(name));
+        keys.is_some_and(|keys| keys.contains_key(provider))
+    }
+
     /// A key that no thread ever had: milliseconds, then a count that began at a random place.
     pub(super) fn new_pk(&self) -> ThreadPk {
         const COUNT_BITS: u32 = 22;

@@ -29,6 +29,8 @@ pub struct Fold {
     changed: Vec<Value>,
     open: Open,
     messages: Vec<Value>,
+    /// What stands for the oldest of them, as it was recorded last.
+    summary: Option<Value>,
     seq: i64,
 }
 

@@ -20,7 +20,10 @@ impl Fold {
             ObservationType::PlanUpdate => whole = Some(self.updated(content, told.timestamp)),
             ObservationType::ItemStatusChange => self.list.moved(content),
             ObservationType::RunStarted | ObservationType::FinalResponse => self.said(content),
-            ObservationType::StateUpdate if !is_queued(content) => self.said(content),
+            ObservationType::StateUpdate if !is_queued(content) => {
+                self.said(content);
+                self.summary = content.get("summary").cloned().or(self.summary.take());
+            }
             ObservationType::StateUpdate
             | ObservationType::LlmStreamStart
             | ObservationType::LlmStreamMetadata

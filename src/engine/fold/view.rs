@@ -45,4 +45,9 @@ impl Fold {
     pub fn messages(&self) -> &[Value] {
         &self.messages
     }
+
+    /// What prompts tell in place of the oldest messages, if anything.
+    pub fn summary(&self) -> Option<&Value> {
+        self.summary.as_ref()
+    }
 }

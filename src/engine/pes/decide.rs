@@ -40,7 +40,9 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
             t.overdue();
             Ok(Taken::Yes)
         }
-        Event::Forked { state, messages, agent_state } => t.begin_as_copy(*state, messages, agent_state),
+        Event::Forked { state, messages, agent_state, summary } => {
+            t.begin_as_copy(*state, messages, agent_state, summary)
+        }
         Event::Quarantined { crashes } => t.quarantine(crashes),
     }
 }

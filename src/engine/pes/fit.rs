@@ -26,6 +26,7 @@ pub(super) struct Told<'a> {
     /// What stands for older messages, and how many those are.
     summary: Option<(String, usize)>,
     pub messages: &'a [ConversationMessage],
+    left_out: usize,
     /// A longer result of another item is shortened, in characters.
     pub most: usize,
 }
@@ -40,7 +41,14 @@ impl<'a> Told<'a> {
             let whole = text(&payload::inline(summary.text.clone(), payloads));
             (shortened(&whole, SUMMARY, ""), summary.messages)
         });
-        Self { payloads, summary, messages: &material.history[is_told.map_or(0, |at| at + 1)..], most: usize::MAX }
+        let messages = &material.history[is_told.map_or(0, |at| at + 1)..];
+        Self { payloads, summary, messages, left_out: 0, most: usize::MAX }
+    }
+
+    /// The same with the newest so many messages.
+    pub fn newest(self, most: usize) -> Self {
+        let gone = self.messages.len().saturating_sub(most);
+        Self { messages: &self.messages[gone..], left_out: self.left_out + gone, ..self }
     }
 
     pub fn summary(&self) -> Option<&str> {
@@ -54,7 +62,14 @@ impl<'a> Told<'a> {
     /// What is told, if it is not everything.
     pub fn fit(&self) -> Option<ContextFit> {
         let summarised = self.summary.as_ref()?.1;
-        Some(ContextFit { kept: self.messages.len(), summarised, ..ContextFit::default() })
+        Some(ContextFit { kept: self.messages.len(), summarised, left_out: self.left_out, shortened: 0 })
+    }
+
+    /// What must be summed up because more messages came since the summary than are told in their own words; half of
+    /// those are left, so that the next messages find room.
+    pub fn excess(&self, most: usize) -> Option<Extent> {
+        let is_over = self.summary.is_some() && self.messages.len() > most;
+        is_over.then(|| self.extent(most.div_ceil(2))).flatten()
     }
 
     /// What must be summed up so that a prompt of this size fits; nothing if no message has to go. As much is left as
@@ -69,7 +84,11 @@ impl<'a> Told<'a> {
             }
             None => false,
         };
-        let kept = self.messages.iter().rev().take_while(is_kept).count();
+        self.extent(self.messages.iter().rev().take_while(is_kept).count())
+    }
+
+    /// All but the newest so many messages.
+    fn extent(&self, kept: usize) -> Option<Extent> {
         let gone = &self.messages[..self.messages.len() - kept];
         let bytes = gone.iter().map(|message| message.content.len() as u64).sum();
         Some(Extent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
@@ -82,8 +101,7 @@ impl<'a> Told<'a> {
             over = over.saturating_sub(tokens(&message.content));
             is_over
         });
-        let left_out = left_out.count();
-        let messages = &self.messages[left_out..];
+        let told = self.clone().newest(self.messages.len() - left_out.count());
         let values: Vec<u64> = results.iter().flat_map(values).map(|value| tokens(&text(value))).collect();
         let room = values.iter().sum::<u64>().saturating_sub(over);
         let most = match over {
@@ -92,7 +110,8 @@ impl<'a> Told<'a> {
         };
         let shortened = values.iter().filter(|size| **size as usize > most / 3).count();
         let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
-        (Self { messages, most, ..self }, ContextFit { kept: messages.len(), summarised, left_out, shortened })
+        let fit = ContextFit { kept: told.messages.len(), summarised, left_out: told.left_out, shortened };
+        (Self { most, ..told }, fit)
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::record::to_value;
 use super::rows;
 use super::state::{Call, Definition, Item, Track};
+use super::summary::Summary;
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::CallId;
@@ -15,7 +16,13 @@ use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
 
 impl Transition<'_> {
-    pub fn begin_as_copy(&mut self, state: Value, messages: Vec<ConversationMessage>, agent: AgentState) -> Handled {
+    pub fn begin_as_copy(
+        &mut self,
+        state: Value,
+        messages: Vec<ConversationMessage>,
+        agent: AgentState,
+        summary: Option<Value>,
+    ) -> Handled {
         let list = state.get("todoList").cloned().unwrap_or_else(|| json!([]));
         let list: Vec<TodoItem> = serde_json::from_value(list)
             .map_err(|e| Fault::new(Code::Internal, format!("The copied plan cannot be read: {e}.")))?;
@@ -31,6 +38,7 @@ impl Transition<'_> {
             self.definition_changed(&item.def.id);
         }
         self.state.list.rebuild(|list| *list = items);
+        let summary = summary.and_then(|summary| self.copied_summary(summary, &messages));
         for mut message in messages {
             message.thread_id = self.state.thread_id.clone();
             let ord = self.ord();
@@ -41,7 +49,19 @@ impl Transition<'_> {
             self.state.agent_state = agent;
         }
         self.record_copied();
+        if let Some((summary, told)) = summary {
+            self.summarised(summary, told);
+        }
         Ok(Taken::Yes)
+    }
+
+    /// What stands for the oldest messages of the copy, and how much those said, in bytes.
+    fn copied_summary(&mut self, summary: Value, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
+        let summary: Summary = serde_json::from_value(summary).ok()?;
+        let end = messages.iter().position(|message| message.message_id == summary.upto)?;
+        let told = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
+        let text = self.store("summary", summary.text);
+        Some((Summary { text, ..summary }, told))
     }
 
     fn copied(&mut self, ord: i64, todo: TodoItem) -> Item {

@@ -18,7 +18,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::engine::effect::Effect;
 use crate::engine::prompt::{self, Frame, StepResult, Turn};
-use crate::engine::{Extent, Material, Needs, Prompt, World};
+use crate::engine::{Extent, Material, Needs, Prompt, Recent, World};
 
 /// A model call that is running, and whose it is.
 struct Open<'a> {
@@ -59,10 +59,12 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
     }
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
-    let history = is_conversation.then_some(open.run.settings.history_limit);
-    if let (Some(1..), Some(summary)) = (history, &state.head.summary) {
-        add(&summary.text);
-    }
+    let newest = open.run.settings.history_limit;
+    let history = (is_conversation && newest > 0).then(|| {
+        let summary = state.head.summary.as_ref();
+        summary.iter().for_each(|summary| add(&summary.text));
+        Recent { newest, since: summary.map(|summary| summary.upto.clone()) }
+    });
     let mut seen = std::collections::BTreeSet::<PayloadId>::new();
     payloads.retain(|id| seen.insert(id.clone()));
     Needs { payloads, history }
@@ -129,24 +131,24 @@ fn rendered(
     let settings = &open.run.settings;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
     let told = Told::whole(state, settings, material);
+    let most = settings.history_limit as usize;
     if let Some(sums) = &open.call.sums {
         let (messages, fit) = summary::request(world, settings, frame, open.call, sums, &told);
         return Ok((Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None }, Some(fit)));
     }
+    let told = if open.call.fitted { told.newest(most) } else { told };
     let offered = world.tools.offered(settings);
     let whole = render(state, open, frame, &offered, &told);
     let size = fit::size(&whole.messages, &whole.tools);
-    let Some(limit) = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit) else {
-        return Ok((whole, told.fit()));
-    };
-    match told.overflow(size, limit).filter(|_| !open.call.fitted) {
-        Some(extent) => Err(extent),
-        None => {
-            let results = results(state, open.item, &told);
-            let (told, fit) = told.less(size - limit, &results);
-            Ok((render(state, open, frame, &offered, &told), Some(fit)))
-        }
+    let limit = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
+    let gone = [told.excess(most), limit.and_then(|limit| told.overflow(size, limit))].into_iter().flatten();
+    if let Some(extent) = gone.max_by_key(|extent| extent.messages).filter(|_| !open.call.fitted) {
+        return Err(extent);
     }
+    let Some(limit) = limit else { return Ok((whole, told.fit())) };
+    let results = results(state, open.item, &told);
+    let (told, fit) = told.less(size - limit, &results);
+    Ok((render(state, open, frame, &offered, &told), Some(fit)))
 }
 
 /// A prompt without its repair.

@@ -1,8 +1,10 @@
 //! A conversation that is longer than the model reads: its oldest messages are summed up once, by a model call of its
-//! own, and from then on the summary stands for them. When more of them must go, the summary is extended.
+//! own, and from then on the summary stands for them. When more of them must go, the summary is extended: because they do
+//! not fit, or because more came since than a prompt tells in their own words (`historyLimit`). So nothing that was said
+//! after the summary's beginning is told nowhere.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::fit::{self, Told};
 use super::reply::interrupted;
@@ -11,6 +13,7 @@ use super::transition::{Handled, Taken, Transition};
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, MessageId, StreamId};
 use crate::domain::model::{ContextFit, FailureKind, ModelFailure};
+use crate::domain::observation::ObservationType;
 use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
 use crate::engine::prompt::{self, Frame};
@@ -40,7 +43,7 @@ impl Transition<'_> {
     /// The prompt of that attempt would leave messages out: they are summed up first, and then it is made again.
     pub fn overflowed(&mut self, stream: &StreamId, attempt: u32, extent: Extent) -> Handled {
         let Some((item, mut call)) = self.open_call(stream, attempt) else { return Ok(Taken::No) };
-        let why = "the conversation is longer than the model reads: its oldest messages are summed up first";
+        let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
         let failure = ModelFailure { kind: FailureKind::Overflow, ..interrupted(why) };
         self.record_stream_error(stream, item.as_ref(), &failure, Some(0));
         call.attempt += 1;
@@ -58,13 +61,21 @@ impl Transition<'_> {
             return self.not_summed_up(item, sums, None);
         }
         let Extent { upto, messages, bytes } = sums.extent;
-        let head = &mut self.state.head;
-        let (told, length) = head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
+        let (told, length) = self.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
         let summary = Summary { text, bytes: reply.len() as u64, upto, messages: told + messages };
-        head.said = (head.said + summary.bytes).saturating_sub(bytes + length);
-        head.summary = Some(summary);
+        self.summarised(summary, bytes + length);
         // The summary was made for a shorter prompt already.
         self.put_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
+    }
+
+    /// From now on the summary stands for what `told` so much, in bytes. It is recorded: who copies the thread needs it.
+    pub fn summarised(&mut self, summary: Summary, told: u64) {
+        let version = self.state.agent_state.version;
+        let body = json!({ "keys": ["summary"], "stateVersion": version, "summary": summary });
+        self.record(ObservationType::StateUpdate, None, "Conversation summed up", body);
+        let head = &mut self.state.head;
+        head.said = (head.said + summary.bytes).saturating_sub(told);
+        head.summary = Some(summary);
     }
 
     /// Without a summary the oldest messages are left out. What failed so long is not tried as long again.

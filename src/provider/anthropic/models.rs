@@ -15,15 +15,25 @@ pub(super) enum Generation {
 
 /// A name without a version is the newest; what is no Claude at all is taken for one with a budget.
 pub(super) fn generation(model: &str) -> Generation {
-    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
-    let Some(rest) = name.strip_prefix("claude-") else { return Generation::Budgeted };
-    match version(rest) {
+    let Some(rest) = claude(model) else { return Generation::Budgeted };
+    match version(&rest) {
         None => Generation::AdaptiveOnly,
         Some(version) if version >= (4, 7) => Generation::AdaptiveOnly,
         Some(version) if version >= (4, 6) => Generation::Adaptive,
         Some(version) if version >= (3, 7) => Generation::Budgeted,
         Some(_) => Generation::Silent,
     }
+}
+
+/// Whether it takes a form for its reply (`output_config.format`). What is no Claude may not know that, or overlook it.
+pub(super) fn takes_form(model: &str) -> bool {
+    claude(model).is_some_and(|rest| version(&rest).is_none_or(|version| version >= (4, 5)))
+}
+
+/// What its name says behind `claude-`, wherever it is offered.
+fn claude(model: &str) -> Option<String> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+    name.strip_prefix("claude-").map(str::to_owned)
 }
 
 /// `3-7-sonnet-…`, `opus-4-1-…`, `opus-4.1`; a date is no minor version.

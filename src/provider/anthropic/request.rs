@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::WIRE;
-use super::models::{Generation, generation};
+use super::models::{Generation, generation, takes_form};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
 use crate::domain::tool::ToolSpec;
 use crate::provider::replay;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
 
-/// The tool that a reply in a given form is asked for with.
+/// The tool that a reply in a given form is asked for with where the form itself is not taken.
 pub(super) const FORM_TOOL: &str = "reply_in_this_form";
 /// What a reply may be long where nobody knows what the model can.
 const MOST_OUTPUT: u64 = 8_192;
@@ -35,30 +35,54 @@ pub(super) fn body(request: &ModelRequest, most_output: Option<u64>) -> Value {
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(|spec| tool(spec)).collect();
     }
-    match (&request.response_schema, thinking) {
-        (_, Some(thinking)) => {
-            if thinking["type"] == "adaptive" {
-                body["output_config"] = json!({ "effort": effort(request) });
-            }
-            body["thinking"] = thinking;
+    let mut output = Map::new();
+    if let Some(thinking) = thinking {
+        if thinking["type"] == "adaptive" {
+            output.insert("effort".to_owned(), effort(request).into());
         }
-        (Some(schema), None) if request.tools.is_empty() => {
+        body["thinking"] = thinking;
+    }
+    match (&request.response_schema, form(request, body.get("thinking").is_some())) {
+        (Some(schema), Form::Native) => {
+            output.insert("format".to_owned(), json!({ "type": "json_schema", "schema": schema }));
+        }
+        (Some(schema), Form::Tool) => {
             let description = "The whole reply, in this form.";
             body["tools"] = json!([{ "name": FORM_TOOL, "description": description, "input_schema": schema }]);
             body["tool_choice"] = json!({ "type": "tool", "name": FORM_TOOL });
         }
-        (Some(_) | None, None) => {}
+        (Some(_), Form::Words) | (None, _) => {}
+    }
+    if !output.is_empty() {
+        body["output_config"] = Value::Object(output);
     }
     params(&request.params, &mut body);
     body
 }
 
-/// Whether the form of the reply is asked for with a tool: a forced call does not go with thinking, nor with other tools.
+/// How the form of a reply is asked for. The prompt says it in words, too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `output_config.format`: goes with everything else.
+    Native,
+    /// A tool that must be called: vendors refuse it beside thinking, and it hides other tools.
+    Tool,
+    Words,
+}
+
+fn form(request: &ModelRequest, thinks: bool) -> Form {
+    match &request.response_schema {
+        None => Form::Words,
+        Some(_) if takes_form(&request.model) => Form::Native,
+        Some(_) if thinks || !request.tools.is_empty() => Form::Words,
+        Some(_) => Form::Tool,
+    }
+}
+
+/// Whether the reply to this request comes as the arguments of a tool.
 pub(super) fn has_form_tool(request: &ModelRequest, most_output: Option<u64>) -> bool {
     let conversation = Conversation::of(&request.messages);
-    request.response_schema.is_some()
-        && request.tools.is_empty()
-        && thinking(request, &conversation, most_output.unwrap_or(MOST_OUTPUT)).is_none()
+    form(request, thinking(request, &conversation, most_output.unwrap_or(MOST_OUTPUT)).is_some()) == Form::Tool
 }
 
 /// `None` where it is not asked for, or where a tool loop goes on whose thinking another model did: theirs would be

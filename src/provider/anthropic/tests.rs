@@ -35,11 +35,14 @@ fn replayed(mut request: ModelRequest, from: &str) -> ModelRequest {
 fn the_request_is_what_messages_takes() {
     let plain = json!({"temperature": 0.5, "maxTokens": 100, "topP": 0.9, "stop": "END"});
     let thinking = json!({"maxTokens": 100, "reasoningEffort": "low"});
+    let thought = |model: &str| ModelRequest { params: thinking.as_object().cloned().unwrap(), ..planned(model) };
     let table = [
         ("a_step", step(MODEL, plain)),
         ("a_step_that_thinks", replayed(step(MODEL, thinking.clone()), MODEL)),
-        ("a_step_that_thinks_adaptively", replayed(step("claude-opus-4-7", thinking), "claude-opus-4-7")),
+        ("a_step_that_thinks_adaptively", replayed(step("claude-opus-4-7", thinking.clone()), "claude-opus-4-7")),
         ("a_plan", planned(MODEL)),
+        ("a_plan_that_thinks", thought("claude-opus-4-7")),
+        ("a_plan_of_an_older_model", planned("claude-opus-4-1")),
     ];
     for (name, request) in table {
         insta::assert_json_snapshot!(name, request::body(&request, Some(64_000)));
@@ -57,6 +60,25 @@ fn thinking_of_another_model_is_not_sent_and_ends_thinking_in_its_loop() {
     begun.messages.truncate(2);
     assert_eq!(request::body(&begun, Some(64_000))["thinking"]["budget_tokens"], 20_480);
     assert_eq!(request::body(&begun, None)["thinking"]["budget_tokens"], 4_096, "half of what it may write");
+}
+
+/// A call that is forced is refused beside thinking, and would hide the tools of a step.
+#[test]
+fn a_model_that_takes_no_form_is_forced_only_where_that_is_taken() {
+    let older = planned("claude-opus-4-1");
+    let thinks = json!({"reasoningEffort": "low"}).as_object().cloned().unwrap();
+    let table = [
+        (older.clone(), true),
+        (ModelRequest { params: thinks, ..older.clone() }, false),
+        (ModelRequest { tools: asked(MODEL).tools, ..older }, false),
+        (planned(MODEL), false),
+    ];
+    for (request, is_forced) in table {
+        let body = request::body(&request, Some(64_000));
+        assert_eq!(body.get("tool_choice").is_some(), is_forced, "{body:#}");
+        assert_eq!(request::has_form_tool(&request, Some(64_000)), is_forced, "the reply is read as it was asked for");
+        assert!(!(is_forced && body.get("thinking").is_some()));
+    }
 }
 
 #[test]
@@ -87,6 +109,24 @@ fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
     ];
     for (event, kind) in table {
         assert_eq!(heard([format!("data: {event}\n\n").as_bytes()]).1.unwrap_err().kind, kind, "{event}");
+    }
+}
+
+#[test]
+fn an_index_may_be_missing_or_any_number() {
+    let pieces = |index: Value| {
+        let call = json!({"type": "tool_use", "id": "c", "name": "f", "input": {}});
+        let piece = json!({"type": "input_json_delta", "partial_json": "{}"});
+        let mut events = [
+            json!({"type": "content_block_start", "content_block": call}),
+            json!({"type": "content_block_delta", "delta": piece}),
+        ];
+        events.iter_mut().filter(|_| !index.is_null()).for_each(|event| event["index"] = index.clone());
+        events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>()
+    };
+    for index in [Value::Null, json!(0), json!(u64::MAX)] {
+        let said = reply(heard([pieces(index.clone()).as_bytes()]).0);
+        assert_eq!(said["calls"], json!([["c", "f", "{}"]]), "{index}");
     }
 }
 

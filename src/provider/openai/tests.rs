@@ -33,7 +33,7 @@ fn the_request_is_what_each_dialect_understands() {
 
 #[test]
 fn every_cassette_gives_its_reply_wherever_it_is_split() {
-    replay_everywhere("openai", Framing::Events, 12, wire);
+    replay_everywhere("openai", Framing::Events, 15, wire);
 }
 
 #[test]
@@ -114,6 +114,17 @@ fn a_server_that_does_not_stream_is_understood() {
         (&said["text"], &said["thinking"], &said["calls"]),
         (&json!("hi"), &json!("t"), &json!([["c", "f", "{}"]]))
     );
+}
+
+#[test]
+fn a_message_after_or_beside_its_pieces_is_not_said_twice() {
+    let piece = json!({"choices": [{"delta": {"content": "hi"}}]});
+    let whole =
+        |delta: Value| json!({"choices": [{"message": {"content": "hi"}, "delta": delta, "finish_reason": "stop"}]});
+    for last in [whole(Value::Null), whole(json!({})), whole(json!({"content": ""}))] {
+        let (deltas, ended) = heard([format!("data: {piece}\n\ndata: {last}\n\n").as_bytes()]);
+        assert_eq!((reply(deltas)["text"].clone(), ended), (json!("hi"), Ok(())), "{last}");
+    }
 }
 
 #[test]

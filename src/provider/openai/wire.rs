@@ -27,6 +27,8 @@ pub(crate) struct Wire {
     ids: Vec<Option<String>>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
+    /// A piece came: a whole message beside or after it says the same again.
+    is_begun: bool,
     refused: bool,
     is_over: bool,
     model: String,
@@ -49,9 +51,11 @@ struct Chunk<'a> {
 struct Choice {
     #[serde(default)]
     index: Option<u64>,
-    /// `message` where a server answers whole although a stream was asked for.
-    #[serde(default, alias = "message")]
+    #[serde(default)]
     delta: Option<Part>,
+    /// Where a server answers whole although a stream was asked for; or what was said so far.
+    #[serde(default)]
+    message: Option<Part>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
@@ -167,7 +171,8 @@ impl wire::Wire for Wire {
 
 impl Wire {
     fn choice(&mut self, choice: Choice, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
-        if let Some(part) = choice.delta {
+        let is_begun = std::mem::replace(&mut self.is_begun, true);
+        if let Some(part) = choice.delta.or(choice.message.filter(|_| !is_begun)) {
             self.reasoning.take(part.reasoning_content.as_deref(), part.reasoning_details);
             let thinking = [part.reasoning_content, part.reasoning].into_iter().flatten().find(|text| !text.is_empty());
             deltas.extend(thinking.map(Delta::Thinking));

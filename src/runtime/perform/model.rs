@@ -41,7 +41,7 @@ impl ModelCall {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
-        let asker = Asker { tenant, has_own_key: shared.keyed.contains_key(&tenant) };
+        let asker = Asker { tenant, has_own_key: shared.has_own_key(tenant, &provider) };
         let pass = match shared.gates.enter(&provider, asker).await {
             Ok(pass) => pass,
             Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),

@@ -56,7 +56,8 @@ impl Growing {
                 self.count(arguments.len() + name.as_ref().map_or(0, String::len))?;
                 let call = self.call(index)?;
                 call.id = call.id.take().or(id);
-                call.name.push_str(name.as_deref().unwrap_or_default());
+                // Some servers repeat the name with every piece.
+                call.name.push_str(name.filter(|name| *name != call.name).as_deref().unwrap_or_default());
                 call.arguments.push_str(&arguments);
             }
             Delta::Replay(blocks) => {
@@ -123,7 +124,7 @@ mod tests {
         for delta in [
             piece(1, Some("b"), Some("second"), "{\"x\""),
             piece(0, Some("a"), Some("first"), "{"),
-            piece(1, None, None, ":1}"),
+            piece(1, Some("b"), Some("second"), ":1}"),
             piece(0, None, None, "}"),
             Delta::Stop(StopReason::ToolUse),
         ] {

@@ -166,10 +166,28 @@ fn any_secret_may_come_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "sk-1\n").unwrap();
-    let config = load(&[("OPENAI_API_KEY_FILE", file.to_str().unwrap())]).unwrap();
-    assert_eq!(config.models.openai.api_key.unwrap().expose_secret(), "sk-1");
+    let config = load(&[("PES_SEALING_KEY_FILE", file.to_str().unwrap())]).unwrap();
+    assert_eq!(config.auth.sealing_key.unwrap().expose_secret(), "sk-1");
     let error = load(&[("PES_API_KEYS_FILE", "/nowhere/keys")]).unwrap_err();
     assert!(error.starts_with("PES_API_KEYS_FILE: /nowhere/keys cannot be read"), "{error}");
+}
+
+/// A provider's key may change while the server runs: what is kept is where it stands, however that was said.
+#[test]
+fn the_file_of_a_providers_key_is_referred_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "sk-1\n").unwrap();
+    let path = file.to_str().unwrap();
+    let named = [("OPENAI_API_KEY_FILE", path), ("GROQ_API_KEY_FILE", path), ("PES_MODEL", "groq:m")];
+    let models = load(&named).unwrap().models;
+    let reference = format!("file:{path}");
+    assert_eq!(models.openai.api_key.unwrap().expose_secret(), reference);
+    assert_eq!(models.providers["groq"].api_key.as_ref().unwrap().0.expose_secret(), reference);
+    for name in ["ANTHROPIC_API_KEY_FILE", "GEMINI_API_KEY_FILE"] {
+        let error = load(&[(name, "/nowhere/key")]).unwrap_err();
+        assert!(error.contains("api_key: the secret `file:/nowhere/key` cannot be read"), "{error}");
+    }
 }
 
 #[test]

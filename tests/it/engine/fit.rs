@@ -1,16 +1,54 @@
 //! Prompts that fit into what the model reads.
 
 use pes::domain::fault::Code;
+use pes::domain::message::ConversationMessage;
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
-use pes::domain::observation::ObservationType;
+use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::prompt::PromptMessage;
 use pes::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes::domain::settings::{Budget, RunSettings};
-use pes::engine::Registered;
+use pes::domain::thread::AgentState;
+use pes::engine::event::Event;
+use pes::engine::fold::Fold;
 use pes::engine::react::React;
+use pes::engine::step::{Row, RowKind};
+use pes::engine::{Recent, Registered};
 use serde_json::json;
 
 use super::sim::*;
+
+impl Sim {
+    /// Messages before the active run's own, oldest first.
+    pub fn recent(&self, recent: &Recent) -> Vec<ConversationMessage> {
+        let own = self.machine.run().map(|run| run.message_id.to_string()).unwrap_or_default();
+        let before = self.rows.get(&(RowKind::Message, own)).map_or(i64::MAX, |row| row.ord);
+        let mut rows: Vec<&Row> = self.rows().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
+        rows.sort_by_key(|row| row.ord);
+        let since = recent.since.as_ref().and_then(|since| rows.iter().position(|row| row.id == since.as_str()));
+        let newest = rows.len().saturating_sub(recent.newest as usize);
+        rows[since.map_or(newest, |at| newest.min(at))..]
+            .iter()
+            .map(|row| serde_json::from_str(&row.body).unwrap())
+            .collect()
+    }
+
+    /// A new thread that begins as this one was after so many of its records.
+    fn forked(&self, records: usize) -> Self {
+        let mut fold = Fold::default();
+        for (at, record) in self.records[..records].iter().enumerate() {
+            let whole = Record { content: self.content(record), ..record.clone() };
+            fold.tell(&Observation::of(whole, "t1".into(), at as i64 + 1));
+        }
+        let messages = fold.messages().iter().map(|message| serde_json::from_value(message.clone()).unwrap());
+        let (messages, summary) = (messages.collect(), fold.summary().cloned());
+        let mut copy = talker(tells);
+        copy.book.window = self.book.window;
+        copy.next_run = self.next_run + 100;
+        let state = Box::new(fold.view());
+        copy.apply(Event::Forked { state, messages, agent_state: AgentState::default(), summary }).unwrap();
+        copy
+    }
+}
 
 fn all_text(request: &ModelRequest) -> String {
     let said = request.messages.iter().map(|message| match message {
@@ -218,4 +256,101 @@ fn a_prompt_that_the_provider_finds_too_long_is_made_half_as_long_once() {
     let [whole, summing, shorter, asking] = lengths[..] else { panic!("{lengths:?}") };
     assert!(whole > 20_000 && summing > 20_000 && shorter < summing * 2 / 3 && asking < whole / 2, "{lengths:?}");
     assert_eq!((told(&sim).unwrap()["summarised"].as_u64(), told(&sim).unwrap().get("leftOut")), (Some(4), None));
+}
+
+#[test]
+fn what_a_vendor_wants_back_stands_whole_with_its_calls() {
+    let blocks = json!({ "wire": "w", "model": "m", "blocks": "s".repeat(5_000) });
+    let given = blocks.clone();
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["read"])]),
+        "a.1" => calls(&[("read", json!({}))]).map(|reply| ModelReply { replay: Some(given.clone()), ..reply }),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    let second = sim.prompts.iter().find(|prompt| which(prompt) == "a.2").unwrap();
+    let replayed = second.messages.iter().find_map(|message| match message {
+        PromptMessage::Assistant { replay, tool_calls, .. } if !tool_calls.is_empty() => Some(replay.clone()),
+        PromptMessage::System { .. }
+        | PromptMessage::User { .. }
+        | PromptMessage::Assistant { .. }
+        | PromptMessage::Tool { .. } => None,
+    });
+    assert_eq!(replayed, Some(Some(blocks)));
+}
+
+/// How many of these questions a prompt tells in their own words.
+fn questions(prompt: &ModelRequest, of: std::ops::Range<usize>) -> usize {
+    of.filter(|n| all_text(prompt).contains(&format!("question {n} "))).count()
+}
+
+#[test]
+fn what_comes_after_a_summary_is_told_however_few_messages_a_prompt_shows() {
+    let mut sim = long_talk(Some(8_000), tells);
+    (sim.book.window, sim.history_limit) = (Some(1_000_000), 4);
+    for n in 10..20 {
+        question(&mut sim, n);
+        let fit = told(&sim).unwrap();
+        let (kept, summarised) = (fit["kept"].as_u64().unwrap(), fit["summarised"].as_u64().unwrap());
+        assert_eq!((kept + summarised, fit.get("leftOut")), (2 * (n as u64 - 4), None), "before question {n}");
+        assert!((2..=4).contains(&kept), "{kept}");
+        let sums: Vec<&ModelRequest> = sim.prompts.iter().filter(|it| which(it) == "summary").collect();
+        let last = sim.prompts.last().unwrap();
+        for known in (0..5).chain(10..n) {
+            let at = known..known + 1;
+            let summed = sums.iter().map(|prompt| questions(prompt, at.clone())).sum::<usize>();
+            assert_eq!(summed + questions(last, at), 1, "question {known} is told once, before question {n}");
+        }
+    }
+    let sums = sim.prompts.iter().filter(|it| which(it) == "summary").count();
+    assert!((4..=7).contains(&sums), "half of what is shown is left each time: {sums}");
+}
+
+#[test]
+fn where_nothing_was_summed_up_only_the_newest_messages_are_told() {
+    let mut sim = talker(tells);
+    sim.history_limit = 4;
+    (0..5).for_each(|n| question(&mut sim, n));
+    assert_eq!((sim.prompts.len(), questions(sim.prompts.last().unwrap(), 0..4)), (5, 2));
+    assert_eq!(told(&sim), None);
+}
+
+#[test]
+fn messages_that_cannot_be_summed_up_are_left_out_and_that_is_told() {
+    let mut sim = long_talk(Some(8_000), |n| if n == 1 { tells(n) } else { fails(FailureKind::Refused) });
+    (sim.book.window, sim.history_limit) = (Some(1_000_000), 2);
+    (10..13).for_each(|n| question(&mut sim, n));
+    assert_eq!(sim.run("run_9").status, RunStatus::Completed);
+    let fit = told(&sim).unwrap();
+    let [kept, summarised, left_out] = ["kept", "summarised", "leftOut"].map(|key| fit[key].as_u64().unwrap_or(0));
+    assert!((kept, left_out) == (2, 16 - 2 - summarised) && left_out > 0, "{fit}");
+    let last = sim.prompts.last().unwrap();
+    assert!(all_text(last).contains("SUMMARY 1") && questions(last, 10..12) == 1);
+}
+
+#[test]
+fn a_copy_begins_with_the_summary_that_stood_then() {
+    let sim = long_talk(Some(8_000), tells);
+    let mut copy = sim.forked(sim.records.len());
+    assert!(copy.records.iter().any(|record| record.content["summary"].is_object()), "its own copies know of it, too");
+    copy.ask("and now?").unwrap();
+    copy.go();
+    assert_eq!(copy.prompts.len(), 1, "nothing is summed up again");
+    let prompt = all_text(&copy.prompts[0]);
+    assert!(prompt.contains("SUMMARY 1") && !prompt.contains("question 0") && prompt.contains("question 4"));
+    let fit = told(&copy).unwrap();
+    assert_eq!(fit["kept"].as_u64().unwrap() + fit["summarised"].as_u64().unwrap(), 12);
+}
+
+#[test]
+fn a_copy_of_what_was_before_the_summary_makes_its_own() {
+    let sim = long_talk(Some(8_000), tells);
+    let summed = sim.records.iter().position(|record| record.content["summary"].is_object()).unwrap();
+    let mut copy = sim.forked(summed);
+    copy.ask("and now?").unwrap();
+    copy.go();
+    let [summing, asking] = &copy.prompts[..] else { panic!("{}", copy.prompts.len()) };
+    assert!(which(summing) == "summary" && all_text(summing).contains("question 0"));
+    assert!(all_text(asking).contains("SUMMARY 1") && !all_text(asking).contains("question 0"));
 }

@@ -74,6 +74,49 @@ fn each_attempt_has_a_stream_of_its_own_and_waits_longer_than_the_last_but_one()
     assert_eq!(errors.last().unwrap()["retryable"], false);
 }
 
+/// A run whose model is put off for so long at first.
+fn put_off(retry_after_ms: i64, fallbacks: usize) -> Sim {
+    let mut asked = 0;
+    let mut sim = Sim::new(move |request: &ModelRequest| {
+        asked += 1;
+        match (asked, request.model.as_str()) {
+            (1, "m") => fails(FailureKind::Retry)
+                .map_err(|failure| ModelFailure { retry_after_ms: Some(retry_after_ms), ..failure }),
+            _ => says(r#"{"answer":"yes","todoList":[]}"#),
+        }
+    });
+    let other = |n: usize| ModelChoice { provider_name: format!("p{n}"), model_id: format!("m{n}") };
+    let settings = RunSettings { fallbacks: (1..=fallbacks).map(other).collect(), ..RunSettings::default() };
+    sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+    sim.go();
+    sim
+}
+
+#[test]
+fn nobody_comes_back_before_the_provider_said_and_nobody_waits_long_while_another_model_could_answer() {
+    let waited = |sim: &Sim| sim.contents(ObservationType::LlmStreamError)[0]["retryInMs"].as_i64().unwrap();
+    let sim = put_off(42_000, 0);
+    assert_eq!((waited(&sim), models(&sim).len()), (42_000, 2));
+    let sim = put_off(42_000, 1);
+    assert_eq!((waited(&sim), models(&sim)), (0, ["m", "m1"].map(str::to_owned).to_vec()));
+    let sim = put_off(4_000, 1);
+    assert_eq!((waited(&sim), models(&sim)), (4_000, ["m", "m"].map(str::to_owned).to_vec()));
+    // Longer than it is tried at all.
+    let sim = put_off(130_000, 0);
+    assert_eq!((code(&sim).as_str(), models(&sim).len()), ("model_failed", 1));
+}
+
+/// What failed together does not come back together.
+#[test]
+fn waits_differ_and_stay_in_the_upper_half() {
+    let sim = asked(0, |_| Some(FailureKind::Retry));
+    let errors = sim.contents(ObservationType::LlmStreamError);
+    let waits: Vec<i64> = errors.iter().filter_map(|error| error["retryInMs"].as_i64()).collect();
+    let most = |n: usize| (500_i64 << n.min(10)).min(30_000);
+    assert!(waits.iter().enumerate().all(|(n, wait)| (most(n) / 2..=most(n)).contains(wait)), "{waits:?}");
+    assert!(waits.iter().enumerate().filter(|(n, wait)| most(*n) - **wait > 10).count() > 2, "{waits:?}");
+}
+
 #[test]
 fn a_refusal_goes_to_the_next_model_at_once_and_who_answered_is_recorded() {
     let sim = asked(2, |model| (model != "m2").then_some(FailureKind::Refused));

@@ -53,7 +53,9 @@ pub struct Sim {
     /// How often each call was started.
     pub started: HashMap<CallId, u32>,
     pub prompts: Vec<ModelRequest>,
-    next_run: u32,
+    pub next_run: u32,
+    /// Of the runs that are asked for.
+    pub history_limit: u32,
     /// Who answers.
     pub answerer: &'static str,
 }
@@ -91,6 +93,7 @@ impl Sim {
             started: HashMap::new(),
             prompts: Vec::new(),
             next_run: 0,
+            history_limit: 50,
             answerer: "ann",
         }
     }
@@ -204,7 +207,12 @@ impl Sim {
             trace_id: format!("trace{n}"),
             on_busy,
             requested_by: "eve".into(),
-            settings: RunSettings { history_limit: 50, provider: "demo".into(), model: "m".into(), ..settings },
+            settings: RunSettings {
+                history_limit: self.history_limit,
+                provider: "demo".into(),
+                model: "m".into(),
+                ..settings
+            },
         };
         self.apply(Event::Asked {
             run: format!("run_{n}").into(),
@@ -293,12 +301,7 @@ impl Sim {
         for id in needs.payloads {
             material.payloads.insert(id.clone(), self.payload(&id));
         }
-        let own = self.machine.run().map(|run| run.message_id.to_string()).unwrap_or_default();
-        let before = self.rows.get(&(RowKind::Message, own)).map_or(i64::MAX, |row| row.ord);
-        let mut messages: Vec<&Row> =
-            self.rows.values().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
-        messages.sort_by_key(|row| row.ord);
-        material.history = messages.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect();
+        material.history = needs.history.map(|recent| self.recent(&recent)).unwrap_or_default();
         let world = World { tools: &self.tools, models: &self.book, limits: &self.limits };
         self.machine.request(&world, effect, &material).expect("a running call has a prompt")
     }

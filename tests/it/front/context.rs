@@ -15,12 +15,9 @@ fn answers(text: &str) -> Vec<Step> {
     says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": text, "todoList": []}).to_string())
 }
 
-#[tokio::test]
-async fn the_oldest_messages_are_summed_up_once() {
-    let long = "a".repeat(3_500);
-    let exchanges =
-        vec![answers(&long), answers(&long), says("They spoke of apples."), answers("three"), answers("four")];
-    let mut wire = Wire::serve(exchanges).await;
+/// A thread `t1` whose model reads little, and what it answers.
+async fn start(exchanges: Vec<Vec<Step>>) -> (App, Wire) {
+    let wire = Wire::serve(exchanges).await;
     let (url, facts) = (wire.url(), Facts { context_window: Some(3_600), max_output: None });
     let app = App::with(|config| {
         config.models.openai.base_url = Some(url);
@@ -29,6 +26,25 @@ async fn the_oldest_messages_are_summed_up_once() {
     })
     .await;
     app.post("/threads", json!({"threadId": "t1", "config": {"enabledTools": []}})).await.expect(201);
+    (app, wire)
+}
+
+/// The next so many prompts.
+async fn prompts(wire: &mut Wire, count: usize) -> Vec<String> {
+    let mut prompts = Vec::new();
+    for _ in 0..count {
+        prompts.push(wire.request().await.body["messages"].to_string());
+    }
+    assert_eq!(wire.waiting(), 0);
+    prompts
+}
+
+#[tokio::test]
+async fn the_oldest_messages_are_summed_up_once() {
+    let long = "a".repeat(3_500);
+    let exchanges =
+        vec![answers(&long), answers(&long), says("They spoke of apples."), answers("three"), answers("four")];
+    let (app, mut wire) = start(exchanges).await;
     let mut run = Value::Null;
     for query in ["the first", "the second", "the third", "the fourth"] {
         run = app.finish("t1", query).await;
@@ -39,11 +55,7 @@ async fn the_oldest_messages_are_summed_up_once() {
     }
     assert_eq!((&run["response"]["content"], &run["metadata"]["llmCalls"]), (&json!("four"), &json!(1)));
 
-    let mut prompts = Vec::new();
-    for _ in 0..5 {
-        prompts.push(wire.request().await.body["messages"].to_string());
-    }
-    assert_eq!(wire.waiting(), 0);
+    let prompts = prompts(&mut wire, 5).await;
     assert!(prompts[2].contains("Phase: summary") && prompts[2].contains("the first"), "{}", prompts[2]);
     for prompt in &prompts[3..] {
         assert!(prompt.contains("Phase: ") && prompt.contains("They spoke of apples."), "{prompt}");
@@ -60,4 +72,30 @@ async fn the_oldest_messages_are_summed_up_once() {
     assert_eq!((counted.0 + counted.1, &context["shortened"], context.get("leftOut")), (6, &json!(0), None));
     let messages = app.get("/threads/t1/messages").await.expect(200);
     assert_eq!(messages["items"].as_array().unwrap().len(), 8, "people still see all of them");
+}
+
+#[tokio::test]
+async fn a_copy_knows_the_summary_and_nothing_falls_between_it_and_a_small_limit() {
+    let long = "a".repeat(3_500);
+    let summed = [says("They spoke of apples."), answers("three")];
+    let limited = [says("Apples, and then pears."), answers("four")];
+    let exchanges = [vec![answers(&long), answers(&long)], summed.into(), vec![answers("copied")], limited.into()];
+    let (app, mut wire) = start(exchanges.concat()).await;
+    for query in ["the first", "the second", "the third"] {
+        app.finish("t1", query).await;
+    }
+    prompts(&mut wire, 4).await;
+
+    app.post("/threads/t1/fork", json!({"threadId": "t2"})).await.expect(201);
+    let run = app.finish("t2", "in the copy").await;
+    assert_eq!(run["metadata"]["llmCalls"], 1, "nothing is summed up again: {run:#}");
+    let told = prompts(&mut wire, 1).await.remove(0);
+    assert!(told.contains("They spoke of apples.") && told.contains("the third") && !told.contains("the first"));
+
+    let patch = json!({"config": {"historyLimit": 1}}).to_string();
+    app.ask("PATCH", "/threads/t1").typed("application/merge-patch+json", &patch).send().await.expect(200);
+    app.finish("t1", "the fourth").await;
+    let [summing, told] = &prompts(&mut wire, 2).await[..] else { unreachable!() };
+    assert!(summing.contains("They spoke of apples.") && summing.contains("the third"), "{summing}");
+    assert!(told.contains("Apples, and then pears.") && !told.contains("the third"), "{told}");
 }

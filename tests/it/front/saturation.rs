@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pes::config::Config;
+use pes::config::{Config, ConfiguredKey, Provider};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -32,4 +32,28 @@ async fn a_full_queue_is_told_at_the_door_and_in_the_list_of_models() {
     let text = app.get("/metrics").await.text();
     assert!(text.contains(r#"pes_provider_running_calls{provider="openai"} 1"#), "{text}");
     assert!(text.contains(r#"pes_provider_breaker_open{provider="openai"} 0"#), "{text}");
+}
+
+/// Whoever has a key of its own for one provider calls the others with the server's, which has so many places as it has.
+#[tokio::test]
+async fn a_key_of_ones_own_counts_for_its_provider_alone() {
+    let mut wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
+        config.auth.keys = vec![key("one:admin:key-a-0123456789abcdef"), key("two:admin:key-b-0123456789abcdef")];
+        let at = |url: String| Provider { base_url: Some(url), ..Provider::default() };
+        let providers = [("a", "http://127.0.0.1:9/v1".to_owned()), ("b", url)];
+        config.models.providers.extend(providers.map(|(name, url)| (name.to_owned(), at(url))));
+        config.models.tenant_keys = serde_json::from_value(json!({"two": {"a": "sk-of-two"}})).unwrap();
+        (config.models.gate.per_key, config.models.gate.queue, config.models.retry_ms) = (1, 0, 0);
+    })
+    .await;
+    let of_b = json!({"query": "hi", "options": {"providerConfig": {"providerName": "b", "modelId": "m"}}});
+    let ask = |key| app.ask("POST", "/threads/t/process").key(key).json(&of_b);
+    ask("key-a-0123456789abcdef").send().await.expect(202);
+    wire.request().await;
+    let run = ask("key-b-0123456789abcdef").header("prefer", "wait=30").send().await.expect(200);
+    assert_eq!(run["metadata"]["error"]["code"], "provider_saturated", "{run:#}");
+    assert_eq!(wire.waiting(), 0);
 }

@@ -107,6 +107,11 @@ fn rows(speech: &Speech) -> Vec<(&'static str, Vec<Step>, Outcome)> {
             ends(if speech.provider == "ollama" { Retry } else { Refused }),
         ),
         (
+            "an error for a stream",
+            streamed(vec![speech.chunk(&error)]),
+            ends(if speech.provider == "ollama" { Retry } else { Refused }),
+        ),
+        (
             "busy in the middle",
             streamed(vec![text.clone(), speech.chunk(&(speech.overloaded)())]),
             after(Retry, "some"),
@@ -191,6 +196,32 @@ async fn who_cannot_be_reached_is_worth_another_try(
     let wire = Wire::serve(vec![vec![Step::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n".into())]]).await;
     let failure = ask(&speech.model(&format!("https://{}", wire.address))).await.1.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unreachable, "{}", failure.message);
+}
+
+/// Counts come early, late, again and again, or never: a reply is whole without them, and the last ones count.
+#[rstest]
+#[tokio::test]
+async fn usage_is_heard_whenever_it_comes(#[values("openai", "anthropic", "gemini", "ollama")] provider: &str) {
+    let speech = Speech::of(provider);
+    let usage = |i, o| speech.chunk(&(speech.usage)(i, o));
+    let (text, ending) = (speech.chunk(&(speech.text)("some")), speech.whole("")[1..].to_vec());
+    // Ollama's last word is its stop.
+    let late = if provider == "ollama" { 0 } else { 1 };
+    let mut rows = vec![(Vec::new(), None), (vec![(0, usage(3, 4))], Some((3, 4)))];
+    rows.push((vec![(1, usage(3, 1)), (0, usage(3, 0))], Some((3, 1))));
+    rows.push((vec![(1 + late, usage(3, 4)), (0, usage(3, 1))], Some((3, 4))));
+    for (counts, expected) in rows {
+        let mut steps = [vec![text.clone()], ending.clone()].concat();
+        counts.into_iter().for_each(|(at, step)| steps.insert(at, step));
+        let wire = Wire::serve(vec![[vec![speech.head()], steps, vec![end()]].concat()]).await;
+        let (said, ended) = ask(&speech.at(&wire)).await;
+        assert_eq!(ended, Ok(()), "{provider}");
+        let told = said.iter().filter_map(|delta| match delta {
+            Delta::Usage(usage) => Some((usage.input_tokens, usage.output_tokens)),
+            Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Stop(_) => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{provider}");
+    }
 }
 
 /// Quota and delays in the words of vendors.

@@ -6,10 +6,12 @@ mod failures;
 mod faults;
 mod gate;
 mod loops;
+mod mistakes;
 mod peer;
 mod replies;
 mod secrets;
 mod speech;
+mod tls;
 
 use std::sync::Arc;
 

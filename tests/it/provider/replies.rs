@@ -31,14 +31,15 @@ async fn every_cassette_arrives_byte_by_byte(#[values("openai", "anthropic", "ge
         let chunks = fs::read(path).unwrap().into_iter().map(|byte| Step::Chunk(vec![byte]));
         [speech.head()].into_iter().chain(chunks).chain([end()]).collect()
     };
-    let wire = Wire::serve(paths.iter().map(steps).collect()).await;
+    let mut wire = Wire::serve(paths.iter().map(steps).collect()).await;
     let model = speech.at(&wire);
     for path in &paths {
         let expected: Value = serde_json::from_slice(&fs::read(path.with_extension("json")).unwrap()).unwrap();
         let named = expected["replay"]["model"].as_str().unwrap_or("some-model").to_owned();
-        let (said, ended) = ask_for(&model, ModelRequest { model: named, ..request() }).await;
+        let (said, ended) = ask_for(&model, ModelRequest { model: named.clone(), ..request() }).await;
         assert_eq!(ended, Ok(()), "{}", path.display());
         assert_eq!(reply(said), expected, "{}", path.display());
+        assert_eq!(wire.request().await.body, asked(provider, &named), "{}", path.display());
     }
     assert_eq!(wire.connections(), 1, "a finished call leaves its connection to the next");
 }
@@ -57,20 +58,21 @@ async fn the_request_is_sent_once_with_its_key_and_asks_for_a_stream(
     let (name, value) = speech.key;
     assert_eq!(sent.header(name), Some(value));
     assert_eq!(sent.header("content-type"), Some("application/json"));
-    assert_eq!(sent.body, expected(provider));
+    assert_eq!(sent.body, asked(provider, "some-model"));
     assert_eq!(wire.waiting(), 0);
 }
 
-fn expected(provider: &str) -> Value {
+/// The body that `request()` comes to.
+fn asked(provider: &str, model: &str) -> Value {
     let system = "Phase: synthesis\nYou answer.";
     let both = json!([{"role": "system", "content": system}, {"role": "user", "content": "How much?"}]);
     match provider {
         "openai" => json!({
-            "model": "some-model", "messages": both, "stream": true, "stream_options": {"include_usage": true},
+            "model": model, "messages": both, "stream": true, "stream_options": {"include_usage": true},
         }),
         "anthropic" => json!({
-            "model": "some-model",
-            "max_tokens": 8192,
+            "model": model,
+            "max_tokens": if model.starts_with("claude") { 64_000 } else { 8_192 },
             "stream": true,
             "system": system,
             "messages": [{"role": "user", "content": [{"type": "text", "text": "How much?"}]}],
@@ -80,7 +82,7 @@ fn expected(provider: &str) -> Value {
             "systemInstruction": {"parts": [{"text": system}]},
             "generationConfig": {"thinkingConfig": {"includeThoughts": true}},
         }),
-        _ => json!({"model": "some-model", "messages": both, "stream": true, "options": {"num_ctx": 16_384}}),
+        _ => json!({"model": model, "messages": both, "stream": true, "options": {"num_ctx": 16_384}}),
     }
 }
 

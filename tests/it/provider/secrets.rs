@@ -1,5 +1,6 @@
 //! A provider's key stays where it was put: whatever fails, no byte of it is stored, logged, shown or told.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -17,13 +18,13 @@ const CANARY: &str = "sk-canary-4f1c9a";
 fn command(folder: &Path, base_url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
     command.env_clear().current_dir(folder).env("PORT", "0").env("PES_DATA_DIR", folder.join("data"));
-    command.env("RUST_LOG", "trace").env("OPENAI_BASE_URL", base_url).env("OPENAI_API_KEY", "file:key");
+    command.env("RUST_LOG", "trace").env("OPENAI_BASE_URL", base_url).env("OPENAI_API_KEY_FILE", "key");
     command.kill_on_drop(true);
     command
 }
 
-/// The server, and where it answers.
-async fn serve(folder: &Path, base_url: &str) -> (Child, String) {
+/// The server, what it said at its start, and where it answers.
+async fn serve(folder: &Path, base_url: &str) -> (Child, String, SocketAddr) {
     let log = std::fs::File::create(folder.join("log")).unwrap();
     let mut child = command(folder, base_url).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -32,7 +33,8 @@ async fn serve(folder: &Path, base_url: &str) -> (Child, String) {
         let line = soon(lines.next_line()).await.unwrap().expect("it becomes ready");
         facts += &format!("{line}\n");
         if line == "ready" {
-            return (child, facts);
+            let address = facts.split("http://").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
+            return (child, facts, address);
         }
     }
 }
@@ -74,8 +76,7 @@ async fn a_key_is_nowhere_whatever_fails() {
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("key"), format!("{CANARY}\n")).unwrap();
-    let (mut child, facts) = serve(folder.path(), &wire.url()).await;
-    let address = facts.split("http://").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
+    let (mut child, facts, address) = serve(folder.path(), &wire.url()).await;
     let mut told = facts.clone();
     for run in 0..=runs {
         let path = format!("/threads/t{run}/process");
@@ -114,6 +115,30 @@ async fn a_key_that_cannot_be_used_is_named_and_not_shown() {
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert_eq!((bad.status.code(), said.contains(CANARY)), (Some(2), false), "{said}");
     assert!(said.contains("API key of openai"), "{said}");
+}
+
+#[tokio::test]
+async fn a_file_that_lost_its_key_is_told_once_and_shown_where_models_are_checked() {
+    let good = || vec![event_stream(), text_chunk("ok"), stop_chunk(), end()];
+    let wire = Wire::serve(vec![good(), good(), good(), good()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), CANARY).unwrap();
+    let (mut child, _, address) = serve(folder.path(), &wire.url()).await;
+    let check = async || Ask::new(address, "GET", "/models?check=true").send().await.expect(200)["items"][0].clone();
+    assert_eq!(check().await["check"].get("warning"), None);
+    std::fs::remove_file(folder.path().join("key")).unwrap();
+    for _ in 0..2 {
+        let said = check().await["check"].clone();
+        assert_eq!(said["status"], "ok", "the last key is used: {said:#}");
+        assert!(said["warning"].as_str().unwrap().contains("No such file"), "{said:#}");
+    }
+    std::fs::write(folder.path().join("key"), CANARY).unwrap();
+    assert_eq!(check().await["check"].get("warning"), None, "it is back");
+    child.start_kill().unwrap();
+    soon(child.wait()).await.unwrap();
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let told = log.matches("the file of its key holds none; the last one is used").count();
+    assert_eq!((told, log.contains(CANARY)), (1, false));
 }
 
 #[tokio::test]

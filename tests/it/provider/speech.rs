@@ -26,6 +26,8 @@ pub struct Speech {
     /// What keeps a stream alive and says nothing.
     pub idle: &'static str,
     pub overloaded: fn() -> Value,
+    /// What went in and came out, so far.
+    pub usage: fn(u64, u64) -> Value,
 }
 
 fn event(data: &Value) -> String {
@@ -49,6 +51,7 @@ pub static WIRES: [Speech; 4] = [
         end: Some(|| "data: [DONE]\n\n".to_owned()),
         idle: ": still there\n\n",
         overloaded: || json!({"error": {"message": "m", "code": 503}}),
+        usage: |i, o| json!({"choices": [], "usage": {"prompt_tokens": i, "completion_tokens": o}}),
     },
     Speech {
         provider: "anthropic",
@@ -58,10 +61,14 @@ pub static WIRES: [Speech; 4] = [
         key: ("x-api-key", "sk-secret"),
         frame: event,
         text: |text| json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": text}}),
-        stop: || json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}),
+        stop: || json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
         end: Some(|| event(&json!({"type": "message_stop"}))),
         idle: "event: ping\ndata: {\"type\": \"ping\"}\n\n",
         overloaded: || json!({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}),
+        usage: |i, o| {
+            let usage = json!({"input_tokens": i, "output_tokens": o});
+            json!({"type": "message_delta", "delta": {}, "usage": usage})
+        },
     },
     Speech {
         provider: "gemini",
@@ -75,6 +82,7 @@ pub static WIRES: [Speech; 4] = [
         end: None,
         idle: ": still there\n\n",
         overloaded: || json!({"error": {"code": 503, "message": "m", "status": "UNAVAILABLE"}}),
+        usage: |i, o| json!({"usageMetadata": {"promptTokenCount": i, "candidatesTokenCount": o}}),
     },
     Speech {
         provider: "ollama",
@@ -89,6 +97,7 @@ pub static WIRES: [Speech; 4] = [
         end: None,
         idle: "\n",
         overloaded: || json!({"error": "the runner stopped"}),
+        usage: |i, o| json!({"message": {"content": ""}, "prompt_eval_count": i, "eval_count": o, "done": false}),
     },
 ];
 

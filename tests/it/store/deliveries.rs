@@ -18,7 +18,7 @@ on_every_store!(
     a_thread_takes_its_deliveries_with_it,
 );
 
-fn new(id: &str, lane: Option<&str>) -> NewDelivery {
+pub fn new(id: &str, lane: Option<&str>) -> NewDelivery {
     NewDelivery {
         id: id.into(),
         kind: TargetKind::Webhook,
@@ -30,7 +30,7 @@ fn new(id: &str, lane: Option<&str>) -> NewDelivery {
 }
 
 /// Commits at 100.
-async fn post(bed: &Bed, pk: ThreadPk, deliveries: Vec<NewDelivery>) {
+pub async fn post(bed: &Bed, pk: ThreadPk, deliveries: Vec<NewDelivery>) {
     let commit = Commit { deliveries, ..bed.next(pk).await };
     bed.done(commit).await;
 }

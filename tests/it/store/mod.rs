@@ -5,6 +5,7 @@ mod bed;
 mod claims;
 mod commits;
 mod creation;
+mod databases;
 mod deliveries;
 mod documents;
 mod fences;

@@ -18,3 +18,13 @@ fn versions_are_read_from_names() {
         assert_eq!(generation(model), expected, "{model}");
     }
 }
+
+#[test]
+fn a_form_is_taken_by_what_is_known_to_keep_to_it() {
+    for model in ["claude-haiku-4-5", "anthropic/claude-opus-4.5", "claude-sonnet-4-6", "claude-new"] {
+        assert!(takes_form(model), "{model}");
+    }
+    for model in ["claude-3-7-sonnet-20250219", "claude-opus-4-20250514", "claude-opus-4-1", "glm-4.6", "gpt-oss:20b"] {
+        assert!(!takes_form(model), "{model}");
+    }
+}

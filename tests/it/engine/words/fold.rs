@@ -134,6 +134,20 @@ fn questions_are_open_until_answered() {
     assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("idle"), &Value::Null));
 }
 
+/// A call that asks in the middle of its work goes on running, and so does its run.
+#[test]
+fn a_question_of_a_running_call_suspends_nothing() {
+    let (mut fold, _) = planned();
+    fold.tell(&told(8, ObservationType::ToolCall, json!({"toolCalls": [{"callId": "call_2"}]})));
+    let question = json!({"suspensionId": "sus_1", "kind": "input", "callId": "call_2", "whileRunning": true});
+    fold.tell(&told(9, ObservationType::AgentSuspended, question));
+    let view = fold.view();
+    assert_eq!((&view["status"], &view["isPaused"]), (&json!("running"), &json!(true)));
+    assert_eq!(view["suspension"]["whileRunning"], true);
+    fold.tell(&told(10, ObservationType::ToolExecution, json!({"callId": "call_2", "status": "success"})));
+    assert_eq!(fold.view()["status"], "suspended", "now only the question is left");
+}
+
 #[test]
 fn messages_come_in_the_order_of_their_runs() {
     let (mut fold, _) = planned();

@@ -2,6 +2,7 @@
 
 mod fold;
 mod parse_any;
+mod parse_json;
 mod parse_plan;
 mod parse_step;
 mod parse_synthesis;

@@ -8,8 +8,8 @@ use pes::domain::prompt::{Persona, PersonaPrompts, PromptCall, PromptMessage};
 use pes::domain::settings::RunSettings;
 use pes::domain::tool::{ToolClass, ToolError, ToolResult, ToolSpec, ToolStatus};
 use pes::engine::prompt::{
-    Frame, History, PlanPrompt, RefinePrompt, RepairPrompt, StepPrompt, StepResult, SynthesisPrompt, Turn, enforcement,
-    plan, plan_schema, reasoning_step, refine, repair, synthesis, tool_step,
+    Frame, History, PlanPrompt, RefinePrompt, RepairPrompt, StepPrompt, StepResult, SummaryPrompt, SynthesisPrompt,
+    Turn, enforcement, plan, plan_schema, reasoning_step, refine, repair, summary, synthesis, tool_step,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -198,6 +198,18 @@ fn the_synthesis_prompt() {
         results: &results,
     };
     insta::assert_snapshot!(shown(&synthesis(&prompt)));
+}
+
+#[test]
+fn the_summary_prompt_and_the_planning_prompt_after_it() {
+    let (settings, mut history) = (settings(), history());
+    history.push(ConversationMessage { content: "long ".repeat(40), ..history[0].clone() });
+    let so_far = Some("They met.");
+    let prompt = SummaryPrompt { frame: frame(&settings), so_far, messages: &history, most: 50 };
+    insta::assert_snapshot!("summary", shown(&summary(&prompt)));
+    let history = History { summary: so_far, messages: &history[..2] };
+    let prompt = PlanPrompt { frame: frame(&settings), query: "What is 2+2?", history, tools: &[] };
+    insta::assert_snapshot!("planning_after_a_summary", shown(&plan(&prompt)[1..]));
 }
 
 #[test]
