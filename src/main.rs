@@ -9,11 +9,7 @@ fn main() -> ExitCode {
     stay_small();
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     installed.expect("nothing else installs a TLS provider");
-    let runtime = tokio::runtime::Runtime::new().expect("without threads and timers there is no server");
-    let code = runtime.block_on(pes::cli::run());
-    // Everything was closed in order; code that does not yield must not hold up the end.
-    runtime.shutdown_background();
-    code
+    pes::cli::run()
 }
 
 /// Without huge pages: two megabytes for every few kilobytes that are alive double what an idle server holds. Where the

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use pes::domain::ids::ThreadPk;
-use pes::domain::observation::{ObservationType, Record};
+use pes::domain::ids::{ThreadId, ThreadPk};
+use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::{Sheet, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
@@ -94,10 +94,13 @@ pub async fn threads(store: &Arc<dyn Store>, count: usize) -> Vec<ThreadPk> {
     pks
 }
 
-/// What a commit gives to be kept, as text.
+/// What a commit gives to be kept, as text: head, rows with their ids, and observations as clients read them, without
+/// the ids and numbers that the thread's key stands for.
 pub fn payload(commit: &Commit) -> usize {
     let rows: usize = commit.rows.iter().map(|row| row.id.len() + row.body.len()).sum();
-    let records: usize = commit.records.iter().map(|record| record.content.to_string().len()).sum();
+    let shown = |record: &Record| Observation::of(record.clone(), ThreadId::from(""), 0);
+    let text = |record: &Record| serde_json::to_string(&shown(record)).expect("plain data").len();
+    let records: usize = commit.records.iter().map(text).sum();
     commit.head.as_ref().map_or(0, String::len) + rows + records
 }
 

@@ -40,9 +40,13 @@ impl Error {
 }
 
 /// Runs the command of this process's arguments.
-pub async fn run() -> ExitCode {
+pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    match command(arguments, Variables::of_process()).await {
+    let runtime = tokio::runtime::Runtime::new().expect("without threads and timers there is no server");
+    let done = runtime.block_on(command(arguments, Variables::of_process()));
+    // Everything was closed in order; code that does not yield must not hold up the end.
+    runtime.shutdown_background();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("pes: {}", error.to_string().replace('\n', " "));

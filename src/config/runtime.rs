@@ -10,7 +10,7 @@ section! {
         /// How long a stop waits for steps under way, in milliseconds.
         drain_ms: u64 = 25_000, by_path();
         /// How long an idle thread stays in memory, in milliseconds.
-        idle_ms: u64 = 500, by_path();
+        idle_ms: u64 = 100, by_path();
         /// Crashes without progress after which a thread is quarantined.
         crash_limit: i32 = 3, by_path();
     }
