@@ -51,14 +51,16 @@ async fn facts(app: &App, address: SocketAddr, variables: &Variables) -> Vec<Str
         Ok(false) | Err(_) => "keys".to_owned(),
     };
     let is_bold = telemetry::is_coloured(variables) && std::io::stdout().is_terminal();
-    vec![
-        format!("pes      {}", env!("CARGO_PKG_VERSION")),
-        format!("url      {url}"),
+    let mut facts = vec![format!("pes      {}", env!("CARGO_PKG_VERSION")), format!("url      {url}")];
+    // Whoever passes on what comes there must know where to.
+    facts.extend(config.server.public_url.as_ref().map(|_| format!("bound    http://{address}")));
+    facts.extend([
         format!("store    {}", app.store.describe()),
         format!("model    {}", model(config, is_bold)),
         format!("auth     {auth}"),
         "ready".to_owned(),
-    ]
+    ]);
+    facts
 }
 
 fn model(config: &Config, is_bold: bool) -> String {

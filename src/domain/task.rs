@@ -290,4 +290,6 @@ pub enum PeerFailureKind {
     Refused,
     /// The agent knows no such task.
     NotFound,
+    /// There is no such agent any more.
+    Gone,
 }

@@ -21,7 +21,7 @@ use crate::egress::Egress;
 
 pub use directory::{Directory, Webhook};
 pub use push::PushTarget;
-pub use worker::Worker;
+pub use worker::{Outcome, Worker};
 
 /// Who is told, and how.
 pub struct Outbox {

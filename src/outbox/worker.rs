@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::task::JoinSet;
@@ -33,7 +34,11 @@ pub struct Worker {
     pub store: Arc<dyn Store>,
     pub outbox: Arc<Outbox>,
     pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
+    pub stop: Stop,
 }
+
+/// Tells an agent that what a thread had given it is not wanted any more: what came of it, in a word and in a sentence.
+pub type Stop = Arc<dyn Fn(Delivery) -> BoxFuture<'static, (Outcome, String)> + Send + Sync>;
 
 impl Worker {
     /// Works until stopped; then ends the attempts under way.
@@ -103,7 +108,15 @@ impl Worker {
     }
 
     async fn attempt(&self, delivery: &Delivery) -> (Outcome, String) {
-        let (to, mut headers) = match self.address(delivery).await {
+        let address = match delivery.kind {
+            TargetKind::Webhook => Ok(self.webhook(delivery)),
+            TargetKind::Push => self.receiver(delivery).await,
+            TargetKind::Agent => {
+                let stopped = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone())).await;
+                return stopped.unwrap_or((Outcome::Failed, "it took too long".to_owned()));
+            }
+        };
+        let (to, mut headers) = match address {
             Ok(Some(address)) => address,
             Ok(None) => return (Outcome::Useless, "the receiver is gone".to_owned()),
             Err(error) => return (Outcome::Failed, error.to_string()),
@@ -124,20 +137,18 @@ impl Worker {
     }
 
     /// Where it goes, and what proves who sends it; `None`: nobody wants it any more.
-    async fn address(&self, delivery: &Delivery) -> store::Result<Option<(Destination, HeaderMap)>> {
-        let directory = &self.outbox.directory;
-        match delivery.kind {
-            TargetKind::Webhook => Ok(directory.one(delivery.tenant, &delivery.target).map(|webhook| {
-                let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
-                sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
-                (webhook.to.clone(), headers)
-            })),
-            TargetKind::Push => {
-                let row = self.store.row(delivery.thread, RowKind::Push, &delivery.target).await?;
-                let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten();
-                Ok(target.and_then(|target| target.address(delivery.tenant, directory.sealer())))
-            }
-        }
+    fn webhook(&self, delivery: &Delivery) -> Option<(Destination, HeaderMap)> {
+        let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target)?;
+        let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
+        sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
+        Some((webhook.to.clone(), headers))
+    }
+
+    /// The same for a client of a task.
+    async fn receiver(&self, delivery: &Delivery) -> store::Result<Option<(Destination, HeaderMap)>> {
+        let row = self.store.row(delivery.thread, RowKind::Push, &delivery.target).await?;
+        let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten();
+        Ok(target.and_then(|target| target.address(delivery.tenant, self.outbox.directory.sealer())))
     }
 }
 
@@ -146,7 +157,7 @@ impl Pace {
     fn pause(&self, delivery: &Delivery, now: Millis) -> Option<Millis> {
         let made = delivery.attempts.saturating_sub(1) as usize;
         match delivery.kind {
-            TargetKind::Webhook => self.backoff.get(made).copied(),
+            TargetKind::Webhook | TargetKind::Agent => self.backoff.get(made).copied(),
             TargetKind::Push => {
                 let is_early = now - delivery.created_at < self.push_for;
                 // However old it is: it may have waited for those before it in its lane.
@@ -158,7 +169,8 @@ impl Pace {
 }
 
 /// What an attempt means.
-enum Outcome {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
     Taken,
     Failed,
     /// Trying again is no use.

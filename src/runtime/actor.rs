@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::command::{Command, Decided, Note, Refusal};
+use super::farewell::farewells;
 use super::lease::Incarnation;
 use super::perform::{Work, model_failed, tool_failed};
 use super::seat::{Claim, Seat, TRIES, contended};
@@ -25,6 +26,8 @@ use crate::domain::run::Run;
 use crate::domain::thread::Sheet;
 use crate::engine::event::Event;
 use crate::engine::step::Row;
+use crate::failpoint;
+use crate::store::delivery::Erasure;
 use crate::store::{self, LeaseChange};
 
 /// Between two tries to commit what is owed.
@@ -246,19 +249,35 @@ impl Actor {
         self.work.stop().await;
         self.let_go();
         let run = self.seat.take().and_then(|seat| seat.machine.run().map(|run| run.run_id.clone()));
-        let was_there = match self.shared.store.delete_thread(self.pk).await {
-            Ok(was_there) => was_there,
-            Err(error) => {
-                // What was stopped for it is taken up again, as soon as the store lets it be.
-                self.owed.push_back(Arc::new(Event::Woke));
-                self.pay().await;
-                return Err(error.into());
-            }
-        };
+        let erased = self.erase().await;
+        if let Err(Refusal::Fault(_)) = erased {
+            // What was stopped for it is taken up again, as soon as the store lets it be.
+            self.owed.push_back(Arc::new(Event::Woke));
+            self.pay().await;
+            return erased;
+        }
         // Who waits for its run, or for more of it, looks again and finds that it is gone.
         run.iter().for_each(|run| self.shared.waiters.tell(run));
         self.shared.hub.gap(self.pk);
-        if was_there { Ok(()) } else { Err(Refusal::Gone) }
+        erased
+    }
+
+    /// Agents that work for it are told to stop: of what it had given them when it was erased, nothing is missed.
+    async fn erase(&self) -> Result<(), Refusal> {
+        for _ in 0..TRIES {
+            let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
+            let deliveries = farewells(&rows, self.shared.mint())?;
+            let (version, now) = (row.fence.version, self.shared.now());
+            let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
+            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries }).await? {
+                failpoint::reached("delete.committed");
+                if leaves_some {
+                    self.shared.outbox.bell.ring();
+                }
+                return Ok(());
+            }
+        }
+        Err(contended())
     }
 }
 

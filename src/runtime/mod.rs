@@ -19,6 +19,7 @@ mod command;
 mod documents;
 mod effects;
 mod errands;
+mod farewell;
 mod feed;
 mod fork;
 mod history;

@@ -1,12 +1,21 @@
 //! What a tenant's administrators do with the agents that work can be given to.
 
+use super::command::Note;
+use super::history::CHUNK;
+use super::runs::read;
 use super::{Answered, Idempotent, Result, Runtime};
 use crate::a2a::directory::bearer;
 use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::domain::run::Standing;
+use crate::domain::task::Task;
 use crate::egress::Destination;
+use crate::engine::event::Event;
+use crate::engine::step::RowKind;
 use crate::store::document::{Change, DocumentKind};
+use crate::store::{PageAsk, StandingAsk};
 
 /// How long a task may take at most, in milliseconds: a year.
 const LONGEST: i64 = 366 * 24 * 3_600_000;
@@ -74,10 +83,42 @@ impl Runtime {
         Ok((change, made))
     }
 
-    /// Tasks that it has go on being asked about, and end when it is not found.
+    /// Tasks that it has end. It is not told: from now on nothing speaks to it.
     pub async fn delete_agent(&self, caller: &Caller, id: &str) -> Result<()> {
         self.0.accepting()?;
-        self.0.remove(self.0.change(caller, DocumentKind::Agent, id, None), "agent").await
+        self.0.remove(self.0.change(caller, DocumentKind::Agent, id, None), "agent").await?;
+        if let Err(fault) = self.ask_about(caller.tenant, id).await {
+            tracing::warn!(
+                agentId = id,
+                why = fault.detail,
+                "tasks of a removed agent end when they are asked about next"
+            );
+        }
+        Ok(())
+    }
+
+    /// How the tasks of an agent stand is asked at once, and not only when it would be their turn.
+    async fn ask_about(&self, tenant: TenantPk, agent: &str) -> Result<()> {
+        let standings = vec![Standing::Running, Standing::Waiting, Standing::Suspended, Standing::NeedsAuth];
+        let page = PageAsk { cursor: None, limit: CHUNK };
+        let mut ask = StandingAsk { tenant, thread: None, standings, since: None, page };
+        loop {
+            let (found, _) = self.0.store.runs_by_standing(&ask).await?;
+            for run in found.items {
+                let Some((_, rows)) = self.0.store.load(run.pk).await? else { continue };
+                for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
+                    let task: Task = read(row)?;
+                    if task.agent_id == agent && !task.status.is_terminal() {
+                        let event = Event::PeerCalledBack { task: task.task_id, remote_task_id: None };
+                        self.decide(run.pk, event, Note::default()).await?;
+                    }
+                }
+            }
+            ask.page.cursor = found.next_cursor;
+            if ask.page.cursor.is_none() {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -62,6 +62,7 @@ impl Runtime {
         failpoint::reached("callback.verified");
         let event = Event::PeerCalledBack { task: id.clone(), remote_task_id };
         self.decide(pk, event, Note::default()).await?;
+        failpoint::reached("callback.committed");
         Ok(())
     }
 

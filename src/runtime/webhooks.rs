@@ -148,10 +148,11 @@ impl Runtime {
 
 impl Shared {
     /// Who tells those outside.
-    pub(super) fn worker(&self) -> Arc<Worker> {
-        let clock = self.clock.clone();
+    pub(super) fn worker(self: &Arc<Self>) -> Arc<Worker> {
+        let (clock, shared) = (self.clock.clone(), self.clone());
         let now = Arc::new(move || clock.now());
-        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now })
+        let stop = Arc::new(move |delivery| shared.clone().stop(delivery));
+        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now, stop })
     }
 }
 

@@ -30,6 +30,8 @@ named! {
         Webhook = "webhook",
         /// Another agent that asked to be told of its task.
         Push = "push",
+        /// Another agent that works for a thread that was erased.
+        Agent = "agent",
     }
 }
 
@@ -55,6 +57,16 @@ pub struct NewDelivery {
     pub event: String,
     /// As it is sent.
     pub body: String,
+}
+
+/// The end of a thread: what it leaves in the outbox is all that is left of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Erasure {
+    pub thread: ThreadPk,
+    /// As it was read.
+    pub version: i64,
+    pub now: Millis,
+    pub deliveries: Vec<NewDelivery>,
 }
 
 /// One entry of the outbox.

@@ -329,8 +329,8 @@ pub trait Store: Deliveries {
     /// Newest activity first.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
     /// Erases everything of it but what its model calls took, which counts for a run called `deleted` from then on.
-    /// `false`: there was nothing.
-    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool>;
+    /// `false`: it is not as it was read, and stays.
+    async fn delete_thread(&self, erasure: delivery::Erasure) -> Result<bool>;
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;
     /// A run, suspension or task of this tenant by its id; rows of other kinds are not found this way.

@@ -16,6 +16,7 @@ use super::types::AgentCard;
 use crate::domain::agent::{AgentSpec, KnownAgent, KnownSkill};
 use crate::domain::ids::TenantPk;
 use crate::egress::{Destination, Egress};
+use crate::store;
 use crate::store::document::{Document, DocumentKind, Documents, Sealer};
 
 use cards::Cards;
@@ -101,6 +102,15 @@ impl Directory {
     pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
         let vouched = self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant));
         vouched.or_else(|| self.stored(&*self.documents.one(tenant, DocumentKind::Agent, id)?))
+    }
+
+    /// The same, as it is stored now: one that was just added elsewhere is there, too.
+    pub async fn find(&self, tenant: TenantPk, id: &str) -> store::Result<Option<Peer>> {
+        if let Some(known) = self.one(tenant, id) {
+            return Ok(Some(known));
+        }
+        self.documents.refresh().await?;
+        Ok(self.one(tenant, id))
     }
 
     /// The agent's card: the one that is kept while it is fresh, else as the agent gives it now.

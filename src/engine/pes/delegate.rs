@@ -93,7 +93,7 @@ impl Transition<'_> {
         self.record_task(id);
     }
 
-    fn record_task(&mut self, id: &TaskId) {
+    pub fn record_task(&mut self, id: &TaskId) {
         let Some((_, task)) = self.state.tasks.get(id) else { return };
         let (item, told) = (task.item_id.clone(), task.told());
         let title = format!("Task of {}: {}", task.agent_id, told["status"].as_str().unwrap_or_default());

@@ -152,6 +152,7 @@ impl Transition<'_> {
             }
             PeerFailureKind::Unknown => self.look_into(id),
             PeerFailureKind::NotFound if task.remote_task_id.is_some() => self.lost(task),
+            PeerFailureKind::Gone => self.ended_without(task, TaskStatus::Failed, "peer_removed", failure.message),
             PeerFailureKind::Unreachable => self.undeliverable(task, "peer_unreachable", failure.message),
             PeerFailureKind::Refused | PeerFailureKind::NotFound => {
                 self.undeliverable(task, "peer_refused", failure.message)
@@ -196,6 +197,7 @@ impl Transition<'_> {
         let is_known = task.remote_task_id.is_some();
         match failure.kind {
             PeerFailureKind::NotFound if is_known => self.lost(task),
+            PeerFailureKind::Gone => self.ended_without(task, TaskStatus::Failed, "peer_removed", failure.message),
             PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
                 self.put_off(&task.task_id, What::Resend, failure.retry_after_ms);
             }
@@ -219,6 +221,9 @@ impl Transition<'_> {
     }
 
     fn ask_failed(&mut self, task: &Task, failure: PeerFailure) {
+        if failure.kind == PeerFailureKind::Gone {
+            return self.ended_without(task, TaskStatus::Failed, "peer_removed", failure.message);
+        }
         let is_unknown_there = failure.kind == PeerFailureKind::NotFound;
         let strikes = self.task(&task.task_id, |task| {
             task.strikes = if is_unknown_there { task.strikes + 1 } else { task.strikes };
@@ -231,10 +236,17 @@ impl Transition<'_> {
     }
 
     fn lost(&mut self, task: &Task) {
-        self.task(&task.task_id, |task| task.errand = None);
         let why = format!("{} no longer knows the task", task.agent_id);
-        self.task(&task.task_id, |task| task.reason = Some(why.clone()));
-        self.task_ended(&task.task_id, &task.call_id, TaskStatus::Lost, Err(error("peer_lost", why)));
+        self.ended_without(task, TaskStatus::Lost, "peer_lost", why);
+    }
+
+    /// Nobody is left who could say more about it.
+    fn ended_without(&mut self, task: &Task, status: TaskStatus, code: &str, why: String) {
+        self.task(&task.task_id, |task| {
+            task.errand = None;
+            task.reason = Some(why.clone());
+        });
+        self.task_ended(&task.task_id, &task.call_id, status, Err(error(code, why)));
     }
 
     fn cancel_failed(&mut self, task: &Task, failure: PeerFailure) {
@@ -243,6 +255,7 @@ impl Transition<'_> {
             // Nothing of it is left to stop; one that we cannot name may yet call back.
             PeerFailureKind::NotFound if is_known => self.cancel_settled(&task.task_id, true),
             PeerFailureKind::Refused if is_known => self.cancel_settled(&task.task_id, false),
+            PeerFailureKind::Gone => self.cancel_settled(&task.task_id, false),
             PeerFailureKind::Unreachable
             | PeerFailureKind::Unknown
             | PeerFailureKind::Refused
@@ -309,6 +322,8 @@ impl Transition<'_> {
             self.withdraw_question(&task.call_id, "the agent called back");
             self.call_at_peer(&task.call_id);
             self.set_task_status(id, TaskStatus::Working);
+        } else if names_it && !task.status.is_terminal() {
+            self.record_task(id);
         }
         Ok(Taken::Yes)
     }

@@ -56,7 +56,7 @@ pub(crate) async fn get(
     Ok(Json(front.runtime.agent(&caller, &id)?))
 }
 
-/// Remove an agent of the tenant's own.
+/// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.
 #[utoipa::path(delete, path = "/agents/{agent}", tag = "server", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,

@@ -133,7 +133,7 @@ fn check_patch(patch: &Value) -> Result<(), Fault> {
     }
 }
 
-/// Erase a thread and everything of it.
+/// Erase a thread and everything of it. Agents that work for it are told to stop.
 #[utoipa::path(delete, path = "/threads/{thread}", tag = "threads", responses((status = 204)))]
 pub(crate) async fn delete(
     MayRun(caller): MayRun,

@@ -3,6 +3,7 @@
 mod model;
 mod peer;
 mod people;
+mod reach;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use crate::runtime::lease::Incarnation;
 pub(super) use model::ModelCall;
 pub(super) use peer::Errand;
 pub(super) use people::Asking;
+pub(super) use reach::{Reached, Sought};
 pub(super) use tool::ToolRun;
 
 /// How long a stop waits for code that does not yield. Its answer is not wanted any more, whenever it ends.

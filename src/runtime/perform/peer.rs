@@ -5,11 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::peer_failed;
-use crate::a2a::client::{Error, Line};
-use crate::a2a::directory::Peer;
+use super::reach::{HISTORY, Reached, Sought};
+use crate::a2a::client::Error;
 use crate::a2a::types::{
-    self, AgentCard, Authentication, Configuration, ListQuery, Message, Metadata, Part, PushConfig, Role, SendRequest,
-    Sent,
+    self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, Sent,
 };
 use crate::a2a::{callback, fault, seen};
 use crate::domain::digest;
@@ -21,27 +20,12 @@ use crate::failpoint;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 
-/// Of a task's history, when our own message is looked for.
-const HISTORY: u32 = 50;
-/// Of an agent's tasks, when ours is looked for.
-const PAGE: u32 = 100;
-const MOST_PAGES: usize = 10;
-/// Clocks differ.
-const SKEW_MS: i64 = 60_000;
-
 pub(in crate::runtime) struct Errand {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: crate::domain::ids::ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
     pub(in crate::runtime) mission: Mission,
     pub(in crate::runtime) hold: Incarnation,
-}
-
-/// An agent and how it is spoken to.
-struct Reached {
-    peer: Peer,
-    card: Arc<AgentCard>,
-    line: Line,
 }
 
 impl Errand {
@@ -62,9 +46,11 @@ impl Errand {
     }
 
     async fn run(&self, what: What) -> Option<Result<Seen, PeerFailure>> {
-        let reached = match self.reach().await {
-            Ok(reached) => reached,
-            Err(error) => return Some(Err(self.failed(error, what))),
+        let agent = &self.mission.task.agent_id;
+        let reached = match Reached::one(&self.shared.agents, self.tenant, agent).await {
+            Ok(Some(reached)) => reached,
+            Ok(None) => return Some(Err(gone(agent))),
+            Err(error) => return Some(Err(failed(error))),
         };
         if !self.hold.holds() {
             return None;
@@ -72,25 +58,16 @@ impl Errand {
         let done = match what {
             What::Send => self.send(&reached).await,
             What::Resend => self.resend(&reached).await,
-            What::Ask => self.ask(&reached).await,
+            What::Ask => self.ask(&reached).await.map_err(another_time),
             What::Cancel => self.cancel(&reached).await,
         };
-        Some(done.map_err(|error| self.failed(error, what)))
+        Some(done.map_err(failed))
     }
 
-    async fn reach(&self) -> Result<Reached, Error> {
-        let (directory, id) = (&self.shared.agents, &self.mission.task.agent_id);
-        let gone = || Error::Refused(format!("there is no agent `{id}` any more"));
-        let peer = directory.one(self.tenant, id).ok_or_else(gone)?;
-        let card = directory.card(&peer).await?;
-        let line = directory.client.line(&card)?;
-        Ok(Reached { peer, card, line })
-    }
-
-    async fn send(&self, to: &Reached) -> Result<Seen, Error> {
+    async fn send(&self, to: &Reached<'_>) -> Result<Seen, Error> {
         let request = self.request(to).await?;
         failpoint::reached("peer.send");
-        let sent = self.shared.agents.client.send(&to.peer, &to.line, &request).await;
+        let sent = to.client().send(&to.peer, &to.line, &request).await;
         failpoint::reached("peer.sent");
         Ok(match sent? {
             Sent::Task(task) => self.seen(to, &task),
@@ -99,75 +76,41 @@ impl Errand {
     }
 
     /// What went out may have arrived: the agent is asked, and is sent it again only if that can do no harm.
-    async fn resend(&self, to: &Reached) -> Result<Seen, Error> {
+    async fn resend(&self, to: &Reached<'_>) -> Result<Seen, Error> {
         if to.peer.dedupes {
-            return self.send(to).await;
+            return self.send(to).await.map_err(another_time);
         }
         let task = &self.mission.task;
         if let Some(id) = &task.remote_task_id {
-            let theirs = self.shared.agents.client.task(&to.peer, &to.line, id, HISTORY).await?;
-            let has_heard = self.is_in(&theirs);
+            let theirs = to.client().task(&to.peer, &to.line, id, HISTORY).await.map_err(another_time)?;
+            let has_heard = self.sought().is_in(&theirs);
             return match has_heard || !theirs.status.state.is_interrupted() {
                 true => Ok(self.seen(to, &theirs)),
                 false => self.send(to).await,
             };
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());
-        let theirs = self.find(to).await?.ok_or_else(unknown)?;
+        let theirs = to.find(&self.sought()).await.map_err(another_time)?.ok_or_else(unknown)?;
         Ok(self.seen(to, &theirs))
     }
 
-    async fn ask(&self, to: &Reached) -> Result<Seen, Error> {
-        let client = &self.shared.agents.client;
+    async fn ask(&self, to: &Reached<'_>) -> Result<Seen, Error> {
         let theirs = match &self.mission.task.remote_task_id {
-            Some(id) => client.task(&to.peer, &to.line, id, 0).await?,
-            None => self.find(to).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?,
+            Some(id) => to.client().task(&to.peer, &to.line, id, 0).await?,
+            None => to.find(&self.sought()).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?,
         };
         Ok(self.seen(to, &theirs))
     }
 
-    async fn cancel(&self, to: &Reached) -> Result<Seen, Error> {
-        let client = &self.shared.agents.client;
-        let id = match &self.mission.task.remote_task_id {
-            Some(id) => id.clone(),
-            None => self.find(to).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?.id,
-        };
-        let theirs = client.cancel(&to.peer, &to.line, &id).await?;
-        Ok(self.seen(to, &theirs))
+    async fn cancel(&self, to: &Reached<'_>) -> Result<Seen, Error> {
+        Ok(self.seen(to, &to.cancel(&self.sought()).await?))
     }
 
-    /// The task that our message began, if the agent lists it.
-    async fn find(&self, to: &Reached) -> Result<Option<types::Task>, Error> {
-        let mut query = ListQuery {
-            page_size: Some(PAGE),
-            history_length: Some(HISTORY),
-            status_timestamp_after: Some(self.mission.task.created_at - SKEW_MS),
-            include_artifacts: true,
-            ..ListQuery::default()
-        };
-        for _ in 0..MOST_PAGES {
-            let page = match self.shared.agents.client.tasks(&to.peer, &to.line, &query).await {
-                Ok(page) => page,
-                // It does not list tasks, so it cannot tell.
-                Err(Error::Said(_) | Error::Refused(_)) => return Ok(None),
-                Err(error @ (Error::Unreachable { .. } | Error::Unknown(_))) => return Err(error),
-            };
-            if let Some(found) = page.tasks.into_iter().find(|theirs| self.is_in(theirs)) {
-                return Ok(Some(found));
-            }
-            if page.next_page_token.is_empty() {
-                break;
-            }
-            query.page_token = Some(page.next_page_token);
-        }
-        Ok(None)
+    fn sought(&self) -> Sought {
+        Sought::of(&self.mission.task)
     }
 
-    fn is_in(&self, theirs: &types::Task) -> bool {
-        theirs.history.iter().any(|message| message.message_id == self.mission.task.message_id.as_str())
-    }
-
-    async fn request(&self, to: &Reached) -> Result<SendRequest, Error> {
+    async fn request(&self, to: &Reached<'_>) -> Result<SendRequest, Error> {
         let task = &self.mission.task;
         let parts = self.parts(task).await?;
         let is_reply = task.reply.is_some();
@@ -204,7 +147,7 @@ impl Errand {
     }
 
     /// Where the agent is to report: only if it can, and can reach us.
-    fn push(&self, to: &Reached, task: &Task) -> Option<PushConfig> {
+    fn push(&self, to: &Reached<'_>, task: &Task) -> Option<PushConfig> {
         if !to.card.capabilities.push_notifications {
             return None;
         }
@@ -225,28 +168,39 @@ impl Errand {
         })
     }
 
-    fn seen(&self, to: &Reached, theirs: &types::Task) -> Seen {
+    fn seen(&self, to: &Reached<'_>, theirs: &types::Task) -> Seen {
         seen::of_task(theirs, self.bytes(), to.peer.timeout_ms)
     }
 
     fn bytes(&self) -> usize {
         self.shared.config.limits.tool_output_bytes
     }
+}
 
-    fn failed(&self, error: Error, what: What) -> PeerFailure {
-        let message = error.to_string();
-        let (kind, retry_after_ms) = match error {
-            Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
-            // Asking does nothing, so it is only asked again.
-            Error::Unknown(_) if what == What::Ask => (PeerFailureKind::Unreachable, None),
-            Error::Unknown(_) => (PeerFailureKind::Unknown, None),
-            Error::Said(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
-            // It is over: there is nothing to stop.
-            Error::Said(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),
-            Error::Said(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
-        };
-        PeerFailure { kind, message, retry_after_ms }
+/// What does no harm is done again if nobody knows what came of it.
+fn another_time(error: Error) -> Error {
+    match error {
+        Error::Unknown(why) => Error::Unreachable { why, retry_after_ms: None },
+        other @ (Error::Unreachable { .. } | Error::Said(_) | Error::Refused(_)) => other,
     }
+}
+
+fn failed(error: Error) -> PeerFailure {
+    let message = error.to_string();
+    let (kind, retry_after_ms) = match error {
+        Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
+        Error::Unknown(_) => (PeerFailureKind::Unknown, None),
+        Error::Said(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
+        // It is over: there is nothing to stop.
+        Error::Said(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),
+        Error::Said(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
+    };
+    PeerFailure { kind, message, retry_after_ms }
+}
+
+fn gone(agent: &str) -> PeerFailure {
+    let message = format!("the agent `{agent}` was removed");
+    PeerFailure { kind: PeerFailureKind::Gone, message, retry_after_ms: None }
 }
 
 fn part(value: Value) -> Part {

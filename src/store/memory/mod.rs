@@ -7,6 +7,7 @@ mod documents;
 mod query;
 mod usage;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -15,7 +16,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Erasure};
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
@@ -111,13 +112,20 @@ impl Store for Memory {
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
         self.state().list(tenant, filter, page)
     }
-    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool> {
+    async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
+        let Erasure { thread: pk, version, now, deliveries } = erasure;
         let mut state = self.state();
+        let gone = match state.threads.entry(pk) {
+            Entry::Occupied(known) if known.get().thread.fence.version == version => known.remove(),
+            Entry::Occupied(_) | Entry::Vacant(_) => return Ok(false),
+        };
         state.idempotency.retain(|_, (owner, _)| *owner != pk);
         state.audit.retain(|line| line.thread != pk);
         state.deliveries.retain(|_, delivery| delivery.thread != pk);
-        let Some(gone) = state.threads.remove(&pk) else { return Ok(false) };
         state.keep_usage(&gone)?;
+        for new in deliveries {
+            state.post(pk, gone.thread.tenant, now, new);
+        }
         Ok(true)
     }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row as _};
+use sqlx::{PgConnection, PgPool, Row as _};
 
 use super::Postgres;
 use super::fault::error;
@@ -11,7 +11,7 @@ use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
-use crate::store::delivery::{Deliveries, Delivery, Settled, TargetKind};
+use crate::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
 use crate::store::{IdempotencyRow, Page, PageAsk, Result, text};
 
 #[async_trait]
@@ -112,6 +112,20 @@ SELECT is_over FROM found";
 const ABANDON: &str = "
 UPDATE deliveries SET status = 'dead', due_at = NULL, said = $4, finished_at = $5
 WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND due_at IS NOT NULL";
+
+const LEAVE: &str = "
+INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
+VALUES ($1, $2, $3, $3, 0, $4, $5, $6, $7, $8, 'pending', $9)";
+
+/// What an erased thread leaves: little, and seldom.
+pub(super) async fn leave(connection: &mut PgConnection, tenant: TenantPk, erasure: &Erasure) -> Result<()> {
+    for new in &erasure.deliveries {
+        let insert = sqlx::query(LEAVE).bind(erasure.thread.0).bind(tenant.0).bind(erasure.now).bind(new.id.as_str());
+        let insert = insert.bind(new.kind.as_str()).bind(escaped(&new.target)).bind(new.lane.as_deref().map(escaped));
+        insert.bind(&new.event).bind(&new.body).execute(&mut *connection).await.map_err(error)?;
+    }
+    Ok(())
+}
 
 async fn claim(pool: &PgPool, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
     let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));

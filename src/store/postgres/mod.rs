@@ -25,6 +25,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::committer::{Bounds, Committer};
+use super::delivery::Erasure;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
@@ -91,8 +92,8 @@ impl Store for Postgres {
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
         threads::list(&self.pool, tenant, filter, page).await
     }
-    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool> {
-        threads::delete(&self.pool, pk).await
+    async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
+        threads::delete(&self.pool, &erasure).await
     }
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {

@@ -3,11 +3,13 @@
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row as _};
 
+use super::deliveries;
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
+use crate::store::delivery::Erasure;
 use crate::store::{Fence, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select {
@@ -112,13 +114,16 @@ pub(super) async fn list(
 }
 
 /// The thread goes first, and alone: that waits for a commit in flight and forbids every other.
-pub(super) async fn delete(pool: &PgPool, pk: ThreadPk) -> Result<bool> {
+pub(super) async fn delete(pool: &PgPool, erasure: &Erasure) -> Result<bool> {
+    let pk = erasure.thread.0;
     let mut transaction = pool.begin().await.map_err(error)?;
-    let gone = sqlx::query("DELETE FROM threads WHERE pk = $1").bind(pk.0).execute(&mut *transaction).await;
-    let existed = gone.map_err(error)?.rows_affected() == 1;
-    sqlx::query(DELETE_THE_REST).bind(pk.0).execute(&mut *transaction).await.map_err(error)?;
+    let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
+    let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
+    let Some(tenant) = gone else { return Ok(false) };
+    sqlx::query(DELETE_THE_REST).bind(pk).execute(&mut *transaction).await.map_err(error)?;
+    deliveries::leave(&mut transaction, TenantPk(tenant), erasure).await?;
     transaction.commit().await.map_err(error)?;
-    Ok(existed)
+    Ok(true)
 }
 
 fn thread(row: &PgRow) -> Result<ThreadRow> {

@@ -31,6 +31,7 @@ use sqlx::SqlitePool;
 use uuid::Uuid;
 
 use super::committer::Committer;
+use super::delivery::Erasure;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
@@ -76,8 +77,8 @@ impl Store for Sqlite {
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>> {
         threads::list(&self.readers, tenant, filter, page).await
     }
-    async fn delete_thread(&self, pk: ThreadPk) -> Result<bool> {
-        threads::delete(&self.writer, pk).await
+    async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
+        threads::delete(&self.writer, &erasure).await
     }
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {

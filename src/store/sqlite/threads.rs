@@ -1,5 +1,6 @@
 //! Threads: one, a page of them, none.
 
+use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteExecutor, SqlitePool};
 
@@ -9,6 +10,7 @@ use super::writer::Writer;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
+use crate::store::delivery::Erasure;
 use crate::store::{Fence, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select_thread {
@@ -64,21 +66,47 @@ pub(super) async fn list(
     Ok(page(found, ask.limit, |thread| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
 }
 
-pub(super) async fn delete(writer: &Writer, pk: ThreadPk) -> Result<bool> {
-    let script = sqlx::query(
-        "BEGIN IMMEDIATE;
-         INSERT INTO usage_kept (tenant, ord, body)
-             SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted')
-             FROM thread_rows WHERE pk = ?1 AND kind = 11;
-         DELETE FROM thread_rows WHERE pk = ?1;
-         DELETE FROM observations WHERE pk = ?1;
-         DELETE FROM idempotency WHERE pk = ?1;
-         DELETE FROM audit WHERE pk = ?1;
-         DELETE FROM deliveries WHERE pk = ?1;
-         DELETE FROM threads WHERE pk = ?1 RETURNING pk;
-         COMMIT",
-    );
-    Ok(!writer.write(script.bind(pk.0)).await?.is_empty())
+macro_rules! of_the_erased {
+    () => {
+        " WHERE pk = (SELECT pk FROM threads WHERE pk = ?1 AND version = ?2)"
+    };
+}
+
+/// The thread itself goes last: while it is there as it was read, the rest is erased.
+const ERASE: &str = concat!(
+    "BEGIN IMMEDIATE;
+     INSERT INTO usage_kept (tenant, ord, body)
+         SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FROM thread_rows",
+    of_the_erased!(),
+    " AND kind = 11; DELETE FROM thread_rows",
+    of_the_erased!(),
+    "; DELETE FROM observations",
+    of_the_erased!(),
+    "; DELETE FROM idempotency",
+    of_the_erased!(),
+    "; DELETE FROM audit",
+    of_the_erased!(),
+    "; DELETE FROM deliveries",
+    of_the_erased!(),
+    ";
+     INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts, created_at, body)
+         SELECT pk, tenant, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, 'pending', ?3, 0, ?3,
+             value ->> 5
+         FROM json_each(?4), threads",
+    of_the_erased!(),
+    ";
+     DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING pk;
+     COMMIT"
+);
+
+pub(super) async fn delete(writer: &Writer, erasure: &Erasure) -> Result<bool> {
+    let left = erasure
+        .deliveries
+        .iter()
+        .map(|new| json!([new.id, new.kind.as_str(), new.target, new.lane, new.event, new.body]));
+    let left = left.collect::<Value>().to_string();
+    let script = sqlx::query(ERASE).bind(erasure.thread.0).bind(erasure.version).bind(erasure.now).bind(left);
+    Ok(!writer.write(script).await?.is_empty())
 }
 
 fn thread(row: &SqliteRow) -> Result<ThreadRow> {

@@ -135,6 +135,38 @@ fn an_agent_that_does_not_know_the_task_three_times_has_lost_it() {
 }
 
 #[test]
+fn an_agent_that_was_removed_is_given_up_whatever_it_was_at() {
+    let removed = Way { end: End::Removed, slow: 1, ..AT_ONCE };
+    let mut waiting = sim(&[("peer", "p")], &[("p", removed)]);
+    waiting.ask("go").unwrap();
+    waiting.go();
+    let mut in_doubt = sim(&[("peer", "p")], &[("p", removed)]);
+    in_doubt.ask("go").unwrap();
+    while !matches!(in_doubt.in_flight.first(), Some(Effect::Delegate { .. })) {
+        assert!(in_doubt.step());
+    }
+    in_doubt.crash();
+    in_doubt.go();
+    for sim in [waiting, in_doubt] {
+        assert_eq!(error_code(&sim), "peer_removed");
+        assert_eq!(sim.run("run_1").status, RunStatus::Completed, "the model is told, and goes on");
+        let task = &stored(&sim)[0];
+        assert_eq!(
+            (task.status, task.errand, &task.reason),
+            (TaskStatus::Failed, None, &Some("the agent is away".into()))
+        );
+        assert!(sim.contents(ObservationType::AgentSuspended).is_empty(), "nobody is asked");
+    }
+    let mut cancelled = sim(&[("peer", "p")], &[("p", removed)]);
+    cancelled.ask("go").unwrap();
+    until_it_waits(&mut cancelled);
+    cancelled.apply(Event::CancelAsked { run: None, by: "ann".into() }).unwrap();
+    cancelled.go();
+    assert_eq!(stored(&cancelled)[0].cancel_heard, Some(false));
+    assert_eq!(cancelled.peers.tasks.values().map(|remote| remote.looked).sum::<u32>(), 0);
+}
+
+#[test]
 fn what_an_agent_asks_is_asked_here_and_the_answer_goes_back_to_it() {
     let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
     sim.ask("go").unwrap();
@@ -177,6 +209,20 @@ fn a_sending_that_a_crash_interrupted_is_in_doubt_until_the_agent_calls_back() {
     assert!(sim.suspensions().is_empty());
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
     assert_eq!(sim.tasks()[0].remote_task_id.as_deref(), Some("theirs"));
+}
+
+#[test]
+fn what_a_report_calls_the_task_is_told_before_the_agent_has_answered() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    while !matches!(sim.in_flight.first(), Some(Effect::Delegate { .. })) {
+        assert!(sim.step());
+    }
+    let task = sim.tasks()[0].task_id.clone();
+    sim.apply(Event::PeerCalledBack { task, remote_task_id: Some("theirs".into()) }).unwrap();
+    let told = sim.contents(ObservationType::A2aTask);
+    assert_eq!((&told.last().unwrap()["remoteTaskId"], told.len()), (&json!("theirs"), 2));
+    assert_eq!(sim.view()["a2aWaits"][0]["remoteTaskId"], "theirs");
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub enum End {
     Failed,
     Rejected,
     Forgotten,
+    /// It is not known here any more once it has its task.
+    Removed,
     Never,
 }
 
@@ -72,7 +74,8 @@ impl Peers {
             slow: dice("slow", 3) as u32,
             asks: dice("asks", 4) == 0,
             wants_login: dice("login", 6) == 0,
-            end: [End::Done, End::Done, End::Done, End::Failed, End::Rejected, End::Forgotten][dice("end", 6) as usize],
+            end: [End::Done, End::Done, End::Done, End::Failed, End::Rejected, End::Forgotten, End::Removed]
+                [dice("end", 7) as usize],
             lists: dice("lists", 2) == 0,
             dedupes: dice("dedupes", 3) == 0,
             flaky: [0, 0, 3][dice("flaky", 3) as usize],
@@ -110,6 +113,9 @@ impl Peers {
         if way.flaky > 0 && self.asked.is_multiple_of(way.flaky) {
             return Err(failure(PeerFailureKind::Unreachable));
         }
+        if way.end == End::Removed && what != What::Send {
+            return Err(failure(PeerFailureKind::Gone));
+        }
         match what {
             What::Send => {
                 self.take(mission, arguments);
@@ -138,6 +144,7 @@ impl Peers {
                 End::Done => PeerState::Completed,
                 End::Failed => PeerState::Failed,
                 End::Rejected => PeerState::Rejected,
+                End::Removed => return Err(failure(PeerFailureKind::Gone)),
                 End::Forgotten => return Err(failure(PeerFailureKind::NotFound)),
                 End::Never => PeerState::Working,
             },

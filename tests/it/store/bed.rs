@@ -9,6 +9,7 @@ use pes::domain::ids::{RunId, TenantPk, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::Sheet;
 use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::delivery::Erasure;
 use pes::store::memory::Memory;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
@@ -66,6 +67,13 @@ impl Bed {
         let pk = commit.pk;
         assert_eq!(self.store.commit(commit).await.unwrap(), Committed::Done);
         pk
+    }
+
+    /// Erases it as it is now.
+    pub async fn erase(&self, pk: ThreadPk) -> bool {
+        let version = self.store.thread_by_pk(pk).await.unwrap().map_or(0, |thread| thread.fence.version);
+        let erasure = Erasure { thread: pk, version, now: 100, deliveries: Vec::new() };
+        self.store.delete_thread(erasure).await.unwrap()
     }
 
     pub async fn read(&self, pk: ThreadPk) -> ThreadRow {

@@ -92,20 +92,20 @@ async fn deleting_erases_everything_and_nothing_else(bed: Bed) {
         let never = bed.creating("never");
         bed.everything(never.pk).await
     };
-    assert!(bed.store.delete_thread(gone).await.unwrap());
+    assert!(bed.erase(gone).await);
     assert_eq!(bed.everything(gone).await, empty);
     assert_eq!(bed.store.thread(bed.tenant, &"gone".into()).await.unwrap(), None);
     assert_eq!(bed.store.find_row(bed.tenant, RowKind::Run, "run_k1").await.unwrap(), None);
     assert_eq!(bed.store.idempotency(bed.tenant, "POST /threads", "k1").await.unwrap(), None);
     assert_eq!(bed.store.open_suspensions(bed.tenant, &page(10)).await.unwrap().items.len(), 1);
     assert_eq!(bed.everything(stays).await, untouched);
-    assert!(!bed.store.delete_thread(gone).await.unwrap(), "there is nothing any more");
+    assert!(!bed.erase(gone).await, "there is nothing any more");
 }
 
 async fn a_deleted_id_is_free_again(bed: Bed) {
     let old = bed.thread("t1").await;
     let late = bed.next(old).await;
-    bed.store.delete_thread(old).await.unwrap();
+    bed.erase(old).await;
     let new = bed.thread("t1").await;
     assert_ne!(old, new);
     assert_eq!(bed.store.commit(late).await.unwrap(), Committed::Stale);

@@ -1,7 +1,7 @@
 //! The outbox.
 
 use pes::domain::ids::{DeliveryId, ThreadPk};
-use pes::store::delivery::{Delivery, DeliveryStatus, NewDelivery, Settled, TargetKind};
+use pes::store::delivery::{Delivery, DeliveryStatus, Erasure, NewDelivery, Settled, TargetKind};
 use pes::store::{Commit, Committed};
 
 use super::bed::{Bed, after, page, together};
@@ -16,6 +16,7 @@ on_every_store!(
     a_replay_keeps_its_answer_or_does_not_happen,
     what_a_target_was_not_told_is_given_up_with_a_reason,
     a_thread_takes_its_deliveries_with_it,
+    what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all,
 );
 
 pub fn new(id: &str, lane: Option<&str>) -> NewDelivery {
@@ -175,6 +176,28 @@ async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
 async fn a_thread_takes_its_deliveries_with_it(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("d", None)]).await;
-    assert!(bed.store.delete_thread(pk).await.unwrap());
+    assert!(bed.erase(pk).await);
     assert!(claim(&bed, 100).await.is_empty());
+}
+
+async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("before", None)]).await;
+    let now = bed.read(pk).await.fence.version;
+    let before = bed.everything(pk).await;
+    let erase = async |version| {
+        let deliveries = vec![NewDelivery { kind: TargetKind::Agent, ..new("after", None) }];
+        bed.store.delete_thread(Erasure { thread: pk, version, now: 100, deliveries }).await.unwrap()
+    };
+    assert!(!erase(now - 1).await, "it has moved since");
+    assert_eq!(bed.everything(pk).await, before);
+    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(100));
+    assert!(erase(now).await);
+    assert!(!erase(now).await, "there is nothing any more");
+    let left = claim(&bed, 100).await;
+    assert_eq!(ids(&left), ["after"]);
+    let one = &left[0];
+    assert_eq!((one.tenant, one.thread, one.kind, one.created_at), (bed.tenant, pk, TargetKind::Agent, 100));
+    assert_eq!((one.target.as_str(), one.body.as_str()), ("hook", r#"{"é":"\u0000"}"#));
+    assert!(settle(&bed, "after", 1, Settled::Delivered).await);
 }

@@ -94,7 +94,7 @@ async fn a_mark_moves_with_every_commit(bed: Bed) {
     assert_eq!((mark(a).await.pk, mark(a).await.version), (a, before.version + 1));
     assert_eq!(mark(a).await.last_seq, bed.read(a).await.last_seq);
     assert_eq!(mark(b).await, others);
-    bed.store.delete_thread(a).await.unwrap();
+    bed.erase(a).await;
     assert_eq!(bed.store.marks(&[a, b]).await.unwrap(), [others], "what is gone has none");
     assert_eq!(bed.store.marks(&[]).await.unwrap(), []);
 }

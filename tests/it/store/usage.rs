@@ -112,8 +112,8 @@ async fn usage_of_deleted_threads_still_counts(bed: Bed) {
         before.push(sums(&bed, &ask(&bed, group)).await);
     }
     let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
-    assert!(bed.store.delete_thread(thread.pk).await.unwrap());
-    assert!(!bed.store.delete_thread(thread.pk).await.unwrap());
+    assert!(bed.erase(thread.pk).await);
+    assert!(!bed.erase(thread.pk).await);
     for (group, before) in groups.into_iter().zip(before) {
         assert_eq!(sums(&bed, &ask(&bed, group)).await, before, "{group:?}");
     }

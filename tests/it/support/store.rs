@@ -10,7 +10,7 @@ use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
-use pes::store::delivery::{Deliveries, Delivery, Settled, TargetKind};
+use pes::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::{
     AuditRow, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
@@ -125,7 +125,7 @@ passed_on! {
     load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
     marks(pks: &[ThreadPk]) -> Vec<Mark>;
     threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
-    delete_thread(pk: ThreadPk) -> bool;
+    delete_thread(erasure: Erasure) -> bool;
     row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
     find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<Found>;
     rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
