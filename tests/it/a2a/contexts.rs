@@ -1,7 +1,7 @@
 //! Contexts and tenants: one's own go on, everybody else's do not exist.
 
 use pes::a2a::fault::Error;
-use pes::a2a::types::{ListQuery, TaskState};
+use pes::a2a::types::{ListQuery, PushConfig, TaskQuery, TaskState};
 use pes::a2a::wire::{Method, Version};
 use serde_json::json;
 
@@ -63,6 +63,46 @@ async fn what_belongs_to_another_tenant_is_not_found() {
     assert_eq!(NEW.list(&app, &theirs).await.unwrap().total_size, 0);
     // The same message id is another's.
     assert_eq!(NEW.send(&app, &says("m1", "hello")).await.unwrap().status.state, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn nor_is_who_is_told_of_it_and_nobody_else_listens_to_it() {
+    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
+    let task = NEW.send(&app, &says("m1", "ask")).await.unwrap();
+    let given = |id: &str| PushConfig {
+        id: Some("here".into()),
+        task_id: Some(id.into()),
+        url: "https://example.com/pushed".into(),
+        ..PushConfig::default()
+    };
+    NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&given(&task.id))).await.unwrap();
+    let app = app.key("key-b-0123456789abcdef0123456789");
+    for door in DOORS {
+        let version = door.version();
+        let refused = async |id: &str| {
+            let named = json!({ "taskId": id, "id": if version == Version::V1 { "here" } else { id },
+                "pushNotificationConfigId": "here" });
+            let query = version.task_query(&TaskQuery { id: id.into(), ..TaskQuery::default() });
+            let asked = [
+                (Method::CreatePushConfig, version.push(&given(id))),
+                (Method::GetPushConfig, named.clone()),
+                (Method::ListPushConfigs, json!({ "taskId": id, "id": id })),
+                (Method::DeletePushConfig, named),
+                (Method::SubscribeToTask, query),
+            ];
+            let mut refused = Vec::new();
+            for (method, params) in asked {
+                refused.push(door.call(&app, method, params).await.unwrap_err());
+            }
+            refused
+        };
+        let theirs = refused(&task.id).await;
+        assert!(theirs.iter().all(|fault| fault.error == Error::TaskNotFound), "{door:?}: {theirs:#?}");
+        assert_eq!(theirs, refused("run_unknown").await, "nobody can tell which");
+    }
+    let app = app.key("key-a-0123456789abcdef0123456789");
+    let named = json!({ "taskId": task.id, "id": "here" });
+    NEW.call(&app, Method::GetPushConfig, named).await.expect("it is still there");
 }
 
 #[tokio::test]

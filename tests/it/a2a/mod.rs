@@ -5,6 +5,8 @@ mod contexts;
 mod door;
 mod envelope;
 mod errors;
+#[cfg(feature = "failpoints")]
+mod killed;
 mod kit;
 mod lists;
 mod messages;
@@ -12,6 +14,7 @@ mod once;
 mod operations;
 mod pushes;
 mod races;
+mod replicas;
 mod replies;
 mod scenarios;
 mod streams;

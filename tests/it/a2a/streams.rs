@@ -13,7 +13,7 @@ use super::door::{DOORS, Door, NEW, about, says};
 use crate::support::app::App;
 use crate::support::http::Events;
 
-struct Stream {
+pub struct Stream {
     door: Door,
     events: Events,
 }
@@ -24,7 +24,7 @@ impl Stream {
         Self { door, events: door.ask(app, Method::SendStreamingMessage, params).events().await }
     }
 
-    async fn of(door: Door, app: &App, task: &Task) -> Self {
+    pub async fn of(door: Door, app: &App, task: &Task) -> Self {
         let query = TaskQuery { id: task.id.clone(), ..TaskQuery::default() };
         let params = door.version().task_query(&query);
         Self { door, events: door.ask(app, Method::SubscribeToTask, params).events().await }
@@ -42,14 +42,14 @@ impl Stream {
         Some(self.door.version().read_event(&event).unwrap_or_else(|error| panic!("{error}: {event:#}")))
     }
 
-    async fn task(&mut self) -> Task {
+    pub async fn task(&mut self) -> Task {
         match self.next().await {
             Some(StreamEvent::Task(task)) => task,
             other => panic!("the task comes first, not {other:?}"),
         }
     }
 
-    async fn rest(mut self) -> Vec<StreamEvent> {
+    pub async fn rest(mut self) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
@@ -58,7 +58,7 @@ impl Stream {
     }
 }
 
-fn states(events: &[StreamEvent]) -> Vec<TaskState> {
+pub fn states(events: &[StreamEvent]) -> Vec<TaskState> {
     let state = |event: &StreamEvent| match event {
         StreamEvent::StatusUpdate(update) => Some(update.status.state),
         StreamEvent::Task(_) | StreamEvent::Message(_) | StreamEvent::ArtifactUpdate(_) => None,
@@ -67,7 +67,7 @@ fn states(events: &[StreamEvent]) -> Vec<TaskState> {
 }
 
 /// What the pieces of the answer come to, as a client puts them together.
-fn answer(events: &[StreamEvent]) -> (String, bool) {
+pub fn answer(events: &[StreamEvent]) -> (String, bool) {
     let (mut text, mut is_whole) = (String::new(), false);
     for event in events {
         let StreamEvent::ArtifactUpdate(update) = event else { continue };

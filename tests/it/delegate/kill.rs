@@ -4,10 +4,58 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
+use super::stage::CALLER;
 use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
 
-const SCRIPT: &str = include_str!("../support/script.toml");
+/// The result comes with the answer to the message: fetched and not stored, then applied and nothing made of it.
+#[rstest]
+#[case("peer.returned")]
+#[case("model.before@3")]
+#[tokio::test]
+async fn a_result_is_not_lost_and_counts_once(#[case] failpoint: &str) {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.says("COMPLETED");
+    let place = Place::sqlite(CALLER);
+    place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
+    let mut server = Server::start(&place, Some(failpoint)).await;
+    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
+    soon(server.reached()).await;
+    server.kill().await;
+    let server = Server::start(&place, None).await;
+    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    let log = server.door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
+    assert_eq!((log["items"].as_array().map(Vec::len), peer.told().sent.len()), (Some(1), 1), "{log:#}");
+    server.kill().await;
+}
+
+/// One that lists no tasks cannot be asked what it has: its report tells, and says what it calls the task.
+#[tokio::test]
+async fn what_nobody_could_find_out_the_report_tells() {
+    let peer = Peer::start(Dialect::JsonRpc03).await;
+    let place = Place::sqlite(CALLER);
+    place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
+    let mut server = Server::start(&place, Some("peer.sent")).await;
+    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
+    soon(server.reached()).await;
+    server.kill().await;
+    let server = Server::start(&place, None).await;
+    let ended = async || server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    assert_eq!(ended().await["status"], "suspended");
+    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    assert_eq!((open.as_array().map(Vec::len), &open[0]["kind"]), (Some(1), &json!("in_doubt")));
+    peer.says("COMPLETED");
+    let (_, path, token) = peer.push(0);
+    let report = server.door.ask("POST", &path).header("x-a2a-notification-token", &token);
+    report.json(&json!({ "kind": "task", "id": "their-1" })).send().await.expect(202);
+    assert_eq!(ended().await["status"], "completed");
+    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    assert_eq!((open, peer.told().sent.len()), (json!([]), 1));
+    server.kill().await;
+}
 
 #[rstest]
 #[tokio::test]
@@ -24,7 +72,7 @@ async fn a_delegation_survives_and_is_begun_once(
     failpoint: &str,
 ) {
     let peer = Peer::start(Dialect::JsonRpc1).await;
-    let place = Place::sqlite(SCRIPT);
+    let place = Place::sqlite(CALLER);
     place.configure(&format!(
         "delegation = {{ poll_ms = 50, poll_most_ms = 50 }}\n[[agents]]\nid = \"helper\"\ncard = \"{}\"\n",
         peer.card()

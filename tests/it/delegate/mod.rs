@@ -1,13 +1,20 @@
 //! Work given to other agents: over every dialect, reported, asked for, answered, cancelled, and after kill -9.
 
+#[cfg(feature = "failpoints")]
+mod both;
 mod callbacks;
 mod dialects;
+mod erased;
 mod flow;
+mod guarded;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod ours;
 mod peer;
 mod registered;
+mod replicas;
+#[cfg(feature = "failpoints")]
+mod stage;
 mod view;
 
 use pes::Config;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, Uri};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -33,6 +33,15 @@ pub struct Told {
     pub cancelled: Vec<String>,
     /// The `Authorization` of the last call.
     pub authorization: Option<String>,
+    /// So many messages it takes without an answer.
+    pub silent: usize,
+    /// Whoever asks is to come again after so many seconds.
+    pub busy: Option<u32>,
+    /// Where it sends those who call it, and where its card says that it is.
+    pub moved: Option<SocketAddr>,
+    /// How many it sent there.
+    pub refused: usize,
+    pub elsewhere: Option<SocketAddr>,
     /// How all of its tasks stand, in the words of 1.0 without their beginning.
     pub state: &'static str,
 }
@@ -62,7 +71,12 @@ impl Peer {
 
     /// From now on all of its tasks stand so.
     pub fn says(&self, state: &'static str) {
-        self.told.lock().unwrap().state = state;
+        self.becomes(|told| told.state = state);
+    }
+
+    /// From now on it behaves so.
+    pub fn becomes(&self, change: impl FnOnce(&mut Told)) {
+        change(&mut self.told.lock().unwrap());
     }
 
     pub fn told(&self) -> Told {
@@ -96,7 +110,7 @@ impl Peer {
     }
 
     fn describe(&self) -> Value {
-        let base = format!("http://{}/agent", self.address);
+        let base = format!("http://{}/agent", self.told().elsewhere.unwrap_or(self.address));
         let (binding, is_old) = match self.dialect {
             Dialect::JsonRpc1 => ("JSONRPC", false),
             Dialect::Rest1 => ("HTTP+JSON", false),
@@ -185,17 +199,19 @@ impl Peer {
     }
 }
 
-async fn answer(
-    State(peer): State<Peer>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> impl IntoResponse {
+async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
     peer.told.lock().unwrap().authorization = authorization;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = uri.path().trim_start_matches("/agent").trim_start_matches("/v1");
+    let Told { busy, moved, silent, .. } = peer.told();
+    if let Some(elsewhere) = moved {
+        peer.becomes(|told| told.refused += 1);
+        peer.moved.send_replace(());
+        let there = [("location", format!("http://{elsewhere}{}", uri.path()))];
+        return (StatusCode::TEMPORARY_REDIRECT, there).into_response();
+    }
+    let (sent, asked) = (peer.told().sent.len(), peer.told().asked);
     let found = match (&peer.dialect, path) {
         (_, "/.well-known/agent-card.json") => peer.describe(),
         (Dialect::JsonRpc1 | Dialect::JsonRpc03, _) => {
@@ -221,5 +237,11 @@ async fn answer(
         }
     };
     peer.moved.send_replace(());
-    axum::Json(found)
+    match busy {
+        _ if sent < silent && peer.told().sent.len() > sent => std::future::pending().await,
+        Some(seconds) if peer.told().asked > asked => {
+            (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", seconds.to_string())]).into_response()
+        }
+        Some(_) | None => axum::Json(found).into_response(),
+    }
 }

@@ -7,10 +7,11 @@ use super::peer::{Dialect, Peer};
 use super::results;
 use crate::support::app::App;
 
-async fn app(allow: &str) -> App {
+/// The tenants `one` and `two` may have agents there.
+pub async fn app(allow: &str, poll_ms: i64) -> App {
     let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
     App::with(|config| {
-        config.delegation.poll_ms = 20;
+        config.delegation.poll_ms = poll_ms;
         config.egress.allow.push(allow.to_owned());
         config.auth.sealing_key = Some("a key for secrets".to_owned().into());
         config.auth.keys =
@@ -24,7 +25,7 @@ async fn app(allow: &str) -> App {
 async fn an_agent_is_added_called_with_its_token_and_removed_and_belongs_to_its_tenant() {
     let peer = Peer::start(Dialect::JsonRpc1).await;
     peer.says("COMPLETED");
-    let app = app(&peer.address.to_string()).await;
+    let app = app(&peer.address.to_string(), 20).await;
     let spec = json!({ "id": "helper", "card": peer.card(), "token": "their secret", "dedupes": true });
     let made = app.post("/agents", spec.clone()).await.expect(201);
     assert_eq!((&made["token"], &made["isFixed"]), (&Value::Null, &json!(false)));
@@ -47,8 +48,33 @@ async fn an_agent_is_added_called_with_its_token_and_removed_and_belongs_to_its_
 }
 
 #[tokio::test]
+async fn what_agents_and_we_share_is_not_to_be_read_where_it_is_kept() {
+    let (peer, folder) = (Peer::start(Dialect::JsonRpc1).await, tempfile::tempdir().unwrap());
+    let (data, address) = (folder.path().to_owned(), peer.address.to_string());
+    let app = App::with(|config| {
+        config.egress.allow.push(address);
+        config.store.data_dir = data;
+    })
+    .await;
+    let spec = json!({ "id": "helper", "card": peer.card(), "token": "their secret" });
+    app.post("/agents", spec).await.expect(201);
+    super::delegated(&app, "t").await;
+    let (_, _, token) = peer.push(0);
+    assert_eq!(peer.told().authorization.as_deref(), Some("Bearer their secret"));
+    app.stopped().await;
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap_or_default();
+        seen += bytes.len();
+        let has = |secret: &str| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!has("their secret") && !has(&token));
+    }
+    assert!(seen > 0);
+}
+
+#[tokio::test]
 async fn what_cannot_be_an_agent_is_refused() {
-    let app = app("127.0.0.1:1").await;
+    let app = app("127.0.0.1:1", 20).await;
     let table = [
         (json!({ "id": "with space", "card": "https://example.com/" }), "/id"),
         (json!({ "id": "a", "card": "nonsense" }), "/card"),

@@ -66,6 +66,14 @@ impl Place {
 pub struct Door(SocketAddr);
 
 impl Door {
+    pub fn at(address: SocketAddr) -> Self {
+        Self(address)
+    }
+
+    pub fn address(self) -> SocketAddr {
+        self.0
+    }
+
     pub fn ask(self, method: &str, path: &str) -> Ask {
         Ask::new(self.0, method, path)
     }

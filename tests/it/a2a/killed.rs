@@ -1,0 +1,183 @@
+//! kill -9 while somebody listens to a task: whoever comes again gets the task as it stands then, and everything that
+//! follows, to its end.
+
+use std::sync::Arc;
+
+use pes::a2a::types::{StreamEvent, Task, TaskState};
+use pes::a2a::wire::Version;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::streams::{answer, states};
+use crate::recovery::process::{Place, Server};
+use crate::support::http::{Ask, Events, soon};
+use crate::support::wire::{Step, Wire, answer as reply};
+
+/// `work` waits in a tool of the test's, `ask` for a person.
+pub const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning", query = "work" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "work", description = "Work", stepType = "tool", requiredTools = ["slow"] },
+] }
+
+[[reply]]
+when = { phase = "planning", query = "ask" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "ask", description = "Ask", stepType = "tool", requiredTools = ["ask_user"] },
+] }
+
+[[reply]]
+when = { phase = "execution", item = "work", iteration = 1 }
+calls = [{ tool = "slow", arguments = {} }]
+
+[[reply]]
+when = { phase = "execution", item = "ask", iteration = 1 }
+calls = [{ tool = "ask_user", arguments = { question = "Which?" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "So be it."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "All of it is done now."
+"#;
+
+/// The tool: its first call comes to nothing, the second one ends when the test wants it to.
+pub struct Slow {
+    wire: Wire,
+    released: Arc<Notify>,
+}
+
+impl Slow {
+    pub async fn start() -> Self {
+        let released = Arc::new(Notify::new());
+        let wait = vec![Step::Until(released.clone())];
+        let second = [wait, reply("200 OK", "content-type: application/json\r\n", "{}")].concat();
+        Self { wire: Wire::serve(vec![vec![Step::Stall(Arc::default())], second]).await, released }
+    }
+
+    pub fn is_known_at(&self, place: &Place) {
+        place.configure(&format!(
+            "[[tools.http]]\nname = \"slow\"\ndescription = \"Slow.\"\nurl = \"{}\"\n\
+             input_schema = {{ type = \"object\" }}\nidempotent = true\n",
+            self.wire.url()
+        ));
+    }
+
+    pub async fn is_called(&mut self) {
+        soon(self.wire.request()).await;
+    }
+
+    pub fn ends(&self) {
+        self.released.notify_one();
+    }
+}
+
+fn ask(server: &Server, verb: &str, path: &str) -> Ask {
+    server.door.ask(verb, &format!("/a2a{path}")).header("a2a-version", "1.0")
+}
+
+/// Sends a message, does not wait for what comes of it; the task's id.
+pub async fn sent(server: &Server, message: Value) -> String {
+    let configuration = json!({ "returnImmediately": true });
+    let body = json!({ "message": message, "configuration": configuration });
+    let answer = ask(server, "POST", "/message:send").json(&body).send().await.expect(200);
+    answer["task"]["id"].as_str().expect("a task").to_owned()
+}
+
+pub fn message(text: &str) -> Value {
+    json!({ "messageId": text, "role": "ROLE_USER", "parts": [{ "text": text }] })
+}
+
+async fn task(server: &Server, id: &str) -> Task {
+    let found = ask(server, "GET", &format!("/tasks/{id}")).send().await.expect(200);
+    Version::V1.read_task(&found).expect("a task")
+}
+
+/// The task as a new subscriber is told, and the rest of the stream.
+pub async fn subscribed(server: &Server, id: &str) -> (Task, Events) {
+    let mut events = ask(server, "GET", &format!("/tasks/{id}:subscribe")).events().await;
+    let first = events.next().await.expect("the task comes first").data;
+    match Version::V1.read_event(&first).expect("an event") {
+        StreamEvent::Task(task) => (task, events),
+        other => panic!("the task comes first, not {other:?}"),
+    }
+}
+
+pub async fn rest(events: Events) -> Vec<StreamEvent> {
+    let read = |event: crate::support::http::Event| Version::V1.read_event(&event.data).expect("an event");
+    events.all().await.into_iter().map(read).collect()
+}
+
+pub fn is_told_to_the_end(events: &[StreamEvent]) {
+    assert_eq!(answer(events), ("All of it is done now.".to_owned(), true), "{events:#?}");
+}
+
+#[tokio::test]
+async fn a_working_task_is_told_on_after_a_crash() {
+    let mut slow = Slow::start().await;
+    let place = Place::sqlite(SCRIPT);
+    slow.is_known_at(&place);
+    let server = Server::start(&place, None).await;
+    let id = sent(&server, message("work")).await;
+    slow.is_called().await;
+    let (before, stream) = subscribed(&server, &id).await;
+    server.kill().await;
+    assert_eq!(states(&rest(stream).await), [], "it broke off");
+    let server = Server::start(&place, None).await;
+    slow.is_called().await;
+    let (again, stream) = subscribed(&server, &id).await;
+    assert_eq!((&again, &again), (&before, &task(&server, &id).await), "nothing has happened to it");
+    assert_eq!(again.status.state, TaskState::Working);
+    slow.ends();
+    let events = rest(stream).await;
+    assert_eq!(states(&events), [TaskState::Completed]);
+    is_told_to_the_end(&events);
+    server.kill().await;
+}
+
+#[tokio::test]
+async fn a_task_that_asks_is_told_on_after_a_crash() {
+    let place = Place::sqlite(SCRIPT);
+    let server = Server::start(&place, None).await;
+    let id = sent(&server, message("ask")).await;
+    server.door.ask("GET", &format!("/runs/{id}?wait=30")).send().await.expect(200);
+    let (before, stream) = subscribed(&server, &id).await;
+    assert_eq!(before.status.state, TaskState::InputRequired);
+    server.kill().await;
+    assert_eq!(states(&rest(stream).await), [], "it broke off");
+    let server = Server::start(&place, None).await;
+    let (again, stream) = subscribed(&server, &id).await;
+    assert_eq!(again, before);
+    let mut answer = message("this one");
+    answer["taskId"] = id.as_str().into();
+    sent(&server, answer).await;
+    let events = rest(stream).await;
+    assert_eq!(states(&events), [TaskState::Working, TaskState::Completed]);
+    is_told_to_the_end(&events);
+    server.kill().await;
+}
+
+/// Its end is stored, and whoever listens is not told: there is nothing more to hear, and the task says how it ended.
+#[tokio::test]
+async fn a_task_that_ended_in_the_moment_of_a_crash_has_ended() {
+    let place = Place::sqlite(SCRIPT);
+    let mut server = Server::start(&place, Some("final.committed")).await;
+    let id = sent(&server, message("ask")).await;
+    server.door.ask("GET", &format!("/runs/{id}?wait=30")).send().await.expect(200);
+    let (_, stream) = subscribed(&server, &id).await;
+    let mut answer = message("this one");
+    answer["taskId"] = id.as_str().into();
+    sent(&server, answer).await;
+    soon(server.reached()).await;
+    server.kill().await;
+    assert_eq!(states(&rest(stream).await), [TaskState::Working], "it broke off before the end");
+    let server = Server::start(&place, None).await;
+    let refused = ask(&server, "GET", &format!("/tasks/{id}:subscribe")).send().await;
+    assert_eq!(refused.expect(400)["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION");
+    let task = task(&server, &id).await;
+    assert_eq!((task.status.state, task.artifacts.len()), (TaskState::Completed, 1));
+    server.kill().await;
+}

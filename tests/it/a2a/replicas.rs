@@ -1,0 +1,63 @@
+//! Two processes on one PostgreSQL: whichever is asked, a task is told the same, and whoever dies, the other goes on.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use pes::a2a::types::TaskState;
+use pes::store::postgres::Postgres;
+
+use super::door::{NEW, about, says};
+use super::streams::{Stream, answer, states};
+use crate::support::app::App;
+use crate::support::postgres::Database;
+
+/// Far longer than anything here may take: nothing happens because a lease ran out.
+const LONG: i64 = 600_000;
+
+async fn replica(database: &Database) -> App {
+    let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    App::of(store, |config| config.runtime.lease_ms = LONG).await
+}
+
+#[tokio::test]
+async fn who_listens_elsewhere_is_told_the_same_in_the_same_order() {
+    let database = Database::fresh().await;
+    let (owner, other) = (replica(&database).await, replica(&database).await);
+    let task = NEW.send(&owner, &says("m", "ask")).await.unwrap();
+    let mut streams = join_all((0..10).map(|nth| Stream::of(NEW, [&owner, &other][nth % 2], &task))).await;
+    let first = join_all(streams.iter_mut().map(Stream::task)).await;
+    assert!(first.iter().all(|seen| *seen == first[0]), "{first:#?}");
+    assert_eq!(first[0].status.state, TaskState::InputRequired);
+    // Answered where nobody owns the thread.
+    NEW.send(&other, &about(&task, says("r", "blue"))).await.unwrap();
+    for (nth, events) in join_all(streams.into_iter().map(Stream::rest)).await.iter().enumerate() {
+        assert_eq!(states(events), [TaskState::Working, TaskState::Completed], "subscriber {nth}: {events:#?}");
+        assert_eq!(answer(events), ("You were asked.".to_owned(), true), "subscriber {nth}");
+    }
+    let ends = [NEW.get(&owner, &task.id).await.unwrap(), NEW.get(&other, &task.id).await.unwrap()];
+    assert_eq!(ends[0], ends[1]);
+}
+
+#[cfg(feature = "failpoints")]
+#[tokio::test]
+async fn who_listens_elsewhere_is_told_on_when_the_owner_is_killed() {
+    use super::killed::{SCRIPT, Slow, is_told_to_the_end, message, rest, sent, subscribed};
+    use crate::recovery::process::{Place, Server};
+
+    let mut slow = Slow::start().await;
+    let place = Place::postgres(SCRIPT).await;
+    slow.is_known_at(&place);
+    let owner = Server::start(&place, None).await;
+    let id = sent(&owner, message("work")).await;
+    slow.is_called().await;
+    let other = Server::start(&place, None).await;
+    let (task, stream) = subscribed(&other, &id).await;
+    assert_eq!(task.status.state, TaskState::Working);
+    owner.kill().await;
+    slow.is_called().await;
+    slow.ends();
+    let events = rest(stream).await;
+    assert_eq!(states(&events), [TaskState::Completed]);
+    is_told_to_the_end(&events);
+    other.kill().await;
+}

@@ -1,0 +1,89 @@
+//! Where calls to agents go, and when: never where somebody else sends them, never sooner than the agent wants.
+
+use pes::domain::Millis;
+use serde_json::json;
+
+use super::peer::{Dialect, Peer};
+use super::{app, delegated, knows, registered, results};
+use crate::support::app::App;
+use crate::support::http::soon;
+use crate::support::wire::Wire;
+
+/// Longer than any test.
+const NEVER: i64 = 3_600_000;
+
+#[tokio::test]
+async fn a_card_leads_nowhere_where_its_owner_may_not_call() {
+    let (peer, inside) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(vec![]).await);
+    peer.becomes(|told| told.elsewhere = Some(inside.address));
+    // The operator vouches for the card's own address, the tenant may call it; neither for what the card names.
+    let operators = app(&peer, NEVER).await;
+    let tenants = registered::app(&peer.address.to_string(), NEVER).await;
+    tenants.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
+    for app in [operators, tenants] {
+        app.finish("t", "delegate").await;
+        assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_refused");
+    }
+    assert_eq!(inside.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_card_of_a_tenant_is_not_read_where_the_tenant_may_not_call() {
+    let (peer, inside) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(vec![]).await);
+    peer.becomes(|told| told.moved = Some(inside.address));
+    let app = registered::app(&peer.address.to_string(), NEVER).await;
+    app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
+    app.finish("t", "delegate").await;
+    assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_refused");
+    assert!(peer.told().refused > 0, "it was asked, and sent us elsewhere");
+    assert_eq!(inside.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_message_does_not_follow_who_sends_it_elsewhere() {
+    let (peer, inside) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(vec![]).await);
+    let app = registered::app("127.0.0.1", 1).await;
+    app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
+    assert_eq!(app.get("/agents/helper").await.expect(200)["name"], "Helper", "its card is known");
+    peer.becomes(|told| told.moved = Some(inside.address));
+    app.suspend("t", "delegate").await;
+    assert!(peer.told().refused > 0);
+    assert_eq!((inside.connections(), peer.told().sent.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_a_message_once_is_sent_it_until_it_answers() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.becomes(|told| told.silent = 3);
+    peer.says("COMPLETED");
+    let app = App::with(|config| {
+        knows(config, peer.card(), 1);
+        config.delegation.call_ms = 300;
+        config.agents[0].dedupes = true;
+    })
+    .await;
+    app.finish("t", "delegate").await;
+    assert_eq!(results(&app, "t").await[0]["output"]["text"], "done by helper");
+    let told = peer.told();
+    assert_eq!((told.sent.len(), told.begun.len()), (4, 1), "the same message, whatever came of it");
+}
+
+#[tokio::test]
+async fn a_busy_agent_is_asked_no_sooner_than_it_wants() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 20).await;
+    let (_, task) = delegated(&app, "t").await;
+    peer.becomes(|told| told.busy = Some(3_600));
+    let before = jiff::Timestamp::now().as_millisecond();
+    let asked: Millis = soon(async {
+        loop {
+            let shown = app.get(&format!("/tasks/{task}")).await.expect(200);
+            match shown["nextAskAt"].as_i64() {
+                Some(at) if at > before + NEVER / 2 => return at,
+                Some(_) | None => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    assert!(asked >= before + 3_600_000, "{asked} {before}");
+}
