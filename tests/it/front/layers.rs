@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 use crate::support::app::App;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
-fn plan() -> Vec<Step> {
-    let plan = json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string();
+fn says(text: &str) -> Vec<Step> {
     let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
-    vec![event_stream(), chunk(json!({"content": plan}), Value::Null), chunk(json!({}), json!("stop")), end()]
+    vec![event_stream(), chunk(json!({"content": text}), Value::Null), chunk(json!({}), json!("stop")), end()]
+}
+
+fn plan() -> Vec<Step> {
+    says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string())
 }
 
 async fn start(runs: usize) -> (App, Wire) {
@@ -76,4 +79,27 @@ async fn a_tag_that_nobody_defined_is_refused_by_field() {
     let problem = app.post("/threads/t1/process", body).await.problem("invalid");
     assert_eq!(problem["errors"][0]["pointer"], "/options/systemPrompt/tag", "{problem:#}");
     assert_eq!(wire.waiting(), 0);
+}
+
+#[tokio::test]
+async fn each_stage_hears_its_own_word_of_the_persona() {
+    let item = json!({"id": "a", "description": "Think", "stepType": "reasoning"});
+    let list = json!({"title": "t", "intent": "i", "plan": "p", "todoList": [item]}).to_string();
+    let mut wire = Wire::serve(vec![says(&list), says("thought"), says("It is so.")]).await;
+    let url = wire.url();
+    let app = App::with(|config| config.models.openai.base_url = Some(url)).await;
+    let stages = ["planning", "execution", "synthesis"];
+    let words = json!({"planning": "LIKE A PLANNER", "execution": "LIKE A WORKER", "synthesis": "LIKE A WRITER"});
+    let said = told(&app, &mut wire, json!({"persona": {"name": "Ada", "prompts": words}})).await;
+    let mut heard = vec![said];
+    for _ in 1..stages.len() {
+        heard.push(wire.request().await.body["messages"][0]["content"].as_str().unwrap().to_owned());
+    }
+    for (stage, prompt) in stages.iter().zip(&heard) {
+        assert!(prompt.starts_with(&format!("Phase: {stage}")) && prompt.contains("You are Ada."), "{prompt}");
+        for other in stages {
+            let word = words[other].as_str().unwrap();
+            assert_eq!(prompt.contains(word), other == *stage, "{word}: {prompt}");
+        }
+    }
 }

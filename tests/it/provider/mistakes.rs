@@ -128,3 +128,31 @@ async fn usage_is_the_sum_of_all_calls_and_every_result_follows_its_call() {
     }
     assert_eq!(results, [0, 0, 2, 3, 0], "errors are results, too");
 }
+
+#[tokio::test]
+async fn words_of_an_attempt_that_broke_off_are_never_mixed_with_those_of_the_next() {
+    let whole = json!({"title": "t", "intent": "i", "plan": "p", "answer": "whole", "todoList": []}).to_string();
+    let broken = vec![event_stream(), chunk(json!({"content": "{\"answer\": \"lost"}), Value::Null), Step::Cut];
+    let (app, _wire) = start(vec![broken, says(&[&whole])]).await;
+    let ask = app.ask("POST", "/threads/t/process").header("accept", "text/event-stream");
+    let events = ask.json(&json!({"query": "how much?"})).events().await.all().await;
+    let (mut said, mut starts, mut errors) = (BTreeMap::<String, String>::new(), Vec::new(), Vec::new());
+    for event in events {
+        let data = event.data;
+        let stream = |of: &Value| of["streamId"].as_str().unwrap().to_owned();
+        match (event.event.as_str(), data["type"].as_str()) {
+            ("token", _) => {
+                let text = said.entry(stream(&data)).or_default();
+                assert_eq!(data["offset"], text.len(), "counted from the beginning of its own stream");
+                text.push_str(data["data"].as_str().unwrap());
+            }
+            (_, Some("LLM_STREAM_START")) => starts.push(stream(&data["content"])),
+            (_, Some("LLM_STREAM_ERROR")) => errors.push(data["content"].clone()),
+            (_, Some("FINAL_RESPONSE")) => assert_eq!(data["content"]["message"]["content"], "whole"),
+            _ => {}
+        }
+    }
+    let ([first, second], [error]) = (&starts[..], &errors[..]) else { panic!("{starts:?} {errors:?}") };
+    assert_eq!((said[first].as_str(), &said[second]), ("{\"answer\": \"lost", &whole));
+    assert_eq!((&error["streamId"], &error["code"]), (&json!(first), &json!("incomplete")));
+}
