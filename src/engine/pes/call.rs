@@ -85,6 +85,11 @@ impl ModelCall {
         }
     }
 
+    /// One more call of the model that answered this one: what was wrong with its reply is for it to mend.
+    pub fn again(&self, iteration: u32) -> Self {
+        Self { choice: self.choice, ..Self::ready(iteration, self.shown) }
+    }
+
     /// Where it stands for people: what sums up the conversation plans, whatever it is for.
     pub fn phase(&self, phase: Phase) -> Phase {
         if self.sums.is_some() { Phase::Planning } else { phase }

@@ -113,7 +113,7 @@ impl Transition<'_> {
             return self.fail_item(id, "empty_reply", "the model kept answering nothing".into());
         }
         self.say(id, Said::Engine { text: "Your reply was empty. Call a tool, or answer with the result.".into() });
-        let again = ModelCall::ready(replied.call.iteration, replied.call.shown);
+        let again = replied.call.again(replied.call.iteration);
         self.work(id, |work| work.model = Some(again));
     }
 

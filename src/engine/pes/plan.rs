@@ -121,11 +121,8 @@ impl Transition<'_> {
             }
             return self.fail_run(Code::PlanUnreadable, message, model::Phase::Planning);
         }
-        let call = ModelCall {
-            repair: Some(Repair { round, reply, fault }),
-            ..ModelCall::ready(call.iteration + 1, call.shown)
-        };
-        self.active().model = Some(call);
+        let repair = Some(Repair { round, reply, fault });
+        self.active().model = Some(ModelCall { repair, ..call.again(call.iteration + 1) });
     }
 
     fn record_heading(&mut self, draft: &PlanDraft) {

@@ -43,7 +43,7 @@ impl Transition<'_> {
             return self.synthesis_failed("the model kept answering nothing");
         }
         let fault = "The answer was empty. Write the answer for the user.".to_owned();
-        let again = ModelCall::ready(replied.call.iteration + 1, replied.call.shown);
+        let again = replied.call.again(replied.call.iteration + 1);
         let repair = Repair { round, reply: replied.text, fault };
         self.active().model = Some(ModelCall { repair: Some(repair), ..again });
     }

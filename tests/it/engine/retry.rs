@@ -128,6 +128,37 @@ fn a_refusal_goes_to_the_next_model_at_once_and_who_answered_is_recorded() {
 }
 
 #[test]
+fn a_repair_is_asked_of_the_model_that_answered() {
+    let (mut steps, mut repairs) = (0, 0);
+    let mut sim = Sim::new(move |request: &ModelRequest| match (request.model.as_str(), which(request).as_str()) {
+        ("m", _) => fails(FailureKind::Refused),
+        (_, "planning") => says("I would rather not."),
+        (_, "a.1") => {
+            steps += 1;
+            says(if steps == 1 { " " } else { "done" })
+        }
+        (_, "repair") => {
+            repairs += 1;
+            if repairs == 1 { plan(&[("a", &[], &[])]) } else { says("all done") }
+        }
+        _ => says(" "),
+    });
+    let other = ModelChoice { provider_name: "p1".into(), model_id: "m1".into() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { fallbacks: vec![other], ..RunSettings::default() }).unwrap();
+    sim.go();
+    let asked: Vec<String> = sim.prompts.iter().map(|it| format!("{} {}", it.model, which(it))).collect();
+    let expected =
+        ["m planning", "m1 planning", "m1 repair", "m a.1", "m1 a.1", "m1 a.1", "m synthesis", "m1 synthesis"];
+    assert_eq!((&asked[..8], &asked[8..]), (&expected.map(str::to_owned)[..], &["m1 repair".to_owned()][..]));
+}
+
+#[test]
+fn each_model_of_the_list_has_its_two_tries() {
+    let sim = asked(2, |_| Some(FailureKind::Retry));
+    assert_eq!(models(&sim)[..6], ["m", "m", "m1", "m1", "m2", "m2"]);
+}
+
+#[test]
 fn a_busy_model_is_asked_twice_before_the_next() {
     let sim = asked(1, |model| (model == "m").then_some(FailureKind::Retry));
     assert_eq!(models(&sim), ["m", "m", "m1"]);
