@@ -71,7 +71,8 @@ async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away()
     assert!(!gates.has_room("openai"));
     let health = gates.health("openai").unwrap();
     assert_eq!((health.running, health.waiting), (2, 1));
-    assert_eq!(call(&gates, &model, tenant(4)).await.err(), Some(FailureKind::Saturated));
+    let fourth = call(&gates, &model, tenant(4)).now_or_never().expect("it is told at once").err();
+    assert_eq!(fourth, Some(FailureKind::Saturated));
     assert_eq!(model.calls.load(Ordering::SeqCst), 2, "what waits was not sent");
     drop(first);
     assert!(third.await.is_ok(), "a reply that is given up makes room");
@@ -81,7 +82,9 @@ async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away()
 async fn nobody_waits_longer_than_the_queue_allows() {
     let (gates, model) = (gates(|gate| gate.per_provider = 1), Model::default());
     let _held = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    let began = tokio::time::Instant::now();
     assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Saturated));
+    assert!((1_000..1_100).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
     assert_eq!(gates.health("openai").unwrap().waiting, 0);
 }
 

@@ -100,6 +100,30 @@ async fn litellm_carries_a_tool_loop(#[values("openai", "anthropic")] provider: 
     assert_eq!(ended, Ok(()));
     let roles: Vec<&str> = heard["messages"].as_array().unwrap().iter().filter_map(|it| it["role"].as_str()).collect();
     assert!(roles.ends_with(&["assistant", "tool", "tool"]), "{heard:#}");
+    behind.close().await;
+}
+
+/// The form that Claude is asked for is one that others understand: what stands behind hears it in words of its own wire.
+#[ignore = "needs LiteLLM: scripts/test --peers"]
+#[tokio::test]
+async fn litellm_carries_a_form() {
+    let _turn = TURN.lock().await;
+    let peer = Peer::find();
+    let text = include_bytes!("../../cassettes/openai/openai_text.sse");
+    let mut behind = Wire::at(&peer.behind, vec![vec![event_stream(), Step::Chunk(text.to_vec()), end()]]).await;
+    let form = json!({
+        "type": "object",
+        "properties": {"answer": {"type": ["string", "null"]}},
+        "required": ["answer"],
+        "additionalProperties": false,
+    });
+    let asked = ModelRequest { model: "claude-sonnet-4-5".into(), response_schema: Some(form.clone()), ..request() };
+    let (said, ended) = ask_for(&peer.model("anthropic", "sk-peer"), asked).await;
+    assert_eq!((ended, &reply(said)["text"]), (Ok(()), &json!("The bill is 595 € (a < b).")));
+    let heard = behind.request().await.body;
+    assert_eq!(heard["response_format"]["json_schema"]["schema"], form, "{heard:#}");
+    assert_eq!(heard.get("tools"), None);
+    behind.close().await;
 }
 
 fn calls() -> Vec<Step> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 
 /// What the server does next with the connection.
 #[derive(Clone, Debug)]
@@ -43,6 +44,7 @@ pub struct Wire {
     pub address: SocketAddr,
     requests: mpsc::UnboundedReceiver<Request>,
     connections: Arc<AtomicUsize>,
+    accepting: JoinHandle<()>,
 }
 
 impl Wire {
@@ -58,13 +60,20 @@ impl Wire {
         let connections = Arc::new(AtomicUsize::new(0));
         let (counted, exchanges) = (connections.clone(), Arc::new(exchanges));
         let next = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(async move {
+        let accepting = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(connection(socket, exchanges.clone(), next.clone(), sender.clone()));
             }
         });
-        Self { address, requests, connections }
+        Self { address, requests, connections, accepting }
+    }
+
+    /// Lets go of its address: the next may have it.
+    pub async fn close(self) {
+        self.accepting.abort();
+        // It was told to end, and it did.
+        let _ = self.accepting.await;
     }
 
     pub fn url(&self) -> String {

@@ -274,6 +274,17 @@ proptest! {
     }
 }
 
+#[test]
+fn a_result_that_comes_again_is_not_told_again() {
+    let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
+    let call = PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
+    let returned = || Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!("once"))) };
+    let said = |calls: Vec<PromptCall>| Turn::Said { content: "x".into(), calls, replay: None };
+    let turns = [said(vec![call]), returned(), returned(), said(Vec::new()), returned()];
+    let messages = tool_step(&step_prompt(&settings, &item, &[], &turns));
+    assert_eq!(shown(&messages).matches("once").count(), 1, "{}", shown(&messages));
+}
+
 /// Whoever has seen a prompt's markers and writes them into data closes nothing: the next prompt has another nonce.
 #[test]
 fn text_can_never_close_a_marker() {
