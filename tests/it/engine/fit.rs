@@ -235,6 +235,12 @@ fn results_of_others_are_shortened_and_the_items_own_loop_never() {
     assert!(prompt.contains(&"o".repeat(6_000)), "its own loop is whole");
     assert!(!prompt.contains(&"r".repeat(6_000)), "another's result is shorter than what stays whole");
     assert!(prompt.contains("more characters left out"));
+    let own = json!({ "own": "o".repeat(6_000) });
+    let has_own = |message: &PromptMessage| match message {
+        PromptMessage::Assistant { tool_calls, .. } => tool_calls.iter().any(|call| call.arguments == own),
+        PromptMessage::System { .. } | PromptMessage::User { .. } | PromptMessage::Tool { .. } => false,
+    };
+    assert!(second.messages.iter().any(has_own), "and so is what it asked for");
     assert!(second.context.fit.unwrap().shortened > 0);
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
 }
