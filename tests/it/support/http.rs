@@ -201,8 +201,12 @@ pub struct Event {
 }
 
 impl Events {
-    /// The next event; `None` at the end. Comments and `retry` are left out.
+    /// The next event; `None` at the end. Comments and `retry` are left out, and are no news.
     pub async fn next(&mut self) -> Option<Event> {
+        soon(self.read()).await
+    }
+
+    async fn read(&mut self) -> Option<Event> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
@@ -212,7 +216,7 @@ impl Events {
                 }
                 continue;
             }
-            let chunk = soon(read_chunk(&mut self.wire)).await?;
+            let chunk = read_chunk(&mut self.wire).await?;
             self.text.push_str(std::str::from_utf8(&chunk).expect("events are UTF-8, each in one piece"));
         }
     }
