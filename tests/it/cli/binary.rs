@@ -1,14 +1,8 @@
 //! Commands that need no server: what they print, and the exit codes of what cannot work.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-/// The binary in an empty folder, with nothing of this process's environment.
-fn pes(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
-    command.args(arguments).current_dir(folder).env_clear().envs(variables.iter().copied());
-    command.output().unwrap()
-}
+use super::run as pes;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()

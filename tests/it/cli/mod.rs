@@ -3,3 +3,35 @@
 mod binary;
 mod config;
 mod serving;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The binary in a folder, with nothing of this process's environment.
+fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+    command.args(arguments).current_dir(folder).env_clear().envs(variables.iter().copied());
+    command
+}
+
+/// What it says until it ends, which must be soon.
+fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = command(folder, arguments, variables);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let (said, output) = mpsc::channel();
+    std::thread::spawn(move || said.send(child.wait_with_output()));
+    output
+        .recv_timeout(PATIENCE)
+        .unwrap_or_else(|_| {
+            kill_process(pid, Signal::KILL).unwrap();
+            panic!("{arguments:?} does not end");
+        })
+        .unwrap()
+}

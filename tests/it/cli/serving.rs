@@ -5,27 +5,16 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::{PATIENCE, command, run};
 
 /// A server on a free port, stopped when dropped.
 struct Served {
     child: Child,
     url: String,
     facts: Vec<String>,
-}
-
-fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
-    command.args(arguments).current_dir(folder).env_clear().envs(variables.iter().copied());
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    command(folder, arguments, variables).output().unwrap()
 }
 
 /// Waits until it says `ready`.
