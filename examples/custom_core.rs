@@ -225,7 +225,7 @@ impl Turn<'_> {
     }
 
     fn end(&mut self, mut run: Run, status: RunStatus) {
-        run.status = status;
+        run.stand(status, self.stamp.now);
         run.finished_at = Some(self.stamp.now);
         let result = run.outcome.as_ref().map(|outcome| outcome.status);
         let content = json!({ "status": status, "resultStatus": result, "llmCalls": run.counters.llm_calls });

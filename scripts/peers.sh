@@ -65,13 +65,27 @@ install_mcp_servers() {
     fi
 }
 
-# The protocol library of A2A, from PyPI; the tests run it.
-install_a2a_sdk() {
-    local home=$PEERS/a2a version=1.3.0
+# The protocol library of A2A, from PyPI: the tests run its client, and speak to agents of it; see tests/peers/a2a_server.py.
+start_a2a_sdk() {
+    local home=$PEERS/a2a log=$PEERS/a2a.log version=1.3.0 old=0.3.24
+    command -v curl >/dev/null || { missing a2a-sdk 'there is no curl'; return 1; }
+    if ! "$home-0.3/bin/pip" show -q a2a-sdk >/dev/null 2>&1; then
+        echo "installing a2a-sdk $old into $home-0.3" >&2
+        { python3 -m venv "$home-0.3" &&
+            "$home-0.3/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$old"; } >&2 ||
+            { missing a2a-sdk "a2a-sdk==$old could not be installed from the package index"; return 1; }
+    fi
     if ! "$home/bin/pip" show -q a2a-sdk >/dev/null 2>&1; then
         echo "installing a2a-sdk $version into $home" >&2
         { python3 -m venv "$home" &&
             "$home/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$version" uvicorn httpx; } >&2 ||
             { missing a2a-sdk "a2a-sdk==$version could not be installed from the package index"; return 1; }
     fi
+    local port
+    port=$(free_port)
+    "$home/bin/python" -B tests/peers/a2a_server.py "$port" >"$log" 2>&1 &
+    peer_pids+=("$!")
+    answers "http://127.0.0.1:$port/jsonrpc-1.0/does/.well-known/agent-card.json" "$!" "$log" ||
+        { missing a2a-sdk "its agents did not start; see $log"; return 1; }
+    export A2A_SDK_URL="http://127.0.0.1:$port"
 }

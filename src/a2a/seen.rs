@@ -12,10 +12,8 @@ use crate::domain::task::{PeerState, Seen};
 /// How much of an agent's words is kept beside the result.
 const MOST_CHARS: usize = 4_000;
 
-/// `bytes` bounds what is kept of its artifacts.
-pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> Seen {
-    let said = task.status.message.as_ref();
-    let state = match task.status.state {
+pub fn state(state: TaskState) -> PeerState {
+    match state {
         TaskState::Unspecified | TaskState::Submitted | TaskState::Working => PeerState::Working,
         TaskState::InputRequired => PeerState::InputRequired,
         TaskState::AuthRequired => PeerState::AuthRequired,
@@ -23,7 +21,13 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> Seen {
         TaskState::Failed => PeerState::Failed,
         TaskState::Canceled => PeerState::Canceled,
         TaskState::Rejected => PeerState::Rejected,
-    };
+    }
+}
+
+/// `bytes` bounds what is kept of its artifacts.
+pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> Seen {
+    let said = task.status.message.as_ref();
+    let state = state(task.status.state);
     let seen = Seen {
         state,
         remote_task_id: Some(task.id.clone()),
@@ -156,12 +160,14 @@ mod tests {
 
     #[test]
     fn artifacts_are_kept_with_their_parts_and_their_text_stands_in_front() {
+        let raw = Part::new(Content::Raw(vec![0, 1].into()));
         let parts =
-            vec![Part::text("one"), Part::data(json!({ "n": 1 })), Part::new(Content::Url("https://x/y".into()))];
+            vec![Part::text("one"), Part::data(json!({ "n": 1 })), Part::new(Content::Url("https://x/y".into())), raw];
         let seen = of_task(&task(TaskState::Completed, parts), 1_000, None);
         assert_eq!(seen.output["text"], "one");
         assert_eq!(seen.output["artifacts"][0]["parts"][1], json!({ "data": { "n": 1 } }));
         assert_eq!(seen.output["artifacts"][0]["parts"][2], json!({ "url": "https://x/y" }));
+        assert_eq!(seen.output["artifacts"][0]["parts"][3], json!({ "raw": "AAE=" }));
     }
 
     #[test]

@@ -13,6 +13,9 @@ section! {
         poll_most_ms: i64 = 300_000, by_path();
         /// How long one call to an agent may take, in milliseconds.
         call_ms: u64 = 30_000, by_path();
+        /// How many tasks are listened to at once, of agents that tell of them over streams and cannot call back; others
+        /// are only asked.
+        streams: usize = 256, by_path();
     }
 }
 

@@ -64,6 +64,17 @@ pub enum Standing {
     Cancelled,
 }
 
+impl Run {
+    /// From now on it has this status, without anything that is asked about.
+    pub fn stand(&mut self, status: RunStatus, now: Millis) {
+        let standing = Standing::at_end(status, self.outcome.as_ref());
+        if self.standing != standing {
+            (self.standing, self.since) = (standing, now);
+        }
+        self.status = status;
+    }
+}
+
 impl Standing {
     /// Of a run that is not over. `asked` is what the oldest open question is about: it can be answered at once, whatever
     /// else of the run still goes on.

@@ -256,6 +256,15 @@ pub enum PeerState {
     Canceled,
 }
 
+impl PeerState {
+    pub fn is_terminal(self) -> bool {
+        match self {
+            PeerState::Completed | PeerState::Failed | PeerState::Rejected | PeerState::Canceled => true,
+            PeerState::Working | PeerState::InputRequired | PeerState::AuthRequired => false,
+        }
+    }
+}
+
 /// What an agent told of a task, with authority.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {

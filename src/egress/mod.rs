@@ -20,6 +20,7 @@ mod client;
 mod guard;
 mod redirect;
 mod signature;
+pub(crate) mod sse;
 
 use std::time::Duration;
 

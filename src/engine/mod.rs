@@ -246,7 +246,9 @@ impl<C: Core> DynCore for Registered<C> {
 
 impl<C: Core> Machine for Erased<C> {
     fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
-        C::decide(&mut self.0, world, stamp, event)
+        let mut step = C::decide(&mut self.0, world, stamp, event)?;
+        step.list_runs(stamp.now);
+        Ok(step)
     }
     fn running(&self) -> Vec<Effect> {
         C::running(&self.0)

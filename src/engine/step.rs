@@ -21,7 +21,8 @@ pub struct Step {
     /// Rows that are new or changed, each at most once.
     pub rows: Vec<Row>,
     pub records: Vec<Record>,
-    /// Runs whose resource changed, as they are now (they stand in `rows` too); clients get a `run` frame for each.
+    /// Runs whose resource changed, as they are now (they stand in `rows` too); clients get a `run` frame for each. One
+    /// that stands otherwise than before says so in `standing` and `since`, and is listed there from then on.
     pub runs: Vec<Run>,
     /// Large values made by this step (they stand in `rows` too), so that live readers need not fetch them.
     pub payloads: Vec<(PayloadId, Arc<Value>)>,
@@ -78,7 +79,8 @@ pub enum RowKind {
     Custom = 10,
     /// `domain::usage::ModelUse`, summed by `GET /usage`; `ord` is the time.
     Usage = 11,
-    /// `domain::run::Standing` of the run with this id; `ord` is the time since when. Listed across threads.
+    /// `domain::run::Standing` of the run with this id; `ord` is the time since when. Listed across threads; no core writes
+    /// it, it is made of [`Step::runs`].
     Standing = 12,
     /// `outbox::PushTarget`: who is told of a run's changes; `Keep::Always` while it goes on.
     Push = 13,
@@ -130,6 +132,18 @@ impl Keep {
 }
 
 impl Step {
+    /// Adds where its runs stand, of those that changed it at `now`.
+    pub(super) fn list_runs(&mut self, now: Millis) {
+        let moved = self.runs.iter().filter(|run| run.since == now);
+        self.rows.extend(moved.map(|run| Row {
+            kind: RowKind::Standing,
+            id: run.run_id.to_string(),
+            ord: run.since,
+            keep: Keep::Never,
+            body: serde_json::to_string(&run.standing).expect("a standing is a word"),
+        }));
+    }
+
     /// Nothing changes: a late answer, a wake-up with nothing due.
     pub fn nothing() -> Self {
         Self { is_noop: true, ..Self::default() }

@@ -1,6 +1,6 @@
 //! JSON documents, one a line, out of bytes that were split anywhere. Pure; what it holds is bounded.
 
-use super::sse::Error;
+use crate::egress::sse::Error;
 
 #[derive(Debug)]
 pub(crate) struct Lines {

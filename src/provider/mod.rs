@@ -21,7 +21,6 @@ mod reading;
 mod recorded;
 mod replay;
 mod retry;
-mod sse;
 mod think;
 mod turns;
 mod wire;

@@ -2,8 +2,8 @@
 
 use super::http::failure;
 use super::lines::Lines;
-use super::sse::Decoder;
 use crate::domain::model::{Delta, FailureKind, ModelFailure};
+use crate::egress::sse::Decoder;
 
 /// Takes the events of one reply apart. Tolerant of what vendors add and leave out; what it holds is bounded by what it
 /// was given.

@@ -85,9 +85,15 @@ impl Runtime {
 
     async fn seen(&self, found: Found, with_messages: bool) -> Result<Errand> {
         let run: Run = read(&found.row)?;
-        let open = match run.status {
-            RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => self.questions(found.pk, &run).await?,
-            RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Vec::new(),
+        let open = match run.standing {
+            Standing::Suspended | Standing::NeedsAuth => self.questions(found.pk, found.row.ord, &run).await?,
+            Standing::Queued
+            | Standing::Running
+            | Standing::Waiting
+            | Standing::Completed
+            | Standing::Failed
+            | Standing::Refused
+            | Standing::Cancelled => Vec::new(),
         };
         let messages = match with_messages {
             true => self.messages_of(found.pk, found.row.ord, &run).await?,
@@ -96,9 +102,18 @@ impl Runtime {
         Ok(Errand { run, messages, open })
     }
 
-    async fn questions(&self, pk: ThreadPk, run: &Run) -> Result<Vec<Suspension>> {
-        let Some((_, rows)) = self.0.store.load(pk).await? else { return Ok(Vec::new()) };
-        self.open_of(pk, &rows, run).await
+    /// All of them have a number above the run's own.
+    async fn questions(&self, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<Suspension>> {
+        let mut page = PageAsk::beyond(ord, CHUNK);
+        let mut open = Vec::new();
+        loop {
+            let found = self.0.store.rows(pk, RowKind::Suspension, false, &page).await?;
+            open.extend(self.open_of(pk, &found.items, run).await?);
+            match found.next_cursor {
+                Some(cursor) => page.cursor = Some(cursor),
+                None => return Ok(open),
+            }
+        }
     }
 
     async fn open_of(&self, pk: ThreadPk, rows: &[Row], run: &Run) -> Result<Vec<Suspension>> {

@@ -65,13 +65,19 @@ impl Shared {
 
 impl Flights {
     async fn board(&self, tenant: TenantPk, key: &Idempotent) -> Result<Flight, Fault> {
-        self.turn(tenant, &key.scope, &key.key).await
+        self.turn(tenant, &key.scope, &key.key, PATIENCE).await
     }
 
     /// Lets those of one name in one after another.
-    pub(super) async fn turn(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Flight, Fault> {
+    pub(super) async fn turn(
+        &self,
+        tenant: TenantPk,
+        scope: &str,
+        key: &str,
+        patience: Duration,
+    ) -> Result<Flight, Fault> {
         let name = (tenant, scope.to_owned(), key.to_owned());
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         loop {
             let mut landed = match self.lock().entry(name.clone()) {
                 std::collections::hash_map::Entry::Vacant(entry) => {

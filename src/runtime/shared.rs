@@ -12,6 +12,8 @@ use super::book::Book;
 use super::clock::Clock;
 use super::idempotent::Flights;
 use super::lease::Tenure;
+use super::listening::Listening;
+use super::reports::Reports;
 use super::sweep::{Alarm, Roused};
 use super::waiters::Waiters;
 use crate::a2a::directory::Directory;
@@ -56,6 +58,8 @@ pub(super) struct Shared {
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,
     pub(super) flights: Flights,
+    pub(super) reports: Reports,
+    pub(super) listening: Listening,
     pub(super) alarm: Alarm,
     pub(super) roused: Roused,
     /// Nothing new starts any more; what runs is recorded.

@@ -80,6 +80,8 @@ impl Runtime {
             tenure,
             actors: Default::default(),
             waiters: Default::default(),
+            reports: Default::default(),
+            listening: Default::default(),
             flights: Default::default(),
             alarm: Default::default(),
             roused: Default::default(),

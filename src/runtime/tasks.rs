@@ -6,7 +6,6 @@ use super::command::Note;
 use super::runs::read;
 use super::shared::Shared;
 use super::{Result, Runtime};
-use crate::a2a::callback;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{TaskId, TenantPk, ThreadId, ThreadPk};
@@ -14,7 +13,6 @@ use crate::domain::task::{Task, TaskResource};
 use crate::domain::tool::CallRecord;
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
-use crate::failpoint;
 use crate::store::{Page, PageAsk};
 
 impl Runtime {
@@ -47,37 +45,13 @@ impl Runtime {
         self.task(caller, id).await
     }
 
-    /// An agent reports, or somebody who says so: `token` must be this task's. The report is stored, and the agent is asked
-    /// for the truth later. Whatever is wrong, nobody learns whether there is such a task.
-    pub async fn peer_called_back(&self, id: &TaskId, token: &str, remote_task_id: Option<String>) -> Result<()> {
-        let unknown = || Fault::not_found("task");
-        let tenant = callback::check(&self.0.sealer, id, token).ok_or_else(unknown)?;
-        self.0.accepting()?;
-        let (pk, task) = self.stored_task(tenant, id).await?;
-        if task.is_over() {
-            return Ok(());
-        }
-        // However many say the same at once, they take one place in the thread's queue.
-        let _turn = self.0.flights.turn(tenant, "callback", id.as_str()).await?;
-        failpoint::reached("callback.verified");
-        let event = Event::PeerCalledBack { task: id.clone(), remote_task_id };
-        self.decide(pk, event, Note::default()).await?;
-        failpoint::reached("callback.committed");
-        Ok(())
-    }
-
-    /// Refuses whoever does not know the secret of this task, without a look at what is stored.
-    pub fn expects_call_back(&self, id: &TaskId, token: &str) -> Result<()> {
-        callback::check(&self.0.sealer, id, token).map(|_| ()).ok_or_else(|| Fault::not_found("task"))
-    }
-
     /// Where this server is listened for, once that is known.
     pub fn served_at(&self, base: String) {
         // The first front is the one that agents are told of.
         self.0.base.set(base).ok();
     }
 
-    async fn stored_task(&self, tenant: TenantPk, id: &TaskId) -> Result<(ThreadPk, Task)> {
+    pub(super) async fn stored_task(&self, tenant: TenantPk, id: &TaskId) -> Result<(ThreadPk, Task)> {
         let found = self.0.store.find_row(tenant, RowKind::Task, id.as_str()).await?;
         let found = found.ok_or_else(|| Fault::not_found("task"))?;
         Ok((found.pk, read(&found.row)?))

@@ -2,40 +2,22 @@
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
-use url::Url;
 
 use super::super::directory::Peer;
 use super::super::fault::{self, Fault};
+use super::line::Request;
 use super::{Binding, Client, Error, Line};
 use crate::domain::Millis;
-use crate::egress::{self, Answer, Post};
+use crate::egress::{self, Answer, Bounds, Post};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Client {
     /// The result, or the agent's error.
-    pub(super) async fn call(
-        &self,
-        peer: &Peer,
-        line: &Line,
-        verb: Method,
-        url: Url,
-        body: Option<&Value>,
-    ) -> Result<Value, Error> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, JSON);
-        if body.is_some() {
-            headers.insert(CONTENT_TYPE, JSON);
-        }
-        headers.insert("a2a-version", HeaderValue::from_static(line.version.as_str()));
-        if let Some(token) = &peer.token {
-            headers.insert(AUTHORIZATION, token.clone());
-        }
-        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-        let post = Post { to: peer.destination(url), headers, body, bounds: self.bounds };
-        let mut answer = self.egress.send(verb, post).await.map_err(of_egress)?;
+    pub(super) async fn call(&self, peer: &Peer, line: &Line, request: Request) -> Result<Value, Error> {
+        let mut answer = self.answer(peer, line, request, JSON, self.bounds).await?;
         let (status, retry_after_ms) = (answer.status(), retry_after(&answer));
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
@@ -55,6 +37,27 @@ impl Client {
             },
             Binding::HttpJson => Ok(body),
         }
+    }
+
+    pub(super) async fn answer(
+        &self,
+        peer: &Peer,
+        line: &Line,
+        request: Request,
+        accepted: HeaderValue,
+        bounds: Bounds,
+    ) -> Result<Answer, Error> {
+        let Request { verb, url, body } = request;
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accepted);
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        headers.insert("a2a-version", HeaderValue::from_static(line.version.as_str()));
+        headers.extend(peer.token.clone().map(|token| (AUTHORIZATION, token)));
+        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let post = Post { to: peer.destination(url), headers, body, bounds };
+        self.egress.send(verb, post).await.map_err(of_egress)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Which of an agent's interfaces is spoken to.
 
+use serde_json::{Value, json};
 use url::Url;
 
 use super::super::types::AgentCard;
-use super::super::wire::Version;
+use super::super::wire::{Method, Version};
+use super::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
@@ -20,6 +22,13 @@ pub struct Line {
     pub tenant: Option<String>,
 }
 
+/// What is sent over HTTP.
+pub(super) struct Request {
+    pub verb: http::Method,
+    pub url: Url,
+    pub body: Option<Value>,
+}
+
 impl Line {
     /// The agent's order is kept, except that a newer version of the protocol comes first.
     pub fn of(card: &AgentCard) -> Option<Self> {
@@ -29,12 +38,40 @@ impl Line {
                 "HTTP+JSON" => Binding::HttpJson,
                 _ => return None,
             };
-            let version = Version::named(&interface.version)?;
+            let version = match binding {
+                Binding::JsonRpc => Version::named(&interface.version)?,
+                Binding::HttpJson => Version::named(&interface.version)?.over_rest(),
+            };
             Some(Line { url: interface.url.parse().ok()?, binding, version, tenant: interface.tenant.clone() })
         });
         let first = lines.next()?;
         let newer = std::iter::once(first.clone()).chain(lines).find(|line| line.version == Version::V1);
         Some(newer.unwrap_or(first))
+    }
+
+    /// As the binding has it; `path` and `verb` are those of HTTP+JSON.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        verb: http::Method,
+        params: Value,
+    ) -> Result<Request, Error> {
+        match self.binding {
+            Binding::JsonRpc => {
+                let unknown = || Error::Refused(format!("version {} knows no such call", self.version.as_str()));
+                let name = method.name(self.version).ok_or_else(unknown)?;
+                let body = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
+                Ok(Request { verb: http::Method::POST, url: self.url.clone(), body: Some(body) })
+            }
+            Binding::HttpJson => {
+                let folder = if self.version == Version::V03Rest { "v1/" } else { "" };
+                let url = format!("{}/{folder}{path}", self.url.as_str().trim_end_matches('/'));
+                let url = url.parse().map_err(|_| Error::Refused("its card names a URL that is none".to_owned()))?;
+                let body = (verb == http::Method::POST).then_some(params);
+                Ok(Request { verb, url, body })
+            }
+        }
     }
 
     /// Whether whoever listens there is on this very machine.

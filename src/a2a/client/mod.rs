@@ -3,6 +3,7 @@
 
 pub(super) mod call;
 mod line;
+mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,12 @@ use serde_json::{Value, json};
 use super::directory::Peer;
 use super::fault;
 use super::types::{AgentCard, ListQuery, SendRequest, Sent, Task, TaskPage, TaskQuery};
-use super::wire::{Method, Unreadable, Version};
+use super::wire::{Method, Unreadable};
 use crate::domain::Millis;
 use crate::egress::{Bounds, Egress};
 
 pub use line::{Binding, Line};
+pub use stream::Events;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -99,21 +101,8 @@ impl Client {
         verb: http::Method,
         params: Value,
     ) -> Result<Value, Error> {
-        match line.binding {
-            Binding::JsonRpc => {
-                let unknown = || Error::Refused(format!("version {} knows no such call", line.version.as_str()));
-                let name = method.name(line.version).ok_or_else(unknown)?;
-                let body = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
-                self.call(peer, line, http::Method::POST, line.url.clone(), Some(&body)).await
-            }
-            Binding::HttpJson => {
-                let folder = if line.version == Version::V03 { "v1/" } else { "" };
-                let url = format!("{}/{folder}{path}", line.url.as_str().trim_end_matches('/'));
-                let url = url.parse().map_err(|_| Error::Refused("its card names a URL that is none".to_owned()))?;
-                let body = (verb == http::Method::POST).then_some(&params);
-                self.call(peer, line, verb, url, body).await
-            }
-        }
+        let request = line.request(method, path, verb, params)?;
+        self.call(peer, line, request).await
     }
 }
 

@@ -41,12 +41,17 @@ impl<'v> Object<'v> {
 
     /// `null` is absent.
     pub(super) fn get(self, name: &str) -> Option<&'v Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+        self.found(name).filter(|value| !value.is_null())
     }
 
     /// Whether it is there at all, be it `null`.
     pub(super) fn has(self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.found(name).is_some()
+    }
+
+    /// As JSON names it, or as the protocol's own definition does: `task_id` is `taskId`.
+    fn found(self, name: &str) -> Option<&'v Value> {
+        self.0.get(name).or_else(|| self.0.get(&snake(name)?))
     }
 
     pub(super) fn maybe<T>(self, name: &str, read: impl FnOnce(&'v Value) -> Read<T>) -> Read<Option<T>> {
@@ -95,6 +100,18 @@ impl<'v> Object<'v> {
         let map = self.maybe(name, |value| value.as_object().map_or_else(|| refuse("is no object"), Ok))?;
         Ok(map.cloned().unwrap_or_default())
     }
+}
+
+/// `None`: it is the same.
+fn snake(name: &str) -> Option<String> {
+    let is_upper = |it: char| it.is_ascii_uppercase();
+    name.contains(is_upper).then(|| {
+        let parts = name.chars().map(|it| match is_upper(it) {
+            true => format!("_{}", it.to_ascii_lowercase()),
+            false => it.to_string(),
+        });
+        parts.collect()
+    })
 }
 
 pub(super) fn list<'v, T>(value: &'v Value, read: impl Fn(&'v Value) -> Read<T>) -> Read<Vec<T>> {

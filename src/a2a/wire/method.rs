@@ -55,7 +55,7 @@ impl Method {
     pub fn name(self, version: Version) -> Option<&'static str> {
         match version {
             Version::V1 => Some(self.names().0),
-            Version::V03 => self.names().1,
+            Version::V03 | Version::V03Rest => self.names().1,
         }
     }
 

@@ -12,6 +12,9 @@
 //! | waiting for the task | unless `returnImmediately` | unless `blocking` is false |
 //! | push configuration | flat, one `scheme` | in `pushNotificationConfig`, `schemes` |
 //!
+//! Over HTTP+JSON, 0.3 is the JSON of its protobuf messages ([`Version::V03Rest`], `v03_rest`): named members and enums like
+//! those of 1.0, parts and push configurations of its own.
+//!
 //! What 0.3 has no member for (media type and file name of text and data) travels in the part's metadata.
 
 mod card;
@@ -20,6 +23,7 @@ mod method;
 mod request;
 mod task;
 mod v03;
+mod v03_rest;
 mod v1;
 
 pub use card::{card, read_card};
@@ -31,15 +35,27 @@ pub use method::Method;
 pub enum Version {
     V1,
     V03,
+    /// 0.3 as HTTP+JSON has it.
+    V03Rest,
 }
 
 impl Version {
-    pub const ALL: [Version; 2] = [Version::V1, Version::V03];
+    pub const ALL: [Version; 3] = [Version::V1, Version::V03, Version::V03Rest];
+    /// Those that have a name.
+    pub const NAMED: [Version; 2] = [Version::V1, Version::V03];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Version::V1 => "1.0",
-            Version::V03 => "0.3",
+            Version::V03 | Version::V03Rest => "0.3",
+        }
+    }
+
+    /// As HTTP+JSON has it.
+    pub fn over_rest(self) -> Version {
+        match self {
+            Version::V1 => Version::V1,
+            Version::V03 | Version::V03Rest => Version::V03Rest,
         }
     }
 
@@ -51,7 +67,7 @@ impl Version {
         }
         let mut numbers = text.split('.');
         let named = (numbers.next()?, numbers.next().unwrap_or("0"));
-        Version::ALL.into_iter().find(|it| it.as_str().split_once('.') == Some(named))
+        Version::NAMED.into_iter().find(|it| it.as_str().split_once('.') == Some(named))
     }
 }
 

@@ -7,13 +7,14 @@ use super::super::types::{
 };
 use super::json::{Doc, Object, Read, count, list, refuse, text, time, timestamp};
 use super::task::named_state;
-use super::{Version, v1, v03};
+use super::{Version, v1, v03, v03_rest};
 
 impl Version {
     pub fn send_request(self, request: &SendRequest) -> Value {
         let configuration = match self {
             Version::V1 => v1::configuration(&request.configuration),
             Version::V03 => v03::configuration(&request.configuration),
+            Version::V03Rest => v03_rest::configuration(&request.configuration),
         };
         Doc::new()
             .maybe("tenant", self.tenant(&request.tenant))
@@ -28,10 +29,11 @@ impl Version {
         let configuration = match self {
             Version::V1 => it.maybe("configuration", v1::read_configuration)?,
             Version::V03 => it.maybe("configuration", v03::read_configuration)?,
+            Version::V03Rest => it.maybe("configuration", v03_rest::read_configuration)?,
         };
         Ok(SendRequest {
             tenant: it.word("tenant")?,
-            message: it.need("message", |it| self.read_message(it))?,
+            message: it.need(self.message_name(it), |it| self.read_message(it))?,
             configuration: configuration.unwrap_or_default(),
             metadata: it.map("metadata")?,
         })
@@ -89,6 +91,7 @@ impl Version {
         match self {
             Version::V1 => v1::push(config),
             Version::V03 => v03::push(config),
+            Version::V03Rest => v03_rest::push(config),
         }
     }
 
@@ -96,6 +99,7 @@ impl Version {
         match self {
             Version::V1 => v1::read_push(value),
             Version::V03 => v03::read_push(value),
+            Version::V03Rest => v03_rest::read_push(value),
         }
     }
 
@@ -113,7 +117,7 @@ impl Version {
         let it = Object::of(value)?;
         let id = match self {
             Version::V1 => Some(it.name(config)?),
-            Version::V03 => it.word(config)?,
+            Version::V03 | Version::V03Rest => it.word(config)?,
         };
         Ok(PushQuery { tenant: it.word("tenant")?, task_id: it.name(task)?, id })
     }
@@ -140,7 +144,7 @@ impl Version {
     pub fn push_page(self, page: &PushPage) -> Value {
         let configs: Vec<Value> = page.configs.iter().map(|it| self.push(it)).collect();
         match self {
-            Version::V1 => {
+            Version::V1 | Version::V03Rest => {
                 Doc::new().put("configs", configs).put("nextPageToken", page.next_page_token.as_str()).done()
             }
             Version::V03 => Value::Array(configs),
@@ -150,7 +154,7 @@ impl Version {
     pub fn read_push_page(self, value: &Value) -> Read<PushPage> {
         let read = |it| self.read_push(it);
         match self {
-            Version::V1 => {
+            Version::V1 | Version::V03Rest => {
                 let it = Object::of(value)?;
                 Ok(PushPage { configs: it.list("configs", read)?, next_page_token: it.text("nextPageToken")? })
             }
@@ -158,11 +162,19 @@ impl Version {
         }
     }
 
+    /// The protocol's own definition of 0.3 calls it a request.
+    fn message_name(self, it: Object<'_>) -> &'static str {
+        match self {
+            Version::V03Rest if it.has("request") => "request",
+            Version::V1 | Version::V03 | Version::V03Rest => "message",
+        }
+    }
+
     /// How a task and its configuration are named in a query.
     fn push_names(self) -> (&'static str, &'static str) {
         match self {
             Version::V1 => ("taskId", "id"),
-            Version::V03 => ("id", "pushNotificationConfigId"),
+            Version::V03 | Version::V03Rest => ("id", "pushNotificationConfigId"),
         }
     }
 
@@ -170,7 +182,7 @@ impl Version {
     fn tenant(self, tenant: &Option<String>) -> Option<&str> {
         match self {
             Version::V1 => tenant.as_deref(),
-            Version::V03 => None,
+            Version::V03 | Version::V03Rest => None,
         }
     }
 }

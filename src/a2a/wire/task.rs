@@ -1,5 +1,7 @@
 //! Tasks, messages, artifacts and the frames of a stream: what both versions have in common.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::super::types::{
@@ -7,7 +9,7 @@ use super::super::types::{
     TaskStatus,
 };
 use super::json::{Doc, Object, Read, count, refuse, text, time, timestamp};
-use super::{Version, v1, v03};
+use super::{Version, v1, v03, v03_rest};
 
 impl Version {
     pub fn task(self, task: &Task) -> Value {
@@ -55,13 +57,15 @@ impl Version {
         match self {
             Version::V1 => v1::state(state),
             Version::V03 => v03::state(state),
+            Version::V03Rest => v03_rest::state(state),
         }
     }
 
     pub fn message(self, message: &Message) -> Value {
-        let role = match self {
-            Version::V1 => v1::role(message.role),
-            Version::V03 => v03::role(message.role),
+        let (role, message) = match self {
+            Version::V1 => (v1::role(message.role), Cow::Borrowed(message)),
+            Version::V03 => (v03::role(message.role), Cow::Borrowed(message)),
+            Version::V03Rest => (v1::role(message.role), v03_rest::aside(message)),
         };
         Doc::new()
             .maybe("kind", self.kind("message"))
@@ -69,7 +73,7 @@ impl Version {
             .maybe("contextId", message.context_id.as_deref())
             .maybe("taskId", message.task_id.as_deref())
             .put("role", role)
-            .put("parts", message.parts.iter().map(|it| self.part(it)).collect::<Vec<_>>())
+            .put(self.parts(), message.parts.iter().map(|it| self.part(it)).collect::<Vec<_>>())
             .map("metadata", &message.metadata)
             .texts("extensions", &message.extensions)
             .texts("referenceTaskIds", &message.reference_task_ids)
@@ -78,15 +82,19 @@ impl Version {
 
     pub fn read_message(self, value: &Value) -> Read<Message> {
         let it = Object::of(value)?;
-        Ok(Message {
+        let message = Message {
             message_id: it.name("messageId")?,
             context_id: it.word("contextId")?,
             task_id: it.word("taskId")?,
             role: it.need("role", read_role)?,
-            parts: it.list("parts", |it| self.read_part(it))?,
+            parts: it.list(self.parts(), |it| self.read_part(it))?,
             metadata: it.map("metadata")?,
             extensions: it.texts("extensions")?,
             reference_task_ids: it.texts("referenceTaskIds")?,
+        };
+        Ok(match self {
+            Version::V1 | Version::V03 => message,
+            Version::V03Rest => v03_rest::back(message),
         })
     }
 
@@ -94,6 +102,7 @@ impl Version {
         match self {
             Version::V1 => v1::part(part),
             Version::V03 => v03::part(part),
+            Version::V03Rest => v03_rest::part(part),
         }
     }
 
@@ -101,6 +110,7 @@ impl Version {
         match self {
             Version::V1 => v1::read_part(value),
             Version::V03 => v03::read_part(value),
+            Version::V03Rest => v03_rest::read_part(value),
         }
     }
 
@@ -135,14 +145,14 @@ impl Version {
             StreamEvent::ArtifactUpdate(update) => ("artifactUpdate", self.artifact_update(update)),
         };
         match self {
-            Version::V1 => Doc::new().put(name, value).done(),
+            Version::V1 | Version::V03Rest => Doc::new().put(name, value).done(),
             Version::V03 => value,
         }
     }
 
     pub fn read_event(self, value: &Value) -> Read<StreamEvent> {
         let (name, it) = match self {
-            Version::V1 => v1::event(value)?,
+            Version::V1 | Version::V03Rest => v1::event(value)?,
             Version::V03 => (v03::kind(value)?, value),
         };
         match name {
@@ -157,7 +167,7 @@ impl Version {
     fn status_update(self, update: &StatusUpdate) -> Value {
         let is_last = match self {
             Version::V1 => None,
-            Version::V03 => Some(update.status.state.is_terminal()),
+            Version::V03 | Version::V03Rest => Some(update.status.state.is_terminal()),
         };
         Doc::new()
             .maybe("kind", self.kind("status-update"))
@@ -210,7 +220,7 @@ impl Version {
             Sent::Message(message) => ("message", self.message(message)),
         };
         match self {
-            Version::V1 => Doc::new().put(name, value).done(),
+            Version::V1 | Version::V03Rest => Doc::new().put(name, value).done(),
             Version::V03 => value,
         }
     }
@@ -242,10 +252,18 @@ impl Version {
         })
     }
 
+    /// Where the parts of a message stand.
+    fn parts(self) -> &'static str {
+        match self {
+            Version::V1 | Version::V03 => "parts",
+            Version::V03Rest => "content",
+        }
+    }
+
     /// Only 0.3 says in each document what it is.
     fn kind(self, kind: &'static str) -> Option<&'static str> {
         match self {
-            Version::V1 => None,
+            Version::V1 | Version::V03Rest => None,
             Version::V03 => Some(kind),
         }
     }
@@ -253,7 +271,7 @@ impl Version {
 
 /// By the name of either version.
 pub(super) fn named_state(name: &str) -> Option<TaskState> {
-    TaskState::ALL.into_iter().find(|it| v1::state(*it) == name || v03::state(*it) == name)
+    TaskState::ALL.into_iter().find(|it| [v1::state(*it), v03::state(*it), v03_rest::state(*it)].contains(&name))
 }
 
 fn read_role(value: &Value) -> Read<Role> {

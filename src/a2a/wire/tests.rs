@@ -219,27 +219,36 @@ fn parts_look_as_each_version_writes_them() {
         media_type: Some("text/plain".into()),
         metadata: Metadata::new(),
     };
-    for (part, v1, v03) in [
-        (Part::text("hi"), json!({"text": "hi"}), json!({"kind": "text", "text": "hi"})),
+    for (part, v1, v03, rest) in [
+        (Part::text("hi"), json!({"text": "hi"}), json!({"kind": "text", "text": "hi"}), json!({"text": "hi"})),
         (
             named(Content::Raw("hi".into())),
             json!({"raw": "aGk=", "filename": "a.txt", "mediaType": "text/plain"}),
             json!({"kind": "file", "file": {"bytes": "aGk=", "name": "a.txt", "mimeType": "text/plain"}}),
+            json!({"file": {"fileWithBytes": "YUdrPQ==", "name": "a.txt", "mimeType": "text/plain"}}),
         ),
         (
             named(Content::Url("https://x".into())),
             json!({"url": "https://x", "filename": "a.txt", "mediaType": "text/plain"}),
             json!({"kind": "file", "file": {"uri": "https://x", "name": "a.txt", "mimeType": "text/plain"}}),
+            json!({"file": {"fileWithUri": "https://x", "name": "a.txt", "mimeType": "text/plain"}}),
         ),
-        (Part::data(json!({"a": 1})), json!({"data": {"a": 1}}), json!({"kind": "data", "data": {"a": 1}})),
+        (
+            Part::data(json!({"a": 1})),
+            json!({"data": {"a": 1}}),
+            json!({"kind": "data", "data": {"a": 1}}),
+            json!({"data": {"data": {"a": 1}}}),
+        ),
         (
             Part::data(json!([1])),
             json!({"data": [1]}),
             json!({"kind": "data", "data": {"value": [1]}, "metadata": {"data_part_compat": true}}),
+            json!({"data": {"data": {"value": [1]}}, "metadata": {"data_part_compat": true}}),
         ),
     ] {
         assert_eq!(Version::V1.part(&part), v1);
         assert_eq!(Version::V03.part(&part), v03);
+        assert_eq!(Version::V03Rest.part(&part), rest);
     }
 }
 
@@ -289,7 +298,7 @@ fn a_task_looks_as_each_version_writes_it() {
 
 #[test]
 fn a_reader_takes_what_others_write() {
-    for version in Version::ALL {
+    for version in Version::NAMED {
         for (state, role) in [("TASK_STATE_WORKING", "ROLE_AGENT"), ("working", "agent")] {
             let task = json!({"id": "t", "contextId": null, "new": 1, "status": {"state": state, "timestamp": "2025-10-28T10:30:00",
                 "message": {"messageId": "m", "role": role, "taskId": "", "parts": null}}});
@@ -304,6 +313,12 @@ fn a_reader_takes_what_others_write() {
     let query = json!({"pageSize": "10", "includeArtifacts": "true"});
     let query = Version::V1.read_list_query(&query).unwrap();
     assert_eq!((query.page_size, query.include_artifacts), (Some(10), true));
+    let named = json!({"request": {"message_id": "m", "task_id": "t", "role": "ROLE_USER", "content": [
+        {"file": {"file_with_bytes": "aGk=", "mime_type": "text/plain"}}]}, "configuration": {"push_notification": {"url": "u"}}});
+    let sent = Version::V03Rest.read_send_request(&named).unwrap();
+    assert_eq!((sent.message.task_id.as_deref(), sent.configuration.return_immediately), (Some("t"), true));
+    assert_eq!(sent.message.parts[0].content, Content::Raw("hi".into()), "encoded once");
+    assert_eq!(sent.configuration.push.unwrap().url, "u");
     let raw = Version::V1.read_part(&json!({"raw": "-_8"})).unwrap();
     assert_eq!(raw.content, Content::Raw(vec![0xFB, 0xFF].into()));
 }

@@ -34,33 +34,37 @@ pub(super) fn kind(value: &Value) -> Read<&str> {
 }
 
 pub(super) fn part(part: &Part) -> Value {
-    let mut metadata = part.metadata.clone();
-    let mut aside = || {
-        for (name, text) in [("filename", &part.filename), ("mediaType", &part.media_type)] {
-            metadata.extend(text.as_ref().map(|text| (name.to_owned(), text.as_str().into())));
-        }
-    };
-    let (kind, content) = match &part.content {
-        Content::Text(text) => {
-            aside();
-            ("text", text.as_str().into())
-        }
+    let (kind, content, metadata) = match &part.content {
+        Content::Text(text) => ("text", text.as_str().into(), aside(part)),
         Content::Data(data) => {
-            aside();
-            if data.is_object() {
-                ("data", data.clone())
-            } else {
-                metadata.insert(IS_WRAPPED.to_owned(), true.into());
-                ("data", json!({ "value": data }))
-            }
+            let (data, metadata) = wrapped(data, aside(part));
+            ("data", data, metadata)
         }
-        Content::Raw(raw) => ("file", file(part, "bytes", &base64(raw))),
-        Content::Url(url) => ("file", file(part, "uri", url)),
+        Content::Raw(raw) => ("file", file(part, "bytes", &base64(raw)), part.metadata.clone()),
+        Content::Url(url) => ("file", file(part, "uri", url), part.metadata.clone()),
     };
     Doc::new().put("kind", kind).put(kind, content).map("metadata", &metadata).done()
 }
 
-fn file(part: &Part, place: &str, content: &str) -> Value {
+/// A part's metadata, with what it has no member for.
+pub(super) fn aside(part: &Part) -> Metadata {
+    let mut metadata = part.metadata.clone();
+    for (name, text) in [("filename", &part.filename), ("mediaType", &part.media_type)] {
+        metadata.extend(text.as_ref().map(|text| (name.to_owned(), text.as_str().into())));
+    }
+    metadata
+}
+
+/// Data as an object.
+pub(super) fn wrapped(data: &Value, mut metadata: Metadata) -> (Value, Metadata) {
+    if data.is_object() {
+        return (data.clone(), metadata);
+    }
+    metadata.insert(IS_WRAPPED.to_owned(), true.into());
+    (json!({ "value": data }), metadata)
+}
+
+pub(super) fn file(part: &Part, place: &str, content: &str) -> Value {
     Doc::new()
         .put(place, content)
         .maybe("name", part.filename.as_deref())
@@ -69,17 +73,31 @@ fn file(part: &Part, place: &str, content: &str) -> Value {
 }
 
 pub(super) fn read_part(value: &Value) -> Read<Part> {
+    read_part_with(value, read_file, |data| Ok(data.clone()))
+}
+
+/// A part whose file and data are read so.
+pub(super) fn read_part_with(
+    value: &Value,
+    file: impl FnOnce(&Value) -> Read<Part>,
+    data: impl FnOnce(&Value) -> Read<Value>,
+) -> Read<Part> {
     let it = Object::of(value)?;
     let mut metadata = it.map("metadata")?;
     if it.has("file") {
-        let mut part = it.need("file", read_file)?;
+        let mut part = it.need("file", file)?;
         part.metadata = metadata;
         return Ok(part);
     }
     let content = if it.has("data") {
         let wrapped = metadata.shift_remove(IS_WRAPPED).is_some_and(|it| it == true);
-        let data = it.need("data", |data| if data.is_object() { Ok(data) } else { refuse("is no object") })?;
-        Content::Data(if wrapped { data["value"].clone() } else { data.clone() })
+        let data = it.need("data", |value| match data(value)? {
+            data @ Value::Object(_) => Ok(data),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                refuse("is no object")
+            }
+        })?;
+        Content::Data(if wrapped { data["value"].clone() } else { data })
     } else if it.has("text") {
         Content::Text(it.need("text", text)?)
     } else {
@@ -121,7 +139,7 @@ pub(super) fn read_configuration(value: &Value) -> Read<Configuration> {
     })
 }
 
-fn bare_push(config: &PushConfig) -> Value {
+pub(super) fn bare_push(config: &PushConfig) -> Value {
     let authentication = config.authentication.as_ref().map(|it| {
         Doc::new().put("schemes", vec![it.scheme.as_str()]).maybe("credentials", it.credentials.as_deref()).done()
     });
@@ -133,7 +151,7 @@ fn bare_push(config: &PushConfig) -> Value {
         .done()
 }
 
-fn read_bare_push(value: &Value) -> Read<PushConfig> {
+pub(super) fn read_bare_push(value: &Value) -> Read<PushConfig> {
     let it = Object::of(value)?;
     let authentication = it.maybe("authentication", |value| {
         let it = Object::of(value)?;

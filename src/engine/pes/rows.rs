@@ -79,11 +79,6 @@ pub(super) fn payload(id: &PayloadId, value: &Value) -> Row {
     row(RowKind::Payload, id.as_str(), 0, Keep::Never, value)
 }
 
-/// Since when the run stands so.
-pub(super) fn standing(run: &Run) -> Row {
-    row(RowKind::Standing, run.run_id.as_str(), run.since, Keep::Never, &run.standing)
-}
-
 /// What a model call took, at that time.
 pub(super) fn used(stream: &StreamId, at: Millis, used: &ModelUse) -> Row {
     row(RowKind::Usage, stream.as_str(), at, Keep::Never, used)

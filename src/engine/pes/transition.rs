@@ -164,10 +164,6 @@ impl<'a> Transition<'a> {
     pub fn write_run(&mut self, ord: i64, run: &Run) {
         self.rows.retain(|row| row.kind != RowKind::Run || row.id != run.run_id.as_str());
         self.rows.push(rows::run(ord, run));
-        if run.since == self.stamp.now {
-            self.rows.retain(|row| row.kind != RowKind::Standing || row.id != run.run_id.as_str());
-            self.rows.push(rows::standing(run));
-        }
         self.runs.retain(|other| other.run_id != run.run_id);
         self.runs.push(run.clone());
     }

@@ -58,7 +58,7 @@ pub(super) fn version(parts: &Parts) -> Result<Option<Version>, Refusal> {
     match Version::named(&named) {
         Some(version) => Ok(Some(version)),
         None => {
-            let known = Version::ALL.map(Version::as_str).join(", ");
+            let known = Version::NAMED.map(Version::as_str).join(", ");
             let fault = Fault::new(Error::VersionNotSupported, format!("Versions {known} of the protocol are spoken."));
             Err(fault.with("supportedVersions", known).into())
         }

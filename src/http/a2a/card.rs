@@ -92,6 +92,7 @@ async fn public(front: &Front, base: &str) -> Result<AgentCard, fault::Fault> {
             interface("JSONRPC", Version::V1),
             interface("HTTP+JSON", Version::V1),
             interface("JSONRPC", Version::V03),
+            interface("HTTP+JSON", Version::V03Rest),
         ],
         provider: config.provider().map(|(organization, url)| Provider { organization, url }),
         documentation_url: Some(config.documentation_url.clone().unwrap_or_else(|| format!("{base}/docs"))),

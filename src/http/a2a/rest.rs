@@ -51,7 +51,7 @@ async fn answer(front: &Front, path: &str, request: Request) -> Result<Response,
     let asked = Asked::from_request_parts(&mut parts, front).await.map_err(|Problem(fault)| Refusal::from(fault))?;
     let route =
         route(&parts.method, path).ok_or_else(|| Fault::new(Error::MethodNotFound, "There is no such path."))?;
-    let version = version(&parts)?.unwrap_or(route.version);
+    let version = version(&parts)?.map_or(route.version, Version::over_rest);
     if route.method.name(version).is_none() {
         let detail = format!("Version {} has no such path.", version.as_str());
         return Err(Fault::new(Error::MethodNotFound, detail).into());
@@ -90,7 +90,7 @@ fn route<'p>(verb: &Verb, path: &'p str) -> Option<Route<'p>> {
     let mut tenant = None;
     let first = *segments.first()?;
     if first == "v1" {
-        version = Version::V03;
+        version = Version::V03Rest;
         segments.remove(0);
     } else if !matches!(first, "message:send" | "message:stream" | "tasks" | "extendedAgentCard") {
         tenant = Some(first);
@@ -102,7 +102,7 @@ fn route<'p>(verb: &Verb, path: &'p str) -> Option<Route<'p>> {
         ["message:send"] if is_post => (Method::SendMessage, None, None),
         ["message:stream"] if is_post => (Method::SendStreamingMessage, None, None),
         ["extendedAgentCard"] if is_get => (Method::GetExtendedAgentCard, None, None),
-        ["card"] if is_get && version == Version::V03 => (Method::GetExtendedAgentCard, None, None),
+        ["card"] if is_get && version == Version::V03Rest => (Method::GetExtendedAgentCard, None, None),
         ["tasks"] if is_get => (Method::ListTasks, None, None),
         ["tasks", named] => match named.rsplit_once(':') {
             Some((id, "cancel")) if is_post => (Method::CancelTask, Some(id), None),
@@ -178,7 +178,7 @@ mod tests {
             assert_eq!(route(&verb, path), Some(Route { method, version, tenant, task, config }), "{verb} {path}");
         }
         let old = route(&Verb::GET, "v1/card").unwrap();
-        assert_eq!((old.method, old.version), (Method::GetExtendedAgentCard, Version::V03));
+        assert_eq!((old.method, old.version), (Method::GetExtendedAgentCard, Version::V03Rest));
         for (verb, path) in [
             (Verb::GET, "message:send"),
             (Verb::POST, "tasks/run_1"),

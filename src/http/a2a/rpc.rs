@@ -95,7 +95,7 @@ fn envelope<'v>(document: &'v Value, id: &mut Value) -> Result<Envelope<'v>, Ref
 }
 
 fn no_method(version: Version, name: &str) -> Fault {
-    let other = Version::ALL.into_iter().find(|it| Method::named(*it, name).is_some());
+    let other = Version::NAMED.into_iter().find(|it| Method::named(*it, name).is_some());
     let detail = match other {
         Some(other) => format!("{} has no `{name}`; send `A2A-Version: {}`.", version.as_str(), other.as_str()),
         None => format!("There is no method `{name}`."),

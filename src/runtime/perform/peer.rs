@@ -18,6 +18,7 @@ use crate::engine::Mission;
 use crate::engine::event::Event;
 use crate::failpoint;
 use crate::runtime::lease::Incarnation;
+use crate::runtime::listening::Heard;
 use crate::runtime::shared::Shared;
 
 pub(in crate::runtime) struct Errand {
@@ -61,7 +62,24 @@ impl Errand {
             What::Ask => self.ask(&reached).await.map_err(another_time),
             What::Cancel => self.cancel(&reached).await,
         };
+        if what != What::Cancel
+            && let Ok(seen) = &done
+        {
+            self.listen(&reached, seen);
+        }
         Some(done.map_err(failed))
+    }
+
+    /// An agent that goes on and cannot call back is listened to, if it speaks.
+    fn listen(&self, to: &Reached<'_>, seen: &Seen) {
+        let task = &self.mission.task;
+        if seen.state.is_terminal() || !to.card.capabilities.streaming || self.push(to, task).is_some() {
+            return;
+        }
+        let Some(remote) = task.remote_task_id.clone().or_else(|| seen.remote_task_id.clone()) else { return };
+        let (pk, tenant, task, state) = (self.pk, self.tenant, task.task_id.clone(), seen.state);
+        let (peer, line) = (to.peer.clone(), to.line.clone());
+        self.shared.listen(Heard { pk, tenant, task, remote, state, peer, line });
     }
 
     async fn send(&self, to: &Reached<'_>) -> Result<Seen, Error> {

@@ -40,7 +40,8 @@ async fn one_card_speaks_to_clients_of_both_versions() {
             (&it["protocolBinding"], &it["protocolVersion"])
         })
         .collect();
-    let pairs = [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3")].map(|(a, b)| (json!(a), json!(b)));
+    let pairs = [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "0.3")];
+    let pairs = pairs.map(|(a, b)| (json!(a), json!(b)));
     assert_eq!(interfaces, pairs.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
     assert_eq!(
         (&card["url"], &card["preferredTransport"], &card["protocolVersion"]),

@@ -17,7 +17,7 @@ pub enum Door {
 }
 
 pub const NEW: Door = Door::Rpc(Version::V1);
-pub const DOORS: [Door; 4] = [NEW, Door::Rest(Version::V1), Door::Rpc(Version::V03), Door::Rest(Version::V03)];
+pub const DOORS: [Door; 4] = [NEW, Door::Rest(Version::V1), Door::Rpc(Version::V03), Door::Rest(Version::V03Rest)];
 
 impl Door {
     pub fn version(self) -> Version {
@@ -39,7 +39,7 @@ impl Door {
             }
             Door::Rest(version) => {
                 let (verb, path) = path(method, &params);
-                let below = if version == Version::V03 { "/v1" } else { "" };
+                let below = if version == Version::V03Rest { "/v1" } else { "" };
                 match verb {
                     "POST" => app.ask("POST", &format!("/a2a{below}{path}")).json(&params),
                     verb => app.ask(verb, &format!("/a2a{below}{path}{}", query(&params))),
@@ -48,7 +48,7 @@ impl Door {
         };
         match self.version() {
             Version::V1 => ask.header("a2a-version", "1.0"),
-            Version::V03 => ask,
+            Version::V03 | Version::V03Rest => ask,
         }
     }
 
@@ -103,7 +103,9 @@ impl Door {
 
 fn path(method: Method, params: &Value) -> (&'static str, String) {
     let id = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
-    let task = || id("taskId");
+    // Over HTTP+JSON, 0.3 has it in a name: `tasks/{task}/pushNotificationConfigs/{config}`.
+    let task =
+        || params["name"].as_str().and_then(|name| name.split('/').nth(1)).map_or_else(|| id("taskId"), str::to_owned);
     let config = || format!("/tasks/{}/pushNotificationConfigs/{}", task(), id("pushNotificationConfigId"));
     match method {
         Method::SendMessage => ("POST", "/message:send".into()),

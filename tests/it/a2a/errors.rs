@@ -1,8 +1,10 @@
 //! Each error of the protocol, in each binding and version, with everything that its shape promises.
 
+use pes::Config;
 use pes::a2a::fault::{Error, Fault};
 use pes::a2a::types::{Content, Part, PushConfig, Role};
 use pes::a2a::wire::{Method, Version};
+use pes::config::env::Variables;
 use serde_json::{Value, json};
 
 use super::door::{DOORS, Door, NEW, about, message, of, says};
@@ -137,6 +139,28 @@ async fn too_much_is_refused_and_leaves_nothing_behind() {
     assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
     let fits = of(message("m", vec![Part::text("hello"), Part::new(Content::Raw(vec![1; 1000].into()))]));
     NEW.send(&app, &fits).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_part_of_ten_mebibytes_is_taken_and_no_larger_one() {
+    assert_eq!(Config::default().a2a.part_bytes, 10 << 20);
+    // Ten of them take long.
+    let is_all = Variables::of_process().get("PES_TEST_ALL").is_some();
+    let limit = if is_all { 10 << 20 } else { 200 << 10 };
+    let app = App::with(|config| config.a2a.part_bytes = limit).await;
+    for door in [NEW, Door::Rest(Version::V1)] {
+        let send = |size: usize| {
+            let raw = Part::new(Content::Raw(vec![1; size].into()));
+            let request = of(message("m", vec![Part::text("hello"), raw]));
+            door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
+        };
+        checked(door, &send(limit + 1).await, Error::InvalidParams);
+        assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]), "nothing is stored");
+        assert_eq!(send(limit).await.expect(200)["error"], Value::Null);
+        let threads = app.get("/threads").await.expect(200)["items"].clone();
+        let thread = threads[0]["threadId"].as_str().unwrap().to_owned();
+        assert_eq!(app.ask("DELETE", &format!("/threads/{thread}")).send().await.status, 204);
+    }
 }
 
 #[tokio::test]

@@ -39,3 +39,9 @@ async fn the_checks_of_the_conformance_kit_find_nothing() {
 async fn the_client_library_of_the_protocol_is_a_peer() {
     run(here("target/peers/a2a/bin/python"), "tests/peers/a2a_client.py", &app().await).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a2a-sdk 0.3 below target/peers: scripts/test --peers"]
+async fn the_client_library_of_the_older_version_is_a_peer() {
+    run(here("target/peers/a2a-0.3/bin/python"), "tests/peers/a2a_old_client.py", &app().await).await;
+}

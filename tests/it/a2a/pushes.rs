@@ -6,8 +6,9 @@ use pes::a2a::fault::Error;
 use pes::a2a::types::{Authentication, PushConfig, SendRequest, StreamEvent, Task, TaskState};
 use pes::a2a::wire::{Method, Version};
 use pes::config::Config;
-use pes::store::Store;
+use pes::store::delivery::{DeliveryStatus, TargetKind};
 use pes::store::memory::Memory;
+use pes::store::{PageAsk, Store};
 use serde_json::json;
 
 use super::door::{DOORS, Door, NEW, about, says};
@@ -184,7 +185,7 @@ async fn private_addresses_are_refused_when_they_are_given_and_when_they_are_cal
     app.stopped().await;
     let before = wire.connections();
     // The same store, where that address is not allowed any more.
-    let app = App::of(store, |config| {
+    let app = App::of(store.clone(), |config| {
         config.auth.sealing_key = sealing();
         config.outbox.push_backoff_ms = vec![1];
     })
@@ -192,6 +193,55 @@ async fn private_addresses_are_refused_when_they_are_given_and_when_they_are_cal
     NEW.send(&app, &about(&task, says("r", "blue"))).await.unwrap();
     assert_eq!(NEW.get(&app, &task.id).await.unwrap().status.state, TaskState::Completed);
     assert_eq!((wire.waiting(), wire.connections()), (0, before), "nothing was sent");
+    let (tenant, target) = (store.tenant("default", 0).await.unwrap(), format!("{}/here", task.id));
+    let ask = PageAsk { cursor: None, limit: 9 };
+    let dead = crate::support::http::soon(async {
+        loop {
+            tokio::task::yield_now().await;
+            let kept = store.deliveries(tenant, TargetKind::Push, &target, &ask).await.unwrap().items;
+            let (told, left): (Vec<_>, Vec<_>) =
+                kept.into_iter().partition(|kept| kept.status == DeliveryStatus::Delivered);
+            if left.iter().all(|kept| kept.status == DeliveryStatus::Dead) && told.len() == 2 && !left.is_empty() {
+                return left;
+            }
+        }
+    })
+    .await;
+    assert!(dead.iter().all(|dead| dead.said.as_deref().is_some_and(|said| said.contains("refused"))), "{dead:?}");
+}
+
+#[tokio::test]
+async fn what_is_given_up_is_seen() {
+    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let failing = |_| answer("500 Oops", "", "");
+    let mut wire = Wire::serve((0..9).map(failing).collect()).await;
+    let allowing = allowing(&wire);
+    let app = App::of(store.clone(), |config| {
+        allowing(config);
+        config.auth.sealing_key = Some("a key for secrets".to_owned().into());
+        (config.outbox.push_backoff_ms, config.outbox.push_for_ms) = (vec![1, 1], 0);
+    })
+    .await;
+    let task = NEW.send(&app, &with(config(&wire), says("m", "hello"))).await.unwrap();
+    for _ in 0..9 {
+        next(&mut wire).await;
+    }
+    let (tenant, target) = (store.tenant("default", 0).await.unwrap(), format!("{}/here", task.id));
+    let ask = PageAsk { cursor: None, limit: 9 };
+    let kept = crate::support::http::soon(async {
+        loop {
+            tokio::task::yield_now().await;
+            let kept = store.deliveries(tenant, TargetKind::Push, &target, &ask).await.unwrap().items;
+            if kept.iter().all(|kept| kept.finished_at.is_some()) {
+                return kept;
+            }
+        }
+    })
+    .await;
+    for kept in kept {
+        assert_eq!((kept.status, kept.attempts), (DeliveryStatus::Dead, 3));
+        assert!(kept.said.as_deref().is_some_and(|said| said.contains("500")), "{kept:?}");
+    }
 }
 
 #[tokio::test]

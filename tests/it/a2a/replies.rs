@@ -169,3 +169,15 @@ async fn only_an_approver_approves() {
     let done = NEW.send(&app, &about(&gated, says("m5", "yes"))).await.unwrap();
     assert_eq!(done.status.state, TaskState::Completed);
 }
+
+#[tokio::test]
+async fn a_question_is_told_at_once_whatever_else_of_the_task_is_at_work() {
+    let app = App::start().await;
+    let config = json!({ "executionConfig": { "maxParallelItems": 2 } });
+    app.post("/threads", json!({ "threadId": "t", "config": config })).await.expect(201);
+    let mut request = says("m", "early");
+    request.message.context_id = Some("t".into());
+    let task = crate::support::http::soon(NEW.send(&app, &request)).await.unwrap();
+    assert_eq!(task.status.state, TaskState::InputRequired, "{task:#?}");
+    assert_eq!(app.get(&format!("/runs/{}", task.id)).await.expect(200)["status"], "running");
+}

@@ -1,11 +1,17 @@
 //! Reports: authenticated per task, idempotent, late ones change nothing.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
+use pes::config::ConfiguredKey;
+use pes::store::memory::Memory;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
-use super::{app, delegated, ended, results};
-use crate::support::http::Ask;
+use super::{app, delegated, ended, knows, results};
+use crate::support::app::App;
+use crate::support::http::{Ask, soon};
+use crate::support::store::{Mood, Moody};
 
 #[tokio::test]
 async fn a_hundred_reports_at_once_are_taken_and_count_once() {
@@ -67,4 +73,56 @@ async fn a_report_is_no_more_than_a_reason_to_ask() {
     peer.says("COMPLETED");
     assert_eq!(peer.reports(0).await.status, 202);
     assert_eq!(ended(&app, &run).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_report_on_a_busy_thread_is_answered_at_once_and_taken_when_it_can_be() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let store = Moody::over(Arc::new(Memory::default()));
+    let app = App::of(store.clone(), |config| {
+        knows(config, peer.card(), 3_600_000);
+        config.auth.sealing_key = Some("a key for secrets".to_owned().into());
+    })
+    .await;
+    let (run, _) = delegated(&app, "t").await;
+    store.set("commit", Mood::Hangs);
+    let put = app.ask("PUT", "/threads/t/agent-state").json(&json!({ "data": { "n": 1 } }));
+    let put = tokio::spawn(put.send());
+    soon(store.holds("commit")).await;
+    peer.says("COMPLETED");
+    for said in join_all((0..20).map(|_| peer.reports(0))).await {
+        assert_eq!(said.status, 202);
+    }
+    assert!(!put.is_finished() && peer.told().asked == 0, "the thread is still busy");
+    store.set("commit", Mood::Well);
+    put.await.unwrap().expect(200);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(results(&app, "t").await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_secret_of_another_tenants_task_opens_nothing() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let app = App::with(|config| {
+        knows(config, peer.card(), 3_600_000);
+        config.auth.sealing_key = Some("a key for secrets".to_owned().into());
+        config.auth.keys =
+            vec![key("one:admin:key-a-0123456789abcdef0123456789"), key("two:admin:key-b-0123456789abcdef0123456789")];
+    })
+    .await
+    .key("key-a-0123456789abcdef0123456789");
+    let (_, mine) = delegated(&app, "t").await;
+    let app = app.key("key-b-0123456789abcdef0123456789");
+    let (_, theirs) = delegated(&app, "t").await;
+    let (address, path, token) = peer.push(0);
+    let report = async |path: &str, token: &str| {
+        let ask = Ask::new(address, "POST", path).header("x-a2a-notification-token", token);
+        ask.json(&json!({ "task": { "id": "their-1" } })).send().await
+    };
+    assert!(path.ends_with(&mine));
+    report(&path.replace(&mine, &theirs), &token).await.problem("not_found");
+    app.get(&format!("/tasks/{mine}")).await.problem("not_found");
+    app.ask("POST", &format!("/tasks/{mine}/cancel")).send().await.problem("not_found");
+    assert_eq!(report(&path, &token).await.status, 202);
 }

@@ -1,5 +1,6 @@
 //! Work given to other agents: over every dialect, reported, asked for, answered, cancelled, and after kill -9.
 
+mod agents;
 #[cfg(feature = "failpoints")]
 mod both;
 mod callbacks;
@@ -9,12 +10,15 @@ mod flow;
 mod guarded;
 #[cfg(feature = "failpoints")]
 mod kill;
+mod library_peer;
+mod many;
 mod ours;
 mod peer;
 mod registered;
 mod replicas;
 #[cfg(feature = "failpoints")]
 mod stage;
+mod streams;
 mod view;
 
 use pes::Config;

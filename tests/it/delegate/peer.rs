@@ -1,14 +1,16 @@
 //! Another agent, as a test wants it: it takes messages, says what it is told to say, and remembers what reached it.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -44,6 +46,16 @@ pub struct Told {
     pub elsewhere: Option<SocketAddr>,
     /// How all of its tasks stand, in the words of 1.0 without their beginning.
     pub state: &'static str,
+    /// What its card was asked for with: `If-None-Match`.
+    pub cards: Vec<Option<String>>,
+    /// How its tasks are listened to: all of the streams that were begun, and those that go on.
+    pub streams: (usize, usize),
+    /// It cannot call back, but tells of its tasks over streams.
+    pub can_stream: bool,
+    /// Its streams end after their first event.
+    pub cuts: bool,
+    /// So many answers to messages, which it takes, are lost.
+    pub loses: usize,
 }
 
 #[derive(Clone)]
@@ -77,6 +89,7 @@ impl Peer {
     /// From now on it behaves so.
     pub fn becomes(&self, change: impl FnOnce(&mut Told)) {
         change(&mut self.told.lock().unwrap());
+        self.moved.send_replace(());
     }
 
     pub fn told(&self) -> Told {
@@ -93,9 +106,10 @@ impl Peer {
 
     /// The push configuration that came with the nth message: its URL's path and its token.
     pub fn push(&self, nth: usize) -> (SocketAddr, String, String) {
-        let sent = &self.told().sent[nth];
+        let sent = self.told.lock().unwrap().sent[nth].clone();
         let configuration = &sent["configuration"];
-        let push = configuration.get("taskPushNotificationConfig").or(configuration.get("pushNotificationConfig"));
+        let names = ["taskPushNotificationConfig", "pushNotificationConfig", "pushNotification"];
+        let push = names.into_iter().find_map(|name| configuration.get(name));
         let push = push.expect("it was told where to report");
         let url: url::Url = push["url"].as_str().unwrap().parse().unwrap();
         let address = format!("127.0.0.1:{}", url.port().unwrap()).parse().unwrap();
@@ -109,8 +123,10 @@ impl Peer {
         ask.json(&json!({ "statusUpdate": { "taskId": format!("their-{}", nth + 1) } })).send().await
     }
 
-    fn describe(&self) -> Value {
-        let base = format!("http://{}/agent", self.told().elsewhere.unwrap_or(self.address));
+    /// Where it says that it is, is where it was found.
+    fn describe(&self, host: &str) -> Value {
+        let (elsewhere, streams) = (self.told().elsewhere, self.told().can_stream);
+        let base = elsewhere.map_or_else(|| format!("http://{host}/agent"), |there| format!("http://{there}/agent"));
         let (binding, is_old) = match self.dialect {
             Dialect::JsonRpc1 => ("JSONRPC", false),
             Dialect::Rest1 => ("HTTP+JSON", false),
@@ -118,7 +134,7 @@ impl Peer {
             Dialect::Rest03 => ("HTTP+JSON", true),
         };
         let mut card = json!({
-            "name": "Helper", "description": "Helps.", "version": "1", "capabilities": { "pushNotifications": true },
+            "name": "Helper", "description": "Helps.", "version": "1", "capabilities": { "pushNotifications": !streams, "streaming": streams },
             "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
             "skills": [{ "id": "help", "name": "Help", "description": "Helps with anything.", "tags": ["help"] }],
         });
@@ -133,34 +149,33 @@ impl Peer {
         card
     }
 
-    fn is_old(&self) -> bool {
-        matches!(self.dialect, Dialect::JsonRpc03 | Dialect::Rest03)
-    }
-
     fn task(&self, id: &str, told: &Told) -> Value {
         let message = told.begun.iter().find(|(_, task)| *task == id).map(|(message, _)| message.clone());
-        let (state, role, text) = match self.is_old() {
-            true => (
-                told.state.to_lowercase().replace('_', "-"),
-                "agent",
-                json!({ "kind": "text", "text": "done by helper" }),
-            ),
-            false => (format!("TASK_STATE_{}", told.state), "ROLE_AGENT", json!({ "text": "done by helper" })),
+        let is_kind = self.dialect == Dialect::JsonRpc03;
+        let state = match self.dialect {
+            Dialect::JsonRpc03 => told.state.to_lowercase().replace('_', "-"),
+            Dialect::Rest03 if told.state == "CANCELED" => "TASK_STATE_CANCELLED".to_owned(),
+            Dialect::JsonRpc1 | Dialect::Rest1 | Dialect::Rest03 => format!("TASK_STATE_{}", told.state),
         };
-        let asks = match self.is_old() {
-            true => json!({ "kind": "text", "text": "which one?" }),
-            false => json!({ "text": "which one?" }),
+        let part = |text: &str| match is_kind {
+            true => json!({ "kind": "text", "text": text }),
+            false => json!({ "text": text }),
         };
-        let user = if self.is_old() { "user" } else { "ROLE_USER" };
+        let (user, agent) = if is_kind { ("user", "agent") } else { ("ROLE_USER", "ROLE_AGENT") };
+        let parts = if self.dialect == Dialect::Rest03 { "content" } else { "parts" };
         json!({
             "kind": "task", "id": id, "contextId": format!("context-{id}"),
-            "status": { "state": state, "message": { "kind": "message", "messageId": "m", "role": role, "parts": [asks] } },
-            "history": [{ "kind": "message", "messageId": message, "role": user, "parts": [] }],
-            "artifacts": if told.state == "COMPLETED" { json!([{ "artifactId": "a", "parts": [text] }]) } else { json!([]) },
+            "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part("which one?")] } },
+            "history": [{ "messageId": message, "role": user, parts: [] }],
+            "artifacts": match told.state {
+                "COMPLETED" => json!([{ "artifactId": "a", "parts": [part("done by helper")] }]),
+                _ => json!([]),
+            },
         })
     }
 
-    fn sent(&self, params: &Value) -> Value {
+    /// `None`: it took the message, but its answer is lost.
+    fn sent(&self, params: &Value) -> Option<Value> {
         let mut told = self.told.lock().unwrap();
         told.sent.push(params.clone());
         let message = &params["message"];
@@ -171,18 +186,61 @@ impl Peer {
             }
             None => {
                 let id = format!("their-{}", told.sent.len());
-                told.begun.insert(message["messageId"].as_str().unwrap().to_owned(), id.clone());
-                id
+                told.begun.entry(message["messageId"].as_str().unwrap().to_owned()).or_insert(id).clone()
             }
         };
+        if told.loses > 0 {
+            told.loses -= 1;
+            return None;
+        }
         let task = self.task(&id, &told);
-        if self.is_old() { task } else { json!({ "task": task }) }
+        Some(if self.dialect == Dialect::JsonRpc03 { task } else { json!({ "task": task }) })
     }
 
-    fn asked(&self, id: &str) -> Value {
+    /// `Err`: it is to be asked again after so many seconds.
+    fn asked(&self, id: &str) -> Result<Value, u32> {
         let mut told = self.told.lock().unwrap();
         told.asked += 1;
-        self.task(id, &told)
+        told.busy.map_or_else(|| Ok(self.task(id, &told)), Err)
+    }
+
+    /// The task as it stands, and again whenever that changes.
+    fn streamed(&self, id: &str) -> Response {
+        let listener = Listener::of(self, id);
+        let events = stream::unfold((listener, self.moved.subscribe(), None), async |(listener, mut moved, before)| {
+            let (peer, id) = (&listener.peer, &listener.id);
+            loop {
+                let told = peer.told();
+                let is_first = before.is_none();
+                if before == Some("COMPLETED") || (!is_first && told.cuts) {
+                    return None;
+                }
+                if before != Some(told.state) {
+                    let event = format!(": hello\n\ndata: {}\n\n", peer.event(id, &told, is_first));
+                    let state = Some(told.state);
+                    return Some((Ok::<_, Infallible>(event), (listener, moved, state)));
+                }
+                moved.changed().await.ok()?;
+            }
+        });
+        ([("content-type", "text/event-stream")], Body::from_stream(events)).into_response()
+    }
+
+    fn event(&self, id: &str, told: &Told, is_first: bool) -> Value {
+        let task = self.task(id, told);
+        let update = json!({ "taskId": id, "contextId": task["contextId"], "status": task["status"] });
+        let (name, kind, mut said) = match is_first {
+            true => ("task", "task", task),
+            false => ("statusUpdate", "status-update", update),
+        };
+        match self.dialect {
+            Dialect::JsonRpc1 => json!({ "jsonrpc": "2.0", "id": 1, "result": { name: said } }),
+            Dialect::JsonRpc03 => {
+                said["kind"] = kind.into();
+                json!({ "jsonrpc": "2.0", "id": 1, "result": said })
+            }
+            Dialect::Rest1 | Dialect::Rest03 => json!({ name: said }),
+        }
     }
 
     fn listed(&self) -> Value {
@@ -200,48 +258,87 @@ impl Peer {
 }
 
 async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    peer.told.lock().unwrap().authorization = authorization;
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    peer.told.lock().unwrap().authorization = header("authorization");
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = uri.path().trim_start_matches("/agent").trim_start_matches("/v1");
-    let Told { busy, moved, silent, .. } = peer.told();
+    let sent = || peer.told.lock().unwrap().sent.len();
+    let before = sent();
+    let moved = peer.told.lock().unwrap().moved;
     if let Some(elsewhere) = moved {
         peer.becomes(|told| told.refused += 1);
-        peer.moved.send_replace(());
         let there = [("location", format!("http://{elsewhere}{}", uri.path()))];
         return (StatusCode::TEMPORARY_REDIRECT, there).into_response();
     }
-    let (sent, asked) = (peer.told().sent.len(), peer.told().asked);
     let found = match (&peer.dialect, path) {
-        (_, "/.well-known/agent-card.json") => peer.describe(),
+        (_, "/.well-known/agent-card.json") => {
+            let known = header("if-none-match");
+            peer.told.lock().unwrap().cards.push(known.clone());
+            peer.moved.send_replace(());
+            let card = peer.describe(&header("host").expect("everybody names it"));
+            let tag = format!("\"{}\"", pes::domain::digest::of(&card));
+            return match known == Some(tag.clone()) {
+                true => StatusCode::NOT_MODIFIED.into_response(),
+                false => ([("etag", tag)], axum::Json(card)).into_response(),
+            };
+        }
         (Dialect::JsonRpc1 | Dialect::JsonRpc03, _) => {
             let params = &body["params"];
             let id = params["id"].as_str().unwrap_or_default();
             let result = match body["method"].as_str().unwrap() {
-                "SendMessage" | "message/send" => peer.sent(params),
-                "GetTask" | "tasks/get" => peer.asked(id),
-                "ListTasks" => peer.listed(),
-                "CancelTask" | "tasks/cancel" => peer.cancelled(id),
+                "SendMessage" | "message/send" => peer.sent(params).ok_or_else(lost),
+                "GetTask" | "tasks/get" => peer.asked(id).map_err(busy),
+                "ListTasks" => Ok(peer.listed()),
+                "CancelTask" | "tasks/cancel" => Ok(peer.cancelled(id)),
+                "SubscribeToTask" | "tasks/resubscribe" => Err(peer.streamed(id)),
                 other => panic!("unexpected: {other}"),
             };
-            json!({ "jsonrpc": "2.0", "id": body["id"], "result": result })
+            result.map(|result| json!({ "jsonrpc": "2.0", "id": body["id"], "result": result }))
         }
-        (_, "/message:send") => peer.sent(&body),
-        (_, "/tasks") => peer.listed(),
+        (_, "/message:send") => peer.sent(&body).ok_or_else(lost),
+        (_, "/tasks") => Ok(peer.listed()),
         (_, path) => {
-            let id = path.trim_start_matches("/tasks/");
-            match id.strip_suffix(":cancel").or_else(|| id.strip_suffix("%3Acancel")) {
-                Some(id) if method == Method::POST => peer.cancelled(id),
-                Some(_) | None => peer.asked(id),
+            let named = path.trim_start_matches("/tasks/").replace("%3A", ":");
+            match named.rsplit_once(':') {
+                Some((id, "subscribe")) if method == Method::GET => Err(peer.streamed(id)),
+                Some((id, "cancel")) if method == Method::POST => Ok(peer.cancelled(id)),
+                Some(_) | None => peer.asked(&named).map_err(busy),
             }
         }
     };
     peer.moved.send_replace(());
-    match busy {
-        _ if sent < silent && peer.told().sent.len() > sent => std::future::pending().await,
-        Some(seconds) if peer.told().asked > asked => {
-            (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", seconds.to_string())]).into_response()
-        }
-        Some(_) | None => axum::Json(found).into_response(),
+    let silent = peer.told.lock().unwrap().silent;
+    if before < silent && sent() > before {
+        return std::future::pending().await;
+    }
+    found.map_or_else(|other| other, |found| axum::Json(found).into_response())
+}
+
+fn lost() -> Response {
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
+}
+
+fn busy(seconds: u32) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", seconds.to_string())]).into_response()
+}
+
+/// Somebody who listens to a task.
+struct Listener {
+    peer: Peer,
+    id: String,
+}
+
+impl Listener {
+    fn of(peer: &Peer, id: &str) -> Self {
+        let mut told = peer.told.lock().unwrap();
+        (told.streams.0, told.streams.1) = (told.streams.0 + 1, told.streams.1 + 1);
+        Self { peer: peer.clone(), id: id.to_owned() }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.peer.told.lock().unwrap().streams.1 -= 1;
+        self.peer.moved.send_replace(());
     }
 }

@@ -1,0 +1,114 @@
+//! Agents that tell of their tasks over streams, where they cannot call back. What comes is a reason to ask, like a report;
+//! nothing of it is kept, and without it agents are asked all the same.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::Runtime;
+use super::command::Note;
+use super::shared::Shared;
+use crate::a2a::client::{Events, Line};
+use crate::a2a::directory::Peer;
+use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
+use crate::domain::task::PeerState;
+use crate::engine::event::Event;
+
+/// After so long without an event it is seen whether anybody still waits for the task.
+const GLANCE: Duration = Duration::from_secs(60);
+
+/// The tasks that are listened to.
+#[derive(Default)]
+pub(super) struct Listening(Mutex<HashSet<TaskId>>);
+
+impl Listening {
+    fn lock(&self) -> MutexGuard<'_, HashSet<TaskId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task and the agent that has it.
+pub(super) struct Heard {
+    pub(super) pk: ThreadPk,
+    pub(super) tenant: TenantPk,
+    pub(super) task: TaskId,
+    pub(super) remote: String,
+    /// As it is known to stand.
+    pub(super) state: PeerState,
+    pub(super) peer: Peer,
+    pub(super) line: Line,
+}
+
+/// One that is listened to; dropping it makes room.
+struct Place {
+    shared: Arc<Shared>,
+    heard: Heard,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.listening.lock().remove(&self.heard.task);
+    }
+}
+
+impl Shared {
+    /// Listens until the task is over or the stream ends, unless that is done already or too many are listened to.
+    pub(super) fn listen(self: &Arc<Self>, heard: Heard) {
+        let mut all = self.listening.lock();
+        if all.len() >= self.config.delegation.streams || !all.insert(heard.task.clone()) {
+            return;
+        }
+        let (place, draining) = (Place { shared: self.clone(), heard }, self.draining.clone());
+        self.tasks.spawn(async move { draining.run_until_cancelled(place.hear()).await });
+    }
+}
+
+impl Place {
+    async fn hear(mut self) {
+        let Heard { peer, line, remote, task, .. } = &self.heard;
+        match self.shared.agents.client.subscribe(peer, line, remote).await {
+            Ok(events) => self.follow(events).await,
+            Err(error) => tracing::debug!(taskId = %task, %error, "an agent's stream cannot be had; it is asked"),
+        }
+    }
+
+    async fn follow(&mut self, mut events: Events) {
+        let since = Instant::now();
+        loop {
+            match timeout(GLANCE, events.next()).await {
+                Ok(Some(state)) if state == self.heard.state => {}
+                Ok(Some(state)) => {
+                    self.heard.state = state;
+                    self.tell().await;
+                    if state.is_terminal() {
+                        return;
+                    }
+                }
+                Ok(None) => {
+                    // So that whoever hangs up at once is not asked again and again.
+                    if since.elapsed() >= GLANCE {
+                        self.tell().await;
+                    }
+                    return;
+                }
+                Err(_) if self.is_waited_for().await => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn tell(&self) {
+        let Heard { pk, task, remote, .. } = &self.heard;
+        let event = Event::PeerCalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) };
+        if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, Note::default()).await {
+            tracing::debug!(taskId = %task, ?refusal, "what an agent told was not taken; it is asked when it is due");
+        }
+    }
+
+    async fn is_waited_for(&self) -> bool {
+        let stored = Runtime(self.shared.clone()).stored_task(self.heard.tenant, &self.heard.task).await;
+        stored.is_ok_and(|(_, task)| !task.status.is_terminal())
+    }
+}

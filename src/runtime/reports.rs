@@ -1,0 +1,97 @@
+//! Reports of agents: each is a hint that one of their tasks is worth asking about.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::command::Note;
+use super::shared::Shared;
+use super::{Result, Runtime};
+use crate::a2a::callback;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
+use crate::engine::event::Event;
+use crate::failpoint;
+
+/// How long a report waits to be durable before it is answered all the same: a busy thread takes it later, and what a crash
+/// takes of it is found out when the agent is asked anyway.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long it waits behind others about the same task.
+const TURN: Duration = Duration::from_secs(60);
+
+/// What is reported: of which task, and what the agent calls it.
+type Report = (TaskId, Option<String>);
+
+/// Reports that nobody has begun to decide on.
+#[derive(Default)]
+pub(super) struct Reports(Mutex<HashSet<Report>>);
+
+impl Reports {
+    fn lock(&self) -> MutexGuard<'_, HashSet<Report>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one of them; dropping it makes room for the next.
+struct Waiting {
+    shared: Arc<Shared>,
+    report: Report,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.shared.reports.lock().remove(&self.report);
+    }
+}
+
+impl Runtime {
+    /// Refuses whoever does not know the secret of this task, without a look at what is stored.
+    pub fn expects_call_back(&self, id: &TaskId, token: &str) -> Result<()> {
+        callback::check(&self.0.sealer, id, token).map(|_| ()).ok_or_else(|| Fault::not_found("task"))
+    }
+
+    /// An agent reports, or somebody who says so: `token` must be this task's. The report is stored, and the agent is asked
+    /// for the truth later. Whatever is wrong, nobody learns whether there is such a task.
+    pub async fn peer_called_back(&self, id: &TaskId, token: &str, remote_task_id: Option<String>) -> Result<()> {
+        let unknown = || Fault::not_found("task");
+        let tenant = callback::check(&self.0.sealer, id, token).ok_or_else(unknown)?;
+        self.0.accepting()?;
+        let (pk, task) = self.stored_task(tenant, id).await?;
+        if task.is_over() {
+            return Ok(());
+        }
+        let report = (id.clone(), remote_task_id);
+        // One that waits already will be decided on after this moment, so it says as much.
+        if !self.0.reports.lock().insert(report.clone()) {
+            return Ok(());
+        }
+        let waiting = Waiting { shared: self.0.clone(), report };
+        let taken = self.0.tasks.spawn(self.clone().take(tenant, pk, waiting));
+        match timeout(PATIENCE, taken).await {
+            Ok(Ok(taken)) => taken,
+            Ok(Err(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn take(self, tenant: TenantPk, pk: ThreadPk, waiting: Waiting) -> Result<()> {
+        let (task, remote_task_id) = waiting.report.clone();
+        let halted = self.0.halted.clone();
+        let taken = halted.run_until_cancelled(async {
+            // However many say the same at once, they take one place in the thread's queue.
+            let _turn = self.0.flights.turn(tenant, "callback", task.as_str(), TURN).await?;
+            failpoint::reached("callback.verified");
+            drop(waiting);
+            let event = Event::PeerCalledBack { task: task.clone(), remote_task_id };
+            self.decide(pk, event, Note::default()).await?;
+            failpoint::reached("callback.committed");
+            Ok(())
+        });
+        let taken: Result<()> = taken.await.unwrap_or(Ok(()));
+        if let Err(fault) = &taken {
+            tracing::warn!(taskId = %task, why = fault.detail, "a report was not taken; the agent is asked when it is due");
+        }
+        taken
+    }
+}
