@@ -49,17 +49,19 @@ impl Socket {
     /// The next frame, or the code that the socket was closed with.
     pub async fn next(&mut self) -> Result<Value, Option<u16>> {
         // Around all of it: pings are no news.
-        soon(async {
-            loop {
-                match self.inner.next().await {
-                    Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).expect("frames are JSON")),
-                    Some(Ok(Message::Close(frame))) => return Err(frame.map(|frame| frame.code.into())),
-                    Some(Ok(_)) => {}
-                    Some(Err(_)) | None => return Err(None),
-                }
+        soon(self.hear()).await
+    }
+
+    /// The same, however long it takes.
+    pub async fn hear(&mut self) -> Result<Value, Option<u16>> {
+        loop {
+            match self.inner.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).expect("frames are JSON")),
+                Some(Ok(Message::Close(frame))) => return Err(frame.map(|frame| frame.code.into())),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Err(None),
             }
-        })
-        .await
+        }
     }
 
     /// Frames up to the first one that this holds of, that one included.

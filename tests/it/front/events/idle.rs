@@ -22,9 +22,8 @@ async fn a_client_that_answers_no_ping_is_let_go_and_one_that_does_stays() {
     }
     pause();
     // Whoever reads answers pings by that; the other one is not read until it must be gone.
-    let watched = tokio::spawn(async move {
-        lively.until(|frame| frame["event"] == "observation").await;
-    });
+    let watched =
+        tokio::spawn(async move { while lively.hear().await.expect("it stays open")["event"] != "observation" {} });
     sleep(Duration::from_secs(25)).await;
     sleep(Duration::from_secs(25)).await;
     resume();
