@@ -19,12 +19,12 @@ use crate::outbox::Outcome;
 use crate::store;
 use crate::store::delivery::{Delivery, NewDelivery, TargetKind};
 
-/// Of the tasks among a thread's rows, one for each that an agent may be at.
+/// Of the tasks among a thread's rows, one for each that an agent may be at. Those that are over are not loaded.
 pub(super) fn farewells(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
     let mut farewells = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
         let task: Task = read(row)?;
-        if task.is_out && !task.is_over() {
+        if task.is_out {
             farewells.push(NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Agent,

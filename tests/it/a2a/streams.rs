@@ -12,6 +12,7 @@ use pes::store::memory::Memory;
 use super::door::{DOORS, Door, NEW, about, says};
 use crate::support::app::App;
 use crate::support::http::Events;
+use crate::support::store::{Mood, Moody};
 
 pub struct Stream {
     door: Door,
@@ -164,6 +165,23 @@ async fn all_subscribers_of_a_task_see_the_same_in_the_same_order() {
     for (nth, events) in told.iter().enumerate() {
         assert_eq!(joined(events), joined(&told[0]), "subscriber {nth}");
     }
+}
+
+#[tokio::test]
+async fn what_happens_while_somebody_subscribes_is_told() {
+    let store = Moody::over(Arc::new(Memory::default()));
+    let app = App::of(store.clone(), |_| {}).await;
+    let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
+    // The task is read, and nobody listens yet.
+    store.set("thread", Mood::Hangs);
+    let meanwhile = async {
+        store.holds("thread").await;
+        app.ask("POST", &format!("/runs/{}/cancel", task.id)).send().await.expect(202);
+        store.set("thread", Mood::Well);
+    };
+    let (mut stream, ()) = tokio::join!(Stream::of(NEW, &app, &task), meanwhile);
+    assert_eq!(stream.task().await.status.state, TaskState::InputRequired);
+    assert_eq!(states(&stream.rest().await), [TaskState::Canceled]);
 }
 
 #[tokio::test]

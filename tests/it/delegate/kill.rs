@@ -31,6 +31,59 @@ async fn a_result_is_not_lost_and_counts_once(#[case] failpoint: &str) {
     server.kill().await;
 }
 
+/// What a person answered is sent, and the process killed before it goes out, or after: the agent hears it once.
+#[rstest]
+#[case("peer.send@2")]
+#[case("peer.sent@2")]
+#[tokio::test]
+async fn an_answer_reaches_the_agent_once(#[case] failpoint: &str) {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.says("INPUT_REQUIRED");
+    let place = Place::sqlite(CALLER);
+    place.configure(&format!(
+        "delegation = {{ poll_ms = 3600000 }}\n[[agents]]\nid = \"helper\"\ncard = \"{}\"\n",
+        peer.card()
+    ));
+    let mut server = Server::start(&place, Some(failpoint)).await;
+    let ask = server.door.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    let asked = ask.json(&json!({ "query": "delegate" })).send().await.expect(202);
+    let answer = json!({ "suspensionId": asked["suspensions"][0]["suspensionId"], "value": "the blue one" });
+    server.door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
+    soon(server.reached()).await;
+    server.kill().await;
+    let server = Server::start(&place, None).await;
+    let events = server.door.ask("GET", "/threads/t/events?types=A2A_TASK").header("accept", "text/event-stream");
+    let mut events = events.events().await;
+    while events.next().await.expect("it goes on").data["content"]["status"] != "working" {}
+    let told = peer.told();
+    assert_eq!((told.sent.len(), told.replies.len()), (2, 1));
+    assert_eq!(told.sent[1]["message"]["parts"], json!([{ "text": "the blue one" }]));
+    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    assert_eq!(open, json!([]), "nobody is asked again");
+    server.kill().await;
+}
+
+/// The task of another message is not taken for ours.
+#[tokio::test]
+async fn a_message_that_did_not_go_out_is_not_found_among_others() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let place = Place::sqlite(CALLER);
+    place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
+    let mut server = Server::start(&place, Some("peer.send@2")).await;
+    server.door.ask("POST", "/threads/u/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
+    peer.until(|told| told.begun.len() == 1).await;
+    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
+    soon(server.reached()).await;
+    server.kill().await;
+    let server = Server::start(&place, None).await;
+    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    assert_eq!(ended["status"], "suspended", "{ended:#}");
+    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    assert_eq!((open.as_array().map(Vec::len), &open[0]["kind"]), (Some(1), &json!("in_doubt")), "{open:#}");
+    server.kill().await;
+}
+
 /// One that lists no tasks cannot be asked what it has: its report tells, and says what it calls the task.
 #[tokio::test]
 async fn what_nobody_could_find_out_the_report_tells() {
@@ -52,6 +105,8 @@ async fn what_nobody_could_find_out_the_report_tells() {
     let report = server.door.ask("POST", &path).header("x-a2a-notification-token", &token);
     report.json(&json!({ "kind": "task", "id": "their-1" })).send().await.expect(202);
     assert_eq!(ended().await["status"], "completed");
+    let log = server.door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
+    assert_eq!(log["items"][0]["content"]["output"]["text"], "done by helper", "{log:#}");
     let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
     assert_eq!((open, peer.told().sent.len()), (json!([]), 1));
     server.kill().await;

@@ -31,6 +31,8 @@ pub struct Told {
     pub sent: Vec<Value>,
     /// The ids of its tasks, by the ids of the messages that began them.
     pub begun: BTreeMap<String, String>,
+    /// The ids of the messages that followed, with their tasks'.
+    pub replies: Vec<(String, String)>,
     pub asked: usize,
     pub cancelled: Vec<String>,
     /// The `Authorization` of the last call.
@@ -150,7 +152,8 @@ impl Peer {
     }
 
     fn task(&self, id: &str, told: &Told) -> Value {
-        let message = told.begun.iter().find(|(_, task)| *task == id).map(|(message, _)| message.clone());
+        let begun = told.begun.iter().filter(|(_, task)| *task == id).map(|(message, _)| message);
+        let replies = told.replies.iter().filter(|(_, task)| *task == id).map(|(message, _)| message);
         let is_kind = self.dialect == Dialect::JsonRpc03;
         let state = match self.dialect {
             Dialect::JsonRpc03 => told.state.to_lowercase().replace('_', "-"),
@@ -163,10 +166,11 @@ impl Peer {
         };
         let (user, agent) = if is_kind { ("user", "agent") } else { ("ROLE_USER", "ROLE_AGENT") };
         let parts = if self.dialect == Dialect::Rest03 { "content" } else { "parts" };
+        let said = |message| json!({ "messageId": message, "role": user, parts: [] });
         json!({
             "kind": "task", "id": id, "contextId": format!("context-{id}"),
             "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part("which one?")] } },
-            "history": [{ "messageId": message, "role": user, parts: [] }],
+            "history": begun.chain(replies).map(said).collect::<Vec<_>>(),
             "artifacts": match told.state {
                 "COMPLETED" => json!([{ "artifactId": "a", "parts": [part("done by helper")] }]),
                 _ => json!([]),
@@ -182,6 +186,7 @@ impl Peer {
         let id = match message["taskId"].as_str() {
             Some(id) => {
                 told.state = "WORKING";
+                told.replies.push((message["messageId"].as_str().unwrap().to_owned(), id.to_owned()));
                 id.to_owned()
             }
             None => {

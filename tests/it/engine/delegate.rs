@@ -4,7 +4,7 @@ use pes::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::settings::{ExecutionConfig, RunSettings};
-use pes::domain::task::{Task, TaskStatus};
+use pes::domain::task::{PeerState, Seen, Task, TaskStatus};
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::step::{Keep, RowKind};
@@ -97,6 +97,39 @@ fn an_agent_is_asked_less_and_less_often_until_it_calls_back() {
 }
 
 #[test]
+fn a_report_on_another_task_of_the_agent_is_no_reason_to_ask() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    let task = sim.tasks()[0].clone();
+    let mut called = |remote_task_id| {
+        let event = Event::PeerCalledBack { task: task.task_id.clone(), remote_task_id };
+        sim.apply(event).unwrap().is_noop
+    };
+    assert!(called(Some("another".into())));
+    assert!(!called(task.remote_task_id.clone()));
+}
+
+#[test]
+fn an_agent_whose_answer_never_came_is_asked_again() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    let asked = |sim: &Sim| match sim.in_flight[..] {
+        [Effect::AskPeer { attempt, .. }] => attempt,
+        _ => panic!("it is asked: {:?}", sim.in_flight),
+    };
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    sim.step();
+    let first = asked(&sim);
+    sim.in_flight.clear();
+    sim.now += 120_000;
+    sim.apply(Event::Woke).unwrap();
+    assert_eq!(asked(&sim), first + 1, "whoever performs it has given up by now");
+    sim.crash();
+    assert_eq!(asked(&sim), first + 2, "so has one that is gone");
+}
+
+#[test]
 fn a_task_that_takes_too_long_ends_its_call_and_the_agent_is_told() {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
     let execution = ExecutionConfig { delegation_timeout_ms: Some(60_000), ..ExecutionConfig::default() };
@@ -177,6 +210,42 @@ fn what_an_agent_asks_is_asked_here_and_the_answer_goes_back_to_it() {
     let remote = sim.peers.tasks.values().next().unwrap();
     assert_eq!((remote.heard.len(), remote.twice), (1, 0));
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+#[test]
+fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
+    let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.answer(0, |answer| answer.value = Some("yes".into())).unwrap();
+    let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("it is sent") };
+    let (task, attempt) = (task.clone(), *attempt);
+    let seen = Seen {
+        state: PeerState::InputRequired,
+        remote_task_id: None,
+        remote_context_id: None,
+        message: None,
+        form: None,
+        output: Value::Null,
+        patience_ms: None,
+    };
+    sim.in_flight.clear();
+    sim.apply(Event::TaskSeen { task, attempt, seen: Box::new(seen) }).unwrap();
+    assert!(sim.suspensions().is_empty());
+    assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
+}
+
+#[test]
+fn a_task_that_is_over_is_not_cancelled() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    let task = sim.tasks()[0].task_id.clone();
+    let mut cancelled = || {
+        let event = Event::TaskCancelAsked { task: task.clone(), by: "ann".into() };
+        sim.apply(event).unwrap().is_noop
+    };
+    assert_eq!([cancelled(), cancelled()], [false, true]);
 }
 
 #[test]
