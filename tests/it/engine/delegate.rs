@@ -236,6 +236,21 @@ fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
 }
 
 #[test]
+fn what_an_agent_asked_is_withdrawn_when_it_goes_on_by_itself() {
+    let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.suspensions().len(), 1);
+    let task = sim.tasks()[0].task_id.clone();
+    sim.apply(Event::PeerCalledBack { task, remote_task_id: None }).unwrap();
+    sim.peers.ways.insert("p".into(), NEVER);
+    let effect = sim.in_flight[0].clone();
+    sim.perform(&effect);
+    assert!(sim.suspensions().is_empty());
+    assert_eq!(sim.run("run_1").status, RunStatus::Waiting);
+}
+
+#[test]
 fn a_task_that_is_over_is_not_cancelled() {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
     sim.ask("go").unwrap();
