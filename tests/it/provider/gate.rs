@@ -111,6 +111,7 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_one_call_succeeds() {
     assert_eq!((refused.kind, refused.retry_after_ms), (FailureKind::BreakerOpen, Some(5_000)));
     assert_eq!(model.calls.load(Ordering::SeqCst), 2, "nothing is sent");
     assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Open);
+    assert!(gates.enter("another", tenant(1)).await.is_ok(), "each provider has its own");
     tokio::time::advance(std::time::Duration::from_millis(5_000)).await;
     assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::HalfOpen);
     *model.fails.lock().unwrap() = None;
