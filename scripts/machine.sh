@@ -34,8 +34,12 @@ has_git() { command -v git >/dev/null; }
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ] || [ ! -f /etc/debian_version ]; }
 # The same places as tests/it/support/postgres.sh.
 has_postgres() {
-    command -v initdb >/dev/null ||
-        ls /usr/lib/postgresql/*/bin/initdb /usr/pgsql-*/bin/initdb /opt/homebrew/opt/postgresql*/bin/initdb >/dev/null 2>&1
+    command -v initdb >/dev/null && return 0
+    local place
+    for place in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /opt/homebrew/opt/postgresql*/bin; do
+        if [ -x "$place/initdb" ]; then return 0; fi
+    done
+    return 1
 }
 
 need_cargo() {
