@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::mpsc;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 
 use super::{PATIENCE, command, run};
@@ -35,8 +36,7 @@ fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
 impl Served {
     /// Asks it to stop; its exit code and what it logged.
     fn stop(mut self) -> (Option<i32>, String) {
-        let kill = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        assert!(kill.success());
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         (self.child.wait().unwrap().code(), log)

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout, Command};
@@ -132,9 +133,8 @@ impl Server {
 
     /// SIGTERM.
     pub fn stop(&self) {
-        let pid = self.child.id().expect("it runs").to_string();
-        let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status();
-        assert!(sent.expect("there is kill").success());
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+        kill_process(pid, Signal::TERM).expect("it is ours");
     }
 
     /// How it ended by itself.
