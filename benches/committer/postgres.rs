@@ -13,7 +13,7 @@ use pes::store::{Commit, Committed, Store};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::sync::Mutex;
 
-use crate::load::{Rate, THREADS, payload, rate, threads, transition, transitions};
+use crate::load::{Rate, THREADS, entry, payload, rate, threads, transition, transitions};
 use crate::{Bound, Disk, Ratio, report};
 
 const CONNECTIONS: usize = 16;
@@ -133,10 +133,9 @@ async fn one_by_one(connection: &mut PgConnection, commit: &Commit) -> Result<()
         let upsert = upsert.bind(commit.pk.0).bind(row.kind.code()).bind(&row.id).bind(row.ord);
         upsert.bind(row.keep.code()).bind(&row.body).execute(&mut *transaction).await?;
     }
-    for (record, seq) in commit.records.iter().zip(commit.last_seq + 1..) {
-        let insert = sqlx::query("INSERT INTO observations (pk, seq, type, run, body) VALUES ($1, $2, $3, $4, $5)");
-        let insert = insert.bind(commit.pk.0).bind(seq).bind(record.kind.as_str()).bind(record.run_id.as_str());
-        insert.bind(record.content.to_string()).execute(&mut *transaction).await?;
-    }
+    let (about, body) = entry(commit);
+    let insert = sqlx::query("INSERT INTO observations (pk, seq, about, body) VALUES ($1, $2, $3, $4)");
+    let insert = insert.bind(commit.pk.0).bind(commit.last_seq + commit.records.len() as i64).bind(about).bind(body);
+    insert.execute(&mut *transaction).await?;
     transaction.commit().await
 }

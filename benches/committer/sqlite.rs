@@ -7,7 +7,7 @@ use pes::store::sqlite::Sqlite;
 use sqlx::{Connection, Executor, SqliteConnection};
 use tokio::sync::Mutex;
 
-use crate::load::{Rate, THREADS, rate, transition, transitions};
+use crate::load::{Rate, THREADS, entry, rate, transition, transitions};
 use crate::{Disk, Ratio, report};
 
 pub async fn measure(disk: Disk) -> Vec<Ratio> {
@@ -107,10 +107,9 @@ async fn one_by_one(connection: &mut SqliteConnection, commit: &pes::store::Comm
         let upsert = upsert.bind(commit.pk.0).bind(row.kind.code()).bind(&row.id).bind(row.ord);
         upsert.bind(row.keep.code()).bind(&row.body).execute(&mut *transaction).await?;
     }
-    for (record, seq) in commit.records.iter().zip(commit.last_seq + 1..) {
-        let insert = sqlx::query("INSERT INTO observations (pk, seq, type, run, body) VALUES (?, ?, ?, ?, ?)");
-        let insert = insert.bind(commit.pk.0).bind(seq).bind(record.kind.as_str()).bind(record.run_id.as_str());
-        insert.bind(record.content.to_string()).execute(&mut *transaction).await?;
-    }
+    let (about, body) = entry(commit);
+    let insert = sqlx::query("INSERT INTO observations (pk, seq, about, body) VALUES (?, ?, ?, ?)");
+    let insert = insert.bind(commit.pk.0).bind(commit.last_seq + commit.records.len() as i64).bind(about).bind(body);
+    insert.execute(&mut *transaction).await?;
     transaction.commit().await
 }

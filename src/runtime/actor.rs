@@ -42,6 +42,8 @@ pub(super) struct Actor {
     mailbox: mpsc::Receiver<Command>,
     /// The thread as it is stored; `None`: to be read (again) before the next decision.
     pub(super) seat: Option<Seat>,
+    /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
+    pub(super) has_written: bool,
     /// The incarnation under which the effects below were started.
     pub(super) hold: Option<Incarnation>,
     pub(super) work: Work,
@@ -53,7 +55,17 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
-        Self { shared, pk, mailbox, seat: None, hold: None, work: Work::default(), owed: VecDeque::new(), retry: None }
+        Self {
+            shared,
+            pk,
+            mailbox,
+            seat: None,
+            has_written: false,
+            hold: None,
+            work: Work::default(),
+            owed: VecDeque::new(),
+            retry: None,
+        }
     }
 
     pub(super) async fn run(mut self) {
@@ -257,7 +269,7 @@ impl Actor {
             return erased;
         }
         // Who waits for its run, or for more of it, looks again and finds that it is gone.
-        run.iter().for_each(|run| self.shared.waiters.tell(run));
+        run.iter().for_each(|run| self.shared.waiters.tell(run, || None));
         self.shared.hub.gap(self.pk);
         erased
     }

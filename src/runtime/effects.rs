@@ -16,7 +16,6 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::{FailureKind, ModelRequest};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
-use crate::engine::step::RowKind;
 use crate::engine::{Material, Needs, Prompt, Recent};
 use crate::live::StreamHead;
 use crate::store;
@@ -165,10 +164,9 @@ impl Shared {
     /// Messages before the active run's own: those of queued runs come later and are left out.
     async fn history(&self, pk: ThreadPk, seat: &Seat, recent: Recent) -> store::Result<Vec<ConversationMessage>> {
         let Some(run) = seat.machine.run() else { return Ok(Vec::new()) };
-        let own = self.store.row(pk, RowKind::Message, run.message_id.as_str()).await?.map(|row| row.ord);
         let mut newest = recent.newest;
         loop {
-            let found = self.store.history(pk, own, newest).await?;
+            let found = self.store.history(pk, &run.message_id, newest).await?;
             let reaches = |since| found.iter().any(|message| message.message_id == since);
             if found.len() < newest as usize || newest >= MOST_MESSAGES || recent.since.clone().is_none_or(reaches) {
                 return Ok(found);

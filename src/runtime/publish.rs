@@ -3,6 +3,7 @@
 use super::actor::Actor;
 use super::seat::Seat;
 use super::shared::Shared;
+use super::waiters::Waiters;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
@@ -11,12 +12,11 @@ use crate::engine::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 
-/// What listeners will be told of a step once it is committed; nothing is kept for a thread that nobody listens to.
-#[derive(Default)]
-pub(super) struct News(Option<Told>);
-
-struct Told {
-    observations: Vec<Observation>,
+/// What will be told of a step once it is committed.
+pub(super) struct News {
+    /// For listeners; `None`: nobody listens.
+    observations: Option<Vec<Observation>>,
+    /// The messages in which runs ended, if anybody listens or waits for one of them.
     answers: Vec<ConversationMessage>,
 }
 
@@ -31,13 +31,13 @@ impl Seat {
     }
 
     /// After the decision: what it brings, if somebody listened before it.
-    pub(super) fn news(&self, step: &Step) -> News {
-        if self.fold.is_none() {
-            return News(None);
-        }
-        let numbered = step.records.iter().cloned().zip(self.row.last_seq + 1..);
-        let observe = |(record, seq)| Observation::of(record, self.row.thread_id.clone(), seq);
-        News(Some(Told { observations: numbered.map(observe).collect(), answers: answers(step) }))
+    pub(super) fn news(&self, step: &Step, waiters: &Waiters) -> News {
+        let observations = self.fold.is_some().then(|| {
+            let numbered = step.records.iter().cloned().zip(self.row.last_seq + 1..);
+            numbered.map(|(record, seq)| Observation::of(record, self.row.thread_id.clone(), seq)).collect()
+        });
+        let is_told = observations.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
+        News { observations, answers: if is_told { answers(step) } else { Vec::new() } }
     }
 }
 
@@ -52,19 +52,19 @@ fn answers(step: &Step) -> Vec<ConversationMessage> {
 
 impl Actor {
     /// Tells what was just committed.
-    pub(super) async fn publish(&mut self, news: News, step: &Step) {
+    pub(super) async fn publish(&mut self, mut news: News, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
-            self.shared.waiters.tell(&run.run_id);
+            self.shared.waiters.tell(&run.run_id, || news.whole(run));
         }
-        match (news.0, &mut self.seat) {
-            (Some(told), Some(seat)) => {
+        match (news.observations.take(), &mut self.seat) {
+            (Some(observations), Some(seat)) => {
                 // A feed ends with RUN_FINISHED, or after the frame that says `suspended`: neither may come too early.
-                let runs: Vec<RunResource> = step.runs.iter().map(|run| told.resource(run)).collect();
+                let runs: Vec<RunResource> = step.runs.iter().map(|run| news.resource(run)).collect();
                 let (ended, others): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.status.is_terminal());
                 ended.into_iter().for_each(|run| self.shared.hub.run(self.pk, run));
-                self.shared.tell(seat, told.observations, step).await;
+                self.shared.tell(seat, observations, step).await;
                 others.into_iter().for_each(|run| self.shared.hub.run(self.pk, run));
             }
             // Who began to listen since then may have read the store too early.
@@ -77,10 +77,20 @@ impl Actor {
     }
 }
 
-impl Told {
+impl News {
     fn resource(&self, run: &Run) -> RunResource {
-        let named = run.outcome.as_ref().map(|outcome| &outcome.message_id);
-        run.resource(self.answers.iter().find(|message| Some(&message.message_id) == named).cloned())
+        run.resource(self.answer(run).cloned())
+    }
+
+    /// Unless the message is missing in which it ended.
+    fn whole(&self, run: &Run) -> Option<RunResource> {
+        let answer = self.answer(run);
+        (run.outcome.is_none() || answer.is_some()).then(|| run.resource(answer.cloned()))
+    }
+
+    fn answer(&self, run: &Run) -> Option<&ConversationMessage> {
+        let named = &run.outcome.as_ref()?.message_id;
+        self.answers.iter().find(|message| message.message_id == *named)
     }
 }
 

@@ -28,18 +28,23 @@ impl Runtime {
         loop {
             let (pk, run) = self.stored_run(caller, id).await?;
             let is_over = run.status.is_terminal() || run.status == RunStatus::Suspended;
-            if is_over || timeout_at(until, waiter.moved(pk)).await.is_err() {
-                let suspensions = match run.status {
-                    RunStatus::Suspended => self.open_suspensions_of(pk, id).await?,
-                    RunStatus::Queued
-                    | RunStatus::Running
-                    | RunStatus::Waiting
-                    | RunStatus::Completed
-                    | RunStatus::Failed
-                    | RunStatus::Cancelled => Vec::new(),
-                };
-                return Ok(Waited { run: self.resource(pk, run).await?, suspensions });
+            if !is_over {
+                match timeout_at(until, waiter.moved(pk)).await {
+                    Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
+                    Ok(Some(_) | None) => continue,
+                    Err(_) => {}
+                }
             }
+            let suspensions = match run.status {
+                RunStatus::Suspended => self.open_suspensions_of(pk, id).await?,
+                RunStatus::Queued
+                | RunStatus::Running
+                | RunStatus::Waiting
+                | RunStatus::Completed
+                | RunStatus::Failed
+                | RunStatus::Cancelled => Vec::new(),
+            };
+            return Ok(Waited { run: self.resource(pk, run).await?, suspensions });
         }
     }
 

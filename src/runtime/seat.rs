@@ -81,7 +81,10 @@ impl Actor {
     }
 
     async fn load(&self, note: &Note) -> Result<Seat, Refusal> {
-        if let Some((row, rows)) = self.shared.store.load(self.pk).await? {
+        // A key that was made for a new thread is nobody else's.
+        let is_fresh = note.create.is_some() && !self.has_written;
+        let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
+        if let Some((row, rows)) = stored {
             let receivers = Receivers::of(&rows)?;
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };

@@ -66,7 +66,7 @@ impl Actor {
         if gives_back && seat.machine.running().is_empty() {
             footing.lease = LeaseChange::Release;
         }
-        let news = seat.news(&step);
+        let news = seat.news(&step, &shared.waiters);
         let (tenant, thread) = (seat.row.tenant, &seat.row.thread_id);
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
         let mut receivers: Vec<Row> = note.pushes.iter().map(|target| target.row(false)).collect();
@@ -103,6 +103,7 @@ impl Actor {
     /// seat to be read again.
     pub(super) async fn write(&mut self, commit: Commit) -> Result<bool, Refusal> {
         let landed = Landed::of(&commit);
+        self.has_written = true;
         failpoint::reached("commit.before");
         let committed = self.shared.store.commit(commit).await;
         match (committed, &mut self.seat) {

@@ -6,13 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::domain::ids::{RunId, ThreadPk};
+use crate::domain::run::RunResource;
 
 /// Runs that somebody waits for; others take no memory.
 #[derive(Default)]
 pub(super) struct Waiters(Arc<Mutex<HashMap<RunId, Awaited>>>);
 
+/// The run as it is now, if whoever told knew all of it.
+type News = Option<Box<RunResource>>;
+
 struct Awaited {
-    moved: watch::Sender<()>,
+    moved: watch::Sender<News>,
     /// Once it is known.
     pk: Option<ThreadPk>,
 }
@@ -20,7 +24,7 @@ struct Awaited {
 /// A place among a run's waiters; dropping it leaves.
 pub(super) struct Waiter {
     run: RunId,
-    moved: watch::Receiver<()>,
+    moved: watch::Receiver<News>,
     all: Waiters,
 }
 
@@ -28,20 +32,27 @@ impl Waiters {
     /// Everything that happens to the run from now on is told. Read the run after this, not before.
     pub(super) fn join(&self, run: &RunId) -> Waiter {
         let mut waiting = self.lock();
-        let awaited = waiting.entry(run.clone()).or_insert_with(|| Awaited { moved: watch::channel(()).0, pk: None });
+        let awaited = waiting.entry(run.clone()).or_insert_with(|| Awaited { moved: watch::channel(None).0, pk: None });
         Waiter { run: run.clone(), moved: awaited.moved.subscribe(), all: Self(self.0.clone()) }
     }
 
-    /// The run's resource changed, durably.
-    pub(super) fn tell(&self, run: &RunId) {
+    pub(super) fn is_awaited(&self, run: &RunId) -> bool {
+        self.lock().contains_key(run)
+    }
+
+    /// The run's resource changed, durably; `news` is asked only for those who wait.
+    pub(super) fn tell(&self, run: &RunId, news: impl FnOnce() -> Option<RunResource>) {
         if let Some(awaited) = self.lock().get(run) {
-            awaited.moved.send_replace(());
+            awaited.moved.send_replace(news().map(Box::new));
         }
     }
 
     /// Any run of this thread may have changed.
     pub(super) fn tell_all(&self, pk: ThreadPk) {
-        self.lock().values().filter(|awaited| awaited.pk == Some(pk)).for_each(|run| run.moved.send_replace(()));
+        self.lock()
+            .values()
+            .filter(|awaited| awaited.pk == Some(pk))
+            .for_each(|run| drop(run.moved.send_replace(None)));
     }
 
     /// The threads of the runs that somebody waits for.
@@ -55,13 +66,15 @@ impl Waiters {
 }
 
 impl Waiter {
-    /// Returns when the run, which is one of `pk`, has moved since it was last asked.
-    pub(super) async fn moved(&mut self, pk: ThreadPk) {
+    /// Returns when the run, which is one of `pk`, has moved since it was last asked; with what it has become if that is
+    /// known without reading it.
+    pub(super) async fn moved(&mut self, pk: ThreadPk) -> Option<RunResource> {
         if let Some(awaited) = self.all.lock().get_mut(&self.run) {
             awaited.pk = Some(pk);
         }
         // The sender stays in the map as long as we do.
         let _ = self.moved.changed().await;
+        self.moved.borrow_and_update().as_deref().cloned()
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod committer;
 mod cursor;
 pub mod delivery;
 pub mod document;
+mod log;
 pub mod memory;
 mod open;
 pub mod postgres;
@@ -29,7 +30,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::domain::Millis;
-use crate::domain::ids::{PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
@@ -301,7 +302,6 @@ pub trait Store: Deliveries {
     fn is_shared(&self) -> bool {
         false
     }
-
     /// Creates an idle thread unless its id is taken. After `Ok` it is durable; `created` tells who won.
     async fn create_thread(
         &self,
@@ -337,8 +337,8 @@ pub trait Store: Deliveries {
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>>;
     /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
-    /// The newest `limit` messages with an `ord` below `before`, oldest first.
-    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>>;
+    /// The newest `limit` messages before this one (of all, if it is not there), oldest first.
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>>;
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
     /// Open suspensions of a tenant, oldest first (their ids sort by time).
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;

@@ -2,66 +2,17 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::delivery::{DeliveryStatus, TargetKind};
 use super::document::{DocumentKind, Expected};
 use super::{Error, Result};
-use crate::domain::Millis;
-use crate::domain::ids::{ItemId, ObservationId, PayloadId, RunId, ThreadId};
+use crate::domain::ids::PayloadId;
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::domain::usage::ModelUse;
 use crate::engine::step::{Keep, Row, RowKind};
-
-/// An observation's `body` column: everything that has no column of its own (seq, type, run).
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Body {
-    id: ObservationId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    parent_id: Option<ItemId>,
-    trace_id: String,
-    timestamp: Millis,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    title: String,
-    content: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    metadata: Option<Value>,
-}
-
-pub(crate) fn of_record(record: Record) -> String {
-    let body = Body {
-        id: record.id,
-        parent_id: record.parent_id,
-        trace_id: record.trace_id,
-        timestamp: record.timestamp,
-        title: record.title,
-        content: record.content,
-        metadata: record.metadata,
-    };
-    serde_json::to_string(&body).expect("strings, numbers and JSON values always have a text")
-}
-
-pub(crate) fn observation(thread: &ThreadId, seq: i64, kind: &str, run: &str, body: &str) -> Result<Observation> {
-    let kind = ObservationType::parse(kind).ok_or_else(|| damaged("observation", "unknown type"))?;
-    let body: Body = read("observation", body)?;
-    Ok(Observation {
-        seq,
-        id: body.id,
-        thread_id: thread.clone(),
-        run_id: RunId::from(run),
-        parent_id: body.parent_id,
-        trace_id: body.trace_id,
-        timestamp: body.timestamp,
-        kind,
-        title: body.title,
-        content: body.content,
-        metadata: body.metadata,
-    })
-}
 
 pub(crate) fn of_sheet(sheet: &Sheet) -> String {
     serde_json::to_string(sheet).expect("a sheet is plain data")
@@ -139,7 +90,7 @@ pub(crate) fn expected(expected: Expected) -> i64 {
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Result<T> {
+pub(super) fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| damaged(what, error))
 }
 

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Batch, BatchError, Bounds, Job, Parcel, Sending};
 use crate::store::{Committed, Error, Result};
 
-/// How often a gathering lane lets others run: whoever was just answered gets to send its next commit.
+/// How often a gathering lane lets others run, as long as that brings something: whoever was just answered gets to send
+/// its next commit.
 const YIELDS: usize = 4;
 
 /// Pauses between attempts to reach the database again.
@@ -65,7 +66,9 @@ impl<B: Batch> Lane<B> {
         }
         for _ in 0..YIELDS {
             tokio::task::yield_now().await;
-            self.receive();
+            if !self.receive() {
+                break;
+            }
         }
         true
     }
@@ -80,13 +83,16 @@ impl<B: Batch> Lane<B> {
         self.inbox.recv().await
     }
 
-    fn receive(&mut self) {
+    /// Whether something had arrived.
+    fn receive(&mut self) -> bool {
+        let before = self.waiting.len();
         while self.waiting.len() < self.bounds.commits {
             match self.inbox.try_recv() {
                 Ok(job) => self.waiting.push_back(job),
                 Err(_) => break,
             }
         }
+        self.waiting.len() > before
     }
 
     /// The longest batch in order of arrival, in which nobody stands in another's way. What stays behind keeps its place,

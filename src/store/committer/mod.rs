@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use parcel::{Line, Parcel};
+pub(crate) use parcel::Parcel;
 
 use super::{Commit, Committed, Error, Result};
 use lane::Lane;

@@ -2,17 +2,20 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::store::log::NewEntry;
 use crate::store::{Commit, text};
 
 /// A commit with every value as the text that is stored. Made in the task of whoever commits, so that a lane only
 /// copies.
 pub(crate) struct Parcel {
-    /// Its records have become `lines`.
+    /// Its records have become `entry`.
     pub commit: Commit,
     pub sheet: Option<String>,
     /// What a search for the title looks at; given with `sheet`.
     pub title: Option<String>,
-    pub lines: Vec<Line>,
+    /// How many records there are.
+    pub records: usize,
+    pub entry: Option<NewEntry>,
     /// The details of `commit.audit`, in its order.
     pub audit: Vec<String>,
     /// Roughly what it takes to write.
@@ -21,38 +24,22 @@ pub(crate) struct Parcel {
     pub(super) keys: Vec<u64>,
 }
 
-/// An observation, numbered.
-pub(crate) struct Line {
-    pub seq: i64,
-    pub kind: &'static str,
-    pub run: String,
-    pub body: String,
-}
-
 impl Parcel {
     pub fn of(mut commit: Commit) -> Self {
         let keys = keys(&commit);
-        let lines: Vec<Line> = std::mem::take(&mut commit.records)
-            .into_iter()
-            .zip(commit.last_seq + 1..)
-            .map(|(record, seq)| Line {
-                seq,
-                kind: record.kind.as_str(),
-                run: record.run_id.as_str().to_owned(),
-                body: text::of_record(record),
-            })
-            .collect();
+        let records = std::mem::take(&mut commit.records);
+        let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
         let sheet = commit.sheet.as_ref().map(text::of_sheet);
         let title = commit.sheet.as_ref().map(text::folded_title);
         let audit: Vec<String> = commit.audit.iter().map(|line| line.detail.to_string()).collect();
         let bytes = commit.head.as_ref().map_or(0, String::len)
             + sheet.as_ref().map_or(0, String::len)
             + commit.rows.iter().map(|row| row.body.len()).sum::<usize>()
-            + lines.iter().map(|line| line.body.len()).sum::<usize>()
+            + entry.as_ref().map_or(0, |entry| entry.body.len())
             + audit.iter().map(String::len).sum::<usize>()
             + commit.deliveries.iter().map(|new| new.body.len()).sum::<usize>()
             + commit.idempotency.as_ref().map_or(0, |row| row.body.len());
-        Self { commit, sheet, title, lines, audit, bytes, keys }
+        Self { commit, sheet, title, records: count, entry, audit, bytes, keys }
     }
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.

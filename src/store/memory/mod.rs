@@ -23,7 +23,7 @@ use super::{
     StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
-use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::usage::{ModelUse, UsageSum};
@@ -138,7 +138,7 @@ impl Store for Memory {
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>> {
         self.state().rows(pk, kind, descending, page)
     }
-    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         self.state().history(pk, before, limit)
     }
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Kept, State};
 use crate::domain::Millis;
-use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::thread::ThreadStatus;
@@ -83,9 +83,10 @@ impl State {
         Ok(page(rows, ask.limit, |row| Cursor::new(row.ord, row.id.clone())))
     }
 
-    pub(super) fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+    pub(super) fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         let mut rows = self.threads.get(&pk).map(|kept| kept.of_kind(RowKind::Message)).unwrap_or_default();
-        rows.retain(|row| before.is_none_or(|before| row.ord < before));
+        let before = rows.iter().find(|row| row.id == before.as_str()).map_or(i64::MAX, |row| row.ord);
+        rows.retain(|row| row.ord < before);
         let from = rows.len().saturating_sub(limit as usize);
         rows[from..].iter().map(|row| text::message(&row.body)).collect()
     }
@@ -139,14 +140,7 @@ impl State {
 
     pub(super) fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation> {
         let Some(kept) = self.threads.get(&pk) else { return Vec::new() };
-        kept.observations
-            .iter()
-            .filter(|o| o.seq > ask.after && ask.until.is_none_or(|until| o.seq <= until))
-            .filter(|o| ask.types.is_empty() || ask.types.contains(&o.kind))
-            .filter(|o| ask.run.as_ref().is_none_or(|run| o.run_id == *run))
-            .take(ask.limit as usize)
-            .cloned()
-            .collect()
+        kept.observations.iter().filter(|told| ask.is_met_by(told)).take(ask.limit as usize).cloned().collect()
     }
 
     pub(super) fn claimable(&self, now: Millis, limit: u32) -> Vec<ThreadPk> {

@@ -32,7 +32,7 @@ use super::{
     StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
-use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::usage::UsageSum;
@@ -105,7 +105,7 @@ impl Store for Postgres {
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>> {
         query::page_of_rows(&self.pool, pk, kind, descending, page).await
     }
-    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         query::history(&self.pool, pk, before, limit).await
     }
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {

@@ -14,7 +14,7 @@ use super::writer::CONNECT;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (1, "threads and their rows", include_str!("../../../migrations/postgres/0001_threads_and_their_rows.sql")),
     (2, "agent state view", include_str!("../../../migrations/postgres/0002_agent_state_view.sql")),
     (3, "deliveries", include_str!("../../../migrations/postgres/0003_deliveries.sql")),
@@ -23,6 +23,7 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     (7, "standings", include_str!("../../../migrations/postgres/0007_standings.sql")),
     (10, "usage kept", include_str!("../../../migrations/postgres/0010_usage_kept.sql")),
     (11, "agent state waits", include_str!("../../../migrations/postgres/0011_agent_state_waits.sql")),
+    (12, "log entries", include_str!("../../../migrations/postgres/0012_log_entries.sql")),
 ];
 
 /// The timeouts default to for ever. A plan is made once for each connection, for batches of all sizes; and as every

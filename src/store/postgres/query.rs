@@ -8,11 +8,12 @@ use sqlx::{PgPool, Row as _};
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
-use crate::domain::ids::{PayloadId, TenantPk, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::engine::step::{Row, RowKind};
 use crate::store::cursor::{Cursor, page};
+use crate::store::log::{self, Entry};
 use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, StandingAsk, text};
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
@@ -44,17 +45,22 @@ WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 ORDER BY r.id LI
 
 const HISTORY: &str = "
 SELECT body FROM (
-    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2 AND ord < $2 ORDER BY ord DESC, id DESC LIMIT $3
+    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2
+        AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = $1 AND kind = 2 AND id = $2), 9223372036854775807)
+    ORDER BY ord DESC, id DESC LIMIT $3
 ) newest ORDER BY ord, id";
 
 const PAYLOADS: &str = "
 SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place)
 JOIN thread_rows r ON r.pk = $1 AND r.kind = 8 AND r.id = w.id ORDER BY w.place";
 
-const OBSERVATIONS: &str = "
-SELECT seq, type, run, body, (SELECT thread_id FROM threads WHERE pk = $1) AS thread_id FROM observations
-WHERE pk = $1 AND seq > $2 AND seq <= $3 AND ($4::text[] = '{}' OR type = ANY ($4)) AND ($5::text IS NULL OR run = $5)
-ORDER BY seq LIMIT $6";
+/// Those after a number; of a filter by type or run it keeps what may meet it.
+const ENTRIES: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = $1 AND o.seq > $2
+    AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.about, w.type) > 0))
+    AND ($4::text IS NULL OR strpos(o.about, $4) > 0)
+ORDER BY o.seq LIMIT $5";
 
 pub(super) async fn row(pool: &PgPool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
     let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
@@ -91,10 +97,10 @@ pub(super) async fn page_of_rows(
 pub(super) async fn history(
     pool: &PgPool,
     pk: ThreadPk,
-    before: Option<i64>,
+    before: &MessageId,
     limit: u32,
 ) -> Result<Vec<ConversationMessage>> {
-    let query = sqlx::query_scalar(HISTORY).bind(pk.0).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
+    let query = sqlx::query_scalar(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
     let bodies: Vec<String> = query.fetch_all(pool).await.map_err(error)?;
     bodies.iter().map(|body| text::message(body)).collect()
 }
@@ -162,23 +168,16 @@ pub(super) async fn runs_by_standing(pool: &PgPool, ask: &StandingAsk) -> Result
 
 pub(super) async fn observations(pool: &PgPool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
     let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
-    let query = sqlx::query(OBSERVATIONS)
-        .bind(pk.0)
-        .bind(ask.after)
-        .bind(ask.until.unwrap_or(i64::MAX))
-        .bind(types)
-        .bind(ask.run.as_ref().map(|run| escaped(run.as_str())))
-        .bind(i64::from(ask.limit));
-    let rows = query.fetch_all(pool).await.map_err(error)?;
-    let thread = rows.first().map(|row| row.try_get("thread_id").map_err(error)).transpose()?;
-    let thread = unescaped(thread.unwrap_or_default()).into();
-    rows.iter()
-        .map(|row| {
-            let run: String = row.try_get("run").map_err(error)?;
-            let (kind, body): (&str, &str) = (row.try_get("type").map_err(error)?, row.try_get("body").map_err(error)?);
-            text::observation(&thread, row.try_get("seq").map_err(error)?, kind, &unescaped(run), body)
-        })
-        .collect()
+    log::observations(ask, |after, limit| {
+        let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone());
+        let query = query.bind(ask.run.as_ref().map(|run| escaped(run.as_str()))).bind(limit);
+        async move { query.fetch_all(pool).await.and_then(|rows| rows.iter().map(entry).collect()).map_err(error) }
+    })
+    .await
+}
+
+fn entry(row: &PgRow) -> std::result::Result<Entry, sqlx::Error> {
+    Ok(Entry { thread: unescaped(row.try_get(0)?).into(), seq: row.try_get(1)?, body: row.try_get(2)? })
 }
 
 fn stored(row: &PgRow) -> Result<Row> {

@@ -1,6 +1,7 @@
 //! A batch as one statement, which is one transaction.
 //!
-//! Every column travels as one array, and `unnest` reads them back as tables. The parts of a statement all see the same
+//! Every column travels as one array, and `unnest` reads them back as tables: side by side in a list of columns, where a
+//! row is made as it is asked for; among the tables, `unnest` of many arrays keeps a copy of each. The parts of a statement all see the same
 //! snapshot, so whatever follows the fence joins `ok`, the threads whose commits are accepted, and never reads `threads`
 //! again.
 
@@ -10,8 +11,9 @@ use sqlx::query::Query;
 
 use super::nul::escaped;
 use crate::engine::step::Row;
-use crate::store::committer::{Line, Parcel, Sending};
+use crate::store::committer::{Parcel, Sending};
 use crate::store::delivery::NewDelivery;
+use crate::store::log::NewEntry;
 use crate::store::{AuditRow, IdempotencyRow, LeaseChange};
 
 /// Verdicts, the strongest last; a thread without one is stale.
@@ -21,20 +23,17 @@ pub(super) const DUPLICATE: i32 = 3;
 
 /// The threads' columns that every commit has.
 macro_rules! threads {
-    ($more_arrays:literal, $more_names:literal) => {
+    ($more:literal) => {
         concat!(
             "
-    SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::uuid[], $7::bigint[], $8::text[],
-        $9::bigint[], $10::bigint[], $11::integer[], $12::integer[], $13::boolean[], $14::smallint[], $15::uuid[],
-        $16::uuid[], $17::text[], $18::text[], $19::text[]",
-            $more_arrays,
-            "
-    ) u (pk, version, epoch, old_lease, last_seq, token, now, status, wake_at, floor, crash_count, records, is_activity,
-        change, lease, replica, head, sheet, title",
-            $more_names,
-            ")
-"
+    SELECT unnest($1::bigint[]) AS pk, unnest($2::bigint[]) AS version, unnest($3::bigint[]) AS epoch,
+        unnest($4::uuid[]) AS old_lease, unnest($5::bigint[]) AS last_seq, unnest($6::uuid[]) AS token,
+        unnest($7::bigint[]) AS now, unnest($8::text[]) AS status, unnest($9::bigint[]) AS wake_at,
+        unnest($10::bigint[]) AS floor, unnest($11::integer[]) AS crash_count, unnest($12::integer[]) AS records,
+        unnest($13::boolean[]) AS is_activity, unnest($14::smallint[]) AS change, unnest($15::uuid[]) AS lease,
+        unnest($16::uuid[]) AS replica, unnest($17::text[]) AS head, unnest($18::text[]) AS sheet,
+        unnest($19::text[]) AS title",
+            $more
         )
     };
 }
@@ -93,16 +92,18 @@ macro_rules! written {
 r AS (
     INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
     SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
-    FROM unnest($20::bigint[], $21::bigint[], $22::smallint[], $23::smallint[], $24::text[], $25::text[])
-        v (pk, ord, kind, keep, id, body)
-    JOIN ok ON ok.pk = v.pk
+    FROM (
+        SELECT unnest($20::bigint[]) AS pk, unnest($21::bigint[]) AS ord, unnest($22::smallint[]) AS kind,
+            unnest($23::smallint[]) AS keep, unnest($24::text[]) AS id, unnest($25::text[]) AS body
+    ) v JOIN ok ON ok.pk = v.pk
     ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
 ), o AS (
-    INSERT INTO observations (pk, seq, token, type, run, body)
-    SELECT v.pk, v.seq, v.token, v.type, v.run, v.body
-    FROM unnest($26::bigint[], $27::bigint[], $28::uuid[], $29::text[], $30::text[], $31::text[])
-        v (pk, seq, token, type, run, body)
-    JOIN ok ON ok.pk = v.pk
+    INSERT INTO observations (pk, seq, token, about, body)
+    SELECT v.pk, v.seq, v.token, v.about, v.body
+    FROM (
+        SELECT unnest($26::bigint[]) AS pk, unnest($27::bigint[]) AS seq, unnest($28::uuid[]) AS token,
+            unnest($29::text[]) AS about, unnest($30::text[]) AS body
+    ) v JOIN ok ON ok.pk = v.pk
 )"
     };
 }
@@ -113,7 +114,7 @@ macro_rules! plain {
     ($when_locked:literal) => {
         concat!(
             "WITH u AS (",
-            threads!("", ""),
+            threads!(""),
             "), held AS (",
             held!($when_locked),
             "
@@ -133,15 +134,18 @@ macro_rules! full {
     ($when_locked:literal) => {
         concat!(
             "WITH u AS (",
-            threads!(", $32::bigint[], $33::text[], $34::text[], $35::bigint[]", ", tenant, thread_id, core, created_at"),
+            threads!(
+                ",
+        unnest($31::bigint[]) AS tenant, unnest($32::text[]) AS thread_id, unnest($33::text[]) AS core,
+        unnest($34::bigint[]) AS created_at"
+            ),
             "), held AS (",
             held!($when_locked),
             "
 ), k AS (
-    SELECT * FROM unnest(
-        $36::bigint[], $37::bigint[], $38::text[], $39::text[], $40::text[], $41::integer[], $42::text[], $43::bigint[],
-        $44::text[]
-    ) k (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+    SELECT unnest($35::bigint[]) AS pk, unnest($36::bigint[]) AS tenant, unnest($37::text[]) AS scope,
+        unnest($38::text[]) AS key, unnest($39::text[]) AS fingerprint, unnest($40::integer[]) AS status,
+        unnest($41::text[]) AS location, unnest($42::bigint[]) AS created_at, unnest($43::text[]) AS body
 ), known AS (
     SELECT k.pk FROM k JOIN idempotency i ON i.tenant = k.tenant AND i.scope = k.scope AND i.key = k.key
 ), taken AS (
@@ -171,15 +175,18 @@ macro_rules! full {
 ), a AS (
     INSERT INTO audit (pk, tenant, at, actor, action, detail)
     SELECT v.pk, v.tenant, v.at, v.actor, v.action, v.detail
-    FROM unnest($45::bigint[], $46::bigint[], $47::bigint[], $48::text[], $49::text[], $50::text[])
-        v (pk, tenant, at, actor, action, detail)
-    JOIN ok ON ok.pk = v.pk
+    FROM (
+        SELECT unnest($44::bigint[]) AS pk, unnest($45::bigint[]) AS tenant, unnest($46::bigint[]) AS at,
+            unnest($47::text[]) AS actor, unnest($48::text[]) AS action, unnest($49::text[]) AS detail
+    ) v JOIN ok ON ok.pk = v.pk
 ), d AS (
     INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
     SELECT ok.pk, ok.tenant, v.at, v.at, 0, v.id, v.kind, v.target, v.lane, v.event, 'pending', v.body
-    FROM unnest($51::bigint[], $52::bigint[], $53::text[], $54::text[], $55::text[], $56::text[], $57::text[],
-        $58::text[]) WITH ORDINALITY v (pk, at, id, kind, target, lane, event, body, place)
-    JOIN ok ON ok.pk = v.pk
+    FROM (
+        SELECT unnest($50::bigint[]) AS pk, unnest($51::bigint[]) AS at, unnest($52::text[]) AS id,
+            unnest($53::text[]) AS kind, unnest($54::text[]) AS target, unnest($55::text[]) AS lane,
+            unnest($56::text[]) AS event, unnest($57::text[]) AS body, generate_subscripts($57::text[], 1) AS place
+    ) v JOIN ok ON ok.pk = v.pk
     ORDER BY v.place
 )
 SELECT pk, 1 FROM ok UNION ALL SELECT pk, 2 FROM taken UNION ALL SELECT pk, 3 FROM known"
@@ -206,7 +213,7 @@ pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
     };
     let query = with_threads(sqlx::query(sql), parcels);
     let query = with_rows(query, parcels);
-    let query = with_observations(query, parcels);
+    let query = with_entries(query, parcels);
     if is_plain {
         return query;
     }
@@ -220,7 +227,7 @@ pub(super) fn landed(parcels: &[&Parcel]) -> Statement {
     sqlx::query(LANDED)
         .bind(column(parcels, |p| p.commit.pk.0))
         .bind(column(parcels, |p| p.commit.token))
-        .bind(column(parcels, |p| p.commit.last_seq + 1))
+        .bind(column(parcels, |p| p.commit.last_seq + p.records as i64))
 }
 
 fn column<'a, T, V>(items: &'a [T], value: impl Fn(&'a T) -> V) -> Vec<V> {
@@ -240,7 +247,7 @@ fn with_threads(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(parcels, |p| p.commit.wake_at))
         .bind(column(parcels, |p| p.commit.floor))
         .bind(column(parcels, |p| p.commit.crash_count))
-        .bind(column(parcels, |p| p.lines.len() as i32))
+        .bind(column(parcels, |p| p.records as i32))
         .bind(column(parcels, |p| p.commit.is_activity()))
         .bind(column(parcels, |p| change(&p.commit.lease).0))
         .bind(column(parcels, |p| change(&p.commit.lease).1))
@@ -295,16 +302,14 @@ fn with_rows(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&rows, |(_, row)| row.body.as_str()))
 }
 
-fn with_observations(query: Statement, parcels: &[Parcel]) -> Statement {
-    let lines: Vec<(&Parcel, &Line)> = parcels.iter().flat_map(|p| p.lines.iter().map(move |line| (p, line))).collect();
-    let is_first = |(p, line): &(&Parcel, &Line)| line.seq == p.commit.last_seq + 1;
+fn with_entries(query: Statement, parcels: &[Parcel]) -> Statement {
+    let entries: Vec<(&Parcel, &NewEntry)> = parcels.iter().filter_map(|p| Some((p, p.entry.as_ref()?))).collect();
     query
-        .bind(column(&lines, |(p, _)| p.commit.pk.0))
-        .bind(column(&lines, |(_, line)| line.seq))
-        .bind(column(&lines, |pair| is_first(pair).then_some(pair.0.commit.token)))
-        .bind(column(&lines, |(_, line)| line.kind))
-        .bind(column(&lines, |(_, line)| escaped(&line.run)))
-        .bind(column(&lines, |(_, line)| line.body.as_str()))
+        .bind(column(&entries, |(p, _)| p.commit.pk.0))
+        .bind(column(&entries, |(_, entry)| entry.seq))
+        .bind(column(&entries, |(p, _)| p.commit.token))
+        .bind(column(&entries, |(_, entry)| escaped(&entry.about)))
+        .bind(column(&entries, |(_, entry)| entry.body.as_str()))
 }
 
 fn with_audit(query: Statement, parcels: &[Parcel]) -> Statement {

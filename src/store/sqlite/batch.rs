@@ -1,23 +1,17 @@
-//! A batch as one call: a script of statements that share their arguments.
+//! A batch as one call.
 //!
 //! Small values travel as JSON arrays, one per row, and `json_each` reads them back as tables; bodies, and names that we
 //! did not choose, travel beside them as one blob per table, and `substr` cuts them out again: no body is escaped or
 //! parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what is judged first
 //! holds until it is written.
+//!
+//! The end of each statement wakes whoever waits for the call. Nearly every batch is therefore one statement, an insert
+//! into a view whose trigger does the work, and so a transaction by itself; the others are a script.
 
 use super::sheaf::Sheaf;
 use super::writer::Script;
 use crate::store::LeaseChange;
 use crate::store::committer::Parcel;
-
-/// On the writing connection; lives in memory.
-pub(super) const PARCELS: &str = "
-CREATE TEMP TABLE IF NOT EXISTS parcels (
-    pk INTEGER PRIMARY KEY, verdict INTEGER, token TEXT, tenant INTEGER, now INTEGER, status TEXT, wake_at INTEGER,
-    floor INTEGER, crash_count INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
-    thread_id TEXT, core TEXT, created_at INTEGER,
-    head INTEGER, head_len INTEGER, sheet INTEGER, sheet_len INTEGER, title INTEGER, title_len INTEGER
-)";
 
 pub(super) const DONE: i64 = 0;
 pub(super) const STALE: i64 = 1;
@@ -26,18 +20,14 @@ pub(super) const DUPLICATE: i64 = 3;
 /// Written by an earlier sending of the same batch.
 pub(super) const LANDED: i64 = 4;
 
-/// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 observations, $6 their bodies; in a
-/// full script also $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details, $11 deliveries, $12 their
-/// bodies. Returns the pks that are not `DONE`. (`$7` is the seventh argument of the call in whatever statement it stands; `?7` would not be.)
-macro_rules! script {
-    ($created:literal, $kept:literal) => {
+/// Judges the threads of a batch: their verdicts stand in `parcels` until the next one.
+macro_rules! judged {
+    ($threads:literal) => {
         concat!(
             "
-BEGIN IMMEDIATE;
+DELETE FROM parcels;
 
-DELETE FROM temp.parcels;
-
-INSERT INTO temp.parcels
+INSERT INTO parcels
 SELECT p.pk,
     CASE
     WHEN t.last_commit = p.token THEN 4
@@ -65,12 +55,21 @@ FROM (
         value ->> 20 AS head, value ->> 21 AS head_len, value ->> 22 AS sheet, value ->> 23 AS sheet_len,
         value ->> 24 AS title, value ->> 25 AS title_len,
         value ->> 26 AS key_tenant, value ->> 27 AS scope, value ->> 28 AS key
-    FROM jsonb_each($1)
+    FROM jsonb_each(",
+            $threads,
+            ")
 ) p LEFT JOIN threads t ON t.pk = p.pk;
+"
+        )
+    };
+}
 
-",
-            $created,
-            "UPDATE threads SET
+/// Writes what was accepted: threads, rows and entries of the log.
+macro_rules! written {
+    ($texts:literal, $rows:literal, $bodies:literal, $log:literal, $entries:literal) => {
+        concat!(
+            "
+UPDATE threads SET
     version = version + 1,
     epoch = epoch + (p.change = 1),
     lease = CASE p.change WHEN 0 THEN threads.lease WHEN 1 THEN p.lease END,
@@ -82,63 +81,112 @@ FROM (
     floor = p.floor,
     crash_count = p.crash_count,
     last_seq = last_seq + p.records,
-    title = iif(p.title IS NULL, threads.title, CAST(substr($2, p.title, p.title_len) AS TEXT)),
-    sheet = iif(p.sheet IS NULL, threads.sheet, CAST(substr($2, p.sheet, p.sheet_len) AS TEXT)),
-    head = iif(p.head IS NULL, threads.head, CAST(substr($2, p.head, p.head_len) AS TEXT))
+    title = iif(p.title IS NULL, threads.title, CAST(substr(",
+            $texts,
+            ", p.title, p.title_len) AS TEXT)),
+    sheet = iif(p.sheet IS NULL, threads.sheet, CAST(substr(",
+            $texts,
+            ", p.sheet, p.sheet_len) AS TEXT)),
+    head = iif(p.head IS NULL, threads.head, CAST(substr(",
+            $texts,
+            ", p.head, p.head_len) AS TEXT))
 -- The plus keeps `parcels` the outer loop: never a scan of all threads.
-FROM temp.parcels p WHERE threads.pk = +p.pk AND p.verdict = 0;
+FROM parcels p WHERE threads.pk = +p.pk AND p.verdict = 0;
 
 INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body)
-SELECT p.pk, p.tenant, r.value ->> 1, CAST(substr($4, r.value ->> 2, r.value ->> 3) AS TEXT), r.value ->> 4,
-    r.value ->> 5, CAST(substr($4, r.value ->> 6, r.value ->> 7) AS TEXT)
-FROM jsonb_each($3) r CROSS JOIN temp.parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
+SELECT p.pk, p.tenant, r.value ->> 1, CAST(substr(",
+            $bodies,
+            ", r.value ->> 2, r.value ->> 3) AS TEXT), r.value ->> 4,
+    r.value ->> 5, CAST(substr(",
+            $bodies,
+            ", r.value ->> 6, r.value ->> 7) AS TEXT)
+FROM jsonb_each(",
+            $rows,
+            ") r CROSS JOIN parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
 WHERE true
 ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body;
 
-INSERT INTO observations (pk, seq, type, run, body)
-SELECT p.pk, o.value ->> 1, o.value ->> 2, o.value ->> 3, CAST(substr($6, o.value ->> 4, o.value ->> 5) AS TEXT)
-FROM jsonb_each($5) o CROSS JOIN temp.parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
-
-",
-            $kept,
-            "COMMIT;
-
-SELECT pk, verdict FROM temp.parcels WHERE verdict <> 0;
+INSERT INTO observations (pk, seq, about, body)
+SELECT p.pk, o.value ->> 1, CAST(substr(",
+            $entries,
+            ", o.value ->> 2, o.value ->> 3) AS TEXT),
+    CAST(substr(",
+            $entries,
+            ", o.value ->> 4, o.value ->> 5) AS TEXT)
+FROM jsonb_each(",
+            $log,
+            ") o CROSS JOIN parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
 "
         )
     };
 }
 
-/// Nearly every batch: threads that are there, and nothing beside rows and observations.
-const PLAIN: &str = script!("", "");
+/// On the writing connection; lives in memory.
+pub(super) const PREPARED: &str = concat!(
+    "
+CREATE TEMP TABLE parcels (
+    pk INTEGER PRIMARY KEY, verdict INTEGER, token TEXT, tenant INTEGER, now INTEGER, status TEXT, wake_at INTEGER,
+    floor INTEGER, crash_count INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
+    thread_id TEXT, core TEXT, created_at INTEGER,
+    head INTEGER, head_len INTEGER, sheet INTEGER, sheet_len INTEGER, title INTEGER, title_len INTEGER
+);
 
-const FULL: &str = script!(
-    "INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
+CREATE TEMP VIEW batch (threads, texts, changed, bodies, log, entries) AS SELECT 0, 0, 0, 0, 0, 0;
+
+CREATE TEMP TRIGGER batch_written INSTEAD OF INSERT ON batch BEGIN
+",
+    judged!("NEW.threads"),
+    written!("NEW.texts", "NEW.changed", "NEW.bodies", "NEW.log", "NEW.entries"),
+    "
+END;
+"
+);
+
+/// Nearly every batch: threads that are there, and nothing beside rows and entries of the log. Returns the pks that are
+/// not `DONE`, as does the script below.
+const PLAIN: &str = "
+INSERT INTO batch VALUES ($1, $2, $3, $4, $5, $6);
+SELECT pk, verdict FROM parcels WHERE verdict <> 0;
+";
+
+/// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 entries of the log, $6 their bodies,
+/// $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details, $11 deliveries, $12 their bodies. (`$7` is the
+/// seventh argument of the call in whatever statement it stands; `?7` would not be.)
+const FULL: &str = concat!(
+    "BEGIN IMMEDIATE;
+",
+    judged!("$1"),
+    "
+INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
     crash_count, created_at, updated_at, title, sheet, head)
 SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, 0, created_at, now, '', '{}', ''
-FROM temp.parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
-
+FROM parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
 ",
-    "INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+    written!("$2", "$3", "$4", "$5", "$6"),
+    "
+INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5, k.value ->> 6, k.value ->> 7,
     CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
-FROM jsonb_each($7) k CROSS JOIN temp.parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($7) k CROSS JOIN parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO audit (pk, tenant, at, actor, action, detail)
 SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->> 4, a.value ->> 5) AS TEXT),
     a.value ->> 6, CAST(substr($10, a.value ->> 7, a.value ->> 8) AS TEXT)
-FROM jsonb_each($9) a CROSS JOIN temp.parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($9) a CROSS JOIN parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts, created_at, body)
 SELECT p.pk, p.tenant, d.value ->> 1, d.value ->> 2, CAST(substr($12, d.value ->> 3, d.value ->> 4) AS TEXT),
     d.value ->> 5, d.value ->> 6, 'pending', p.now, 0, p.now, CAST(substr($12, d.value ->> 7, d.value ->> 8) AS TEXT)
-FROM jsonb_each($11) d CROSS JOIN temp.parcels p ON p.pk = d.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($11) d CROSS JOIN parcels p ON p.pk = d.value ->> 0 AND p.verdict = 0;
 
+COMMIT;
+
+SELECT pk, verdict FROM parcels WHERE verdict <> 0;
 "
 );
 
 pub(super) fn script(parcels: &[Parcel]) -> Script {
-    let [mut threads, mut rows, mut lines] = [const { Sheaf::new() }; 3];
+    let [mut threads, mut rows, mut log] = [const { Sheaf::new() }; 3];
     for parcel in parcels {
         let pk = parcel.commit.pk;
         thread(&mut threads, parcel);
@@ -150,15 +198,15 @@ pub(super) fn script(parcels: &[Parcel]) -> Script {
                 .cell(row.keep.code())
                 .body(Some(&row.body));
         }
-        for line in &parcel.lines {
-            lines.row(pk).cell(line.seq).cell(line.kind).cell(&line.run).body(Some(&line.body));
+        if let Some(entry) = &parcel.entry {
+            log.row(pk).cell(entry.seq).body(Some(&entry.about)).body(Some(&entry.body));
         }
     }
     if parcels.iter().all(Parcel::is_plain) {
-        bound(sqlx::query(PLAIN), [threads, rows, lines])
+        bound(sqlx::query(PLAIN), [threads, rows, log])
     } else {
         let [keys, audit, deliveries] = beside(parcels);
-        bound(sqlx::query(FULL), [threads, rows, lines, keys, audit, deliveries])
+        bound(sqlx::query(FULL), [threads, rows, log, keys, audit, deliveries])
     }
 }
 
@@ -198,7 +246,7 @@ fn thread(threads: &mut Sheaf, parcel: &Parcel) {
     let commit = &parcel.commit;
     threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
     threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
-    threads.cell(commit.floor).cell(commit.crash_count).cell(parcel.lines.len()).cell(u8::from(commit.is_activity()));
+    threads.cell(commit.floor).cell(commit.crash_count).cell(parcel.records).cell(u8::from(commit.is_activity()));
     match commit.lease {
         LeaseChange::Keep => threads.cell(0).id(None).id(None),
         LeaseChange::Claim { lease, replica } => threads.cell(1).id(Some(lease)).id(Some(replica)),

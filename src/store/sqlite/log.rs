@@ -6,30 +6,32 @@ use sqlx::{Row as _, SqlitePool};
 use super::fault::unreadable;
 use super::writer::{Script, Writer};
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::Observation;
+use crate::store::log::{self, Entry};
 use crate::store::{AuditRow, IdempotencyRow, ObservationAsk, Result, text};
 
+/// Those after a number; of a filter by type or run it keeps what may meet it.
+const ENTRIES: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = ?1 AND o.seq > ?2
+    AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.about, w.value)))
+    AND (?4 IS NULL OR instr(o.about, ?4))
+ORDER BY o.seq LIMIT ?5";
+
 pub(super) async fn observations(db: &SqlitePool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
-    let query = sqlx::query(
-        "SELECT t.thread_id, o.seq, o.type, o.run, o.body FROM observations o JOIN threads t ON t.pk = o.pk
-         WHERE o.pk = ?1 AND o.seq > ?2 AND o.seq <= ?3
-         AND (?4 IS NULL OR o.type IN (SELECT value FROM json_each(?4))) AND (?5 IS NULL OR o.run = ?5)
-         ORDER BY o.seq LIMIT ?6",
-    );
     let types = serde_json::to_string(&ask.types).expect("types are words");
     let types = (!ask.types.is_empty()).then_some(types);
-    let query = query.bind(pk.0).bind(ask.after).bind(ask.until.unwrap_or(i64::MAX)).bind(types);
-    let query = query.bind(ask.run.as_ref().map(|run| run.as_str())).bind(i64::from(ask.limit));
-    let found = query.fetch_all(db).await.map_err(unreadable)?;
-    found.iter().map(observation).collect()
+    log::observations(ask, |after, limit| {
+        let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone());
+        let query = query.bind(ask.run.as_ref().map(|run| run.as_str())).bind(limit);
+        async move { query.fetch_all(db).await.and_then(|found| found.iter().map(entry).collect()).map_err(unreadable) }
+    })
+    .await
 }
 
-fn observation(row: &SqliteRow) -> Result<Observation> {
-    let columns =
-        || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?));
-    let (thread, seq, kind, run, body) = columns().map_err(unreadable)?;
-    text::observation(&ThreadId::from(thread), seq, kind, run, body)
+fn entry(row: &SqliteRow) -> std::result::Result<Entry, sqlx::Error> {
+    Ok(Entry { thread: row.try_get::<String, _>(0)?.into(), seq: row.try_get(1)?, body: row.try_get(2)? })
 }
 
 pub(super) async fn audit(db: &SqlitePool, pk: ThreadPk) -> Result<Vec<AuditRow>> {

@@ -38,7 +38,7 @@ use super::{
     StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
-use crate::domain::ids::{PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::usage::UsageSum;
@@ -90,7 +90,7 @@ impl Store for Sqlite {
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>> {
         rows::list(&self.readers, pk, kind, descending, page).await
     }
-    async fn history(&self, pk: ThreadPk, before: Option<i64>, limit: u32) -> Result<Vec<ConversationMessage>> {
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         rows::history(&self.readers, pk, before, limit).await
     }
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteExecutor, SqlitePool};
 
 use super::fault::unreadable;
-use crate::domain::ids::{PayloadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::cursor::{Cursor, page};
@@ -87,13 +87,15 @@ pub(super) async fn list(
 pub(super) async fn history(
     db: &SqlitePool,
     pk: ThreadPk,
-    before: Option<i64>,
+    before: &MessageId,
     limit: u32,
 ) -> Result<Vec<ConversationMessage>> {
     let query = sqlx::query(
-        "SELECT body FROM thread_rows WHERE pk = ? AND kind = 2 AND ord < ? ORDER BY ord DESC, id DESC LIMIT ?",
+        "SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2
+         AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = ?1 AND kind = 2 AND id = ?2), 9223372036854775807)
+         ORDER BY ord DESC, id DESC LIMIT ?3",
     );
-    let query = query.bind(pk.0).bind(before.unwrap_or(i64::MAX)).bind(i64::from(limit));
+    let query = query.bind(pk.0).bind(before.as_str()).bind(i64::from(limit));
     let found = query.fetch_all(db).await.map_err(unreadable)?;
     found.iter().rev().map(|row| text::message(row.try_get(0).map_err(unreadable)?)).collect()
 }

@@ -11,13 +11,14 @@ use super::open::unusable;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (1, "threads and their rows", include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql")),
     (3, "deliveries", include_str!("../../../migrations/sqlite/0003_deliveries.sql")),
     (5, "documents", include_str!("../../../migrations/sqlite/0005_documents.sql")),
     (6, "usage", include_str!("../../../migrations/sqlite/0006_usage.sql")),
     (7, "standings", include_str!("../../../migrations/sqlite/0007_standings.sql")),
     (10, "usage kept", include_str!("../../../migrations/sqlite/0010_usage_kept.sql")),
+    (12, "log entries", include_str!("../../../migrations/sqlite/0012_log_entries.sql")),
 ];
 
 /// Refuses a file that a newer version has changed, without changing a byte of it.

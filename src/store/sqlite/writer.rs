@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sqlx::query::Query;
-use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow};
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteQueryResult, SqliteRow};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
 use tokio::sync::Mutex;
 
@@ -51,7 +51,7 @@ impl Pen {
     async fn connection(&mut self) -> std::result::Result<&mut SqliteConnection, sqlx::Error> {
         if self.connection.is_none() {
             let mut connection = self.options.connect().await?;
-            connection.execute(batch::PARCELS).await?;
+            connection.execute(batch::PREPARED).await?;
             self.connection = Some(connection);
         }
         Ok(self.connection.as_mut().expect("just opened"))
@@ -62,8 +62,7 @@ impl Pen {
         let connection = self.connection().await?;
         let result = script.fetch_all(&mut *connection).await;
         if let Err(error) = &result {
-            let is_rolled_back = connection.execute("ROLLBACK").await.is_ok();
-            if !is_rolled_back || failure(error) == Failure::Lost {
+            if !is_rolled_back(connection.execute("ROLLBACK").await) || failure(error) == Failure::Lost {
                 self.leave().await;
             }
         }
@@ -98,6 +97,14 @@ impl Batch for Writer {
 
     async fn close(self) {
         Writer::close(&self).await;
+    }
+}
+
+/// Also where there was nothing to roll back: a statement that is a transaction by itself undoes itself.
+fn is_rolled_back(answer: std::result::Result<SqliteQueryResult, sqlx::Error>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => failure(&error) == Failure::Data,
     }
 }
 

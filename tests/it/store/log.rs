@@ -1,11 +1,17 @@
 //! Observations, read back by number, type and run.
 
-use pes::domain::observation::ObservationType::{Intent, Plan, RunFinished, RunStarted};
+use pes::domain::observation::Observation;
+use pes::domain::observation::ObservationType::{Intent, Plan, PlanUpdate, RunFinished, RunStarted};
 use pes::store::{Commit, ObservationAsk};
 
 use super::bed::{Bed, record};
 
-super::on_every_store!(observations_are_read_in_windows, observations_are_filtered);
+super::on_every_store!(
+    observations_are_read_in_windows,
+    observations_are_filtered,
+    what_one_commit_told_is_taken_apart_again,
+    a_filter_looks_as_far_as_it_must,
+);
 
 async fn ten(bed: &Bed) -> pes::domain::ids::ThreadPk {
     let pk = bed.thread("t1").await;
@@ -40,4 +46,48 @@ async fn observations_are_filtered(bed: Bed) {
     let run = Some("run_2".into());
     assert_eq!(seqs(&bed, pk, ObservationAsk { run: run.clone(), ..all.clone() }).await, [6, 7, 8, 9, 10]);
     assert_eq!(seqs(&bed, pk, ObservationAsk { types, run, after: 8, ..all }).await, [10]);
+}
+
+async fn what_one_commit_told_is_taken_apart_again(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let mut last = record("o2", RunStarted, "run_2");
+    (last.trace_id, last.timestamp, last.parent_id) = ("another".into(), 77, Some("item_1".into()));
+    (last.title, last.metadata) = ("titled".into(), Some(serde_json::json!({ "a": [1, null] })));
+    let records = vec![record("o1", RunFinished, "run_1"), last, record("o3", Plan, "run_1")];
+    bed.done(Commit { records: records.clone(), ..bed.next(pk).await }).await;
+    let told = records.into_iter().zip(1..).map(|(record, seq)| Observation::of(record, "t1".into(), seq));
+    let told: Vec<Observation> = told.collect();
+    assert_eq!(bed.observations(pk).await, told);
+    let run = |run: &str| ObservationAsk { run: Some(run.into()), limit: 9, ..Default::default() };
+    assert_eq!(bed.store.observations(pk, &run("run_2")).await.unwrap(), told[1..2]);
+    assert_eq!(seqs(&bed, pk, run("run_1")).await, [1, 3]);
+    // A run and a type that are both there, and not together.
+    assert_eq!(seqs(&bed, pk, ObservationAsk { types: vec![RunFinished], ..run("run_2") }).await, [] as [i64; 0]);
+    for (after, until, limit, expected) in [(1, Some(2), 9, vec![2]), (1, None, 1, vec![2]), (0, Some(1), 9, vec![1])] {
+        let ask = ObservationAsk { after, until, limit, ..Default::default() };
+        assert_eq!(seqs(&bed, pk, ask).await, expected, "after {after}");
+    }
+}
+
+/// Hundreds of commits that look alike at first sight, and one after them that is meant.
+async fn a_filter_looks_as_far_as_it_must(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    for _ in 0..300 {
+        let records = vec![record("o", PlanUpdate, "run_1"), record("o", Intent, "run_12")];
+        bed.done(Commit { records, ..bed.next(pk).await }).await;
+    }
+    bed.done(Commit { records: vec![record("o", Plan, "run_1")], ..bed.next(pk).await }).await;
+    let ask = |types, run: Option<&str>, limit| ObservationAsk {
+        types,
+        run: run.map(Into::into),
+        limit,
+        ..ObservationAsk::default()
+    };
+    assert_eq!(seqs(&bed, pk, ask(vec![Plan], None, 1)).await, [601]);
+    assert_eq!(seqs(&bed, pk, ask(vec![Plan], None, 500)).await, [601]);
+    assert_eq!(seqs(&bed, pk, ask(Vec::new(), Some("run_1"), 500)).await.len(), 301);
+    assert_eq!(
+        seqs(&bed, pk, ask(vec![Intent], Some("run_12"), 200)).await,
+        (1..=200).map(|n| n * 2).collect::<Vec<_>>()
+    );
 }

@@ -13,6 +13,7 @@ mod idempotency;
 mod inbox;
 mod keys;
 mod log;
+mod migrations;
 mod postgres;
 mod rows;
 mod sqlite;

@@ -96,10 +96,10 @@ async fn history_is_the_newest_messages_oldest_first(bed: Bed) {
     let pk = bed.thread("t1").await;
     let (messages, rows): (Vec<_>, Vec<_>) = (1..=6).map(message).unzip();
     bed.write(pk, rows).await;
-    assert_eq!(bed.store.history(pk, None, 3).await.unwrap(), messages[3..]);
-    assert_eq!(bed.store.history(pk, Some(5), 2).await.unwrap(), messages[2..4]);
-    assert_eq!(bed.store.history(pk, None, 100).await.unwrap(), messages);
-    assert_eq!(bed.store.history(pk, None, 0).await.unwrap(), []);
+    assert_eq!(bed.store.history(pk, &"elsewhere".into(), 3).await.unwrap(), messages[3..]);
+    assert_eq!(bed.store.history(pk, &"msg_5".into(), 2).await.unwrap(), messages[2..4]);
+    assert_eq!(bed.store.history(pk, &"elsewhere".into(), 100).await.unwrap(), messages);
+    assert_eq!(bed.store.history(pk, &"elsewhere".into(), 0).await.unwrap(), []);
 }
 
 async fn payloads_come_as_values(bed: Bed) {

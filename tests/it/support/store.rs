@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pes::domain::Millis;
-use pes::domain::ids::{DeliveryId, PayloadId, TenantPk, ThreadId, ThreadPk};
+use pes::domain::ids::{DeliveryId, MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
@@ -129,7 +129,7 @@ passed_on! {
     row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
     find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<Found>;
     rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
-    history(pk: ThreadPk, before: Option<i64>, limit: u32) -> Vec<ConversationMessage>;
+    history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
     open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
     runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);

@@ -1,0 +1,167 @@
+//! The log as it is stored: what one commit told is one entry, under the number of its last observation. So a commit
+//! costs about the same however much it tells, and what its observations share is written once.
+
+use std::future::Future;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::text::{damaged, read};
+use super::{ObservationAsk, Result};
+use crate::domain::Millis;
+use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId};
+use crate::domain::observation::{Observation, ObservationType, Record};
+
+/// How many entries are read at once.
+const PAGE: i64 = 128;
+
+/// An entry on its way into a database.
+pub(crate) struct NewEntry {
+    /// Of its last observation.
+    pub seq: i64,
+    /// The types and runs of its observations, each once: what a search looks at before it reads the body.
+    pub about: String,
+    pub body: String,
+}
+
+/// An entry as a database gives it back.
+pub(crate) struct Entry {
+    pub thread: ThreadId,
+    pub seq: i64,
+    pub body: String,
+}
+
+/// An entry's `body`. What stands beside `told` holds for every observation that does not say otherwise.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    run_id: RunId,
+    trace_id: String,
+    timestamp: Millis,
+    told: Vec<Told>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    #[serde(rename = "type")]
+    kind: ObservationType,
+    id: ObservationId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent_id: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp: Option<Millis>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    title: String,
+    content: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
+}
+
+impl NewEntry {
+    /// Of a commit's records, the first of which is numbered after `before`; `None` if it has none.
+    pub fn of(records: Vec<Record>, before: i64) -> Option<Self> {
+        let first = records.first()?;
+        let mut body = Body {
+            run_id: first.run_id.clone(),
+            trace_id: first.trace_id.clone(),
+            timestamp: first.timestamp,
+            told: Vec::with_capacity(records.len()),
+        };
+        let seq = before + records.len() as i64;
+        let about = about(&records);
+        for record in records {
+            let told = body.told(record);
+            body.told.push(told);
+        }
+        let body = serde_json::to_string(&body).expect("strings, numbers and JSON values always have a text");
+        Some(Self { seq, about, body })
+    }
+}
+
+fn about(records: &[Record]) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for word in records.iter().flat_map(|record| [record.kind.as_str(), record.run_id.as_str()]) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(" ")
+}
+
+impl Body {
+    fn told(&self, record: Record) -> Told {
+        Told {
+            kind: record.kind,
+            id: record.id,
+            run_id: (record.run_id != self.run_id).then_some(record.run_id),
+            parent_id: record.parent_id,
+            trace_id: (record.trace_id != self.trace_id).then_some(record.trace_id),
+            timestamp: (record.timestamp != self.timestamp).then_some(record.timestamp),
+            title: record.title,
+            content: record.content,
+            metadata: record.metadata,
+        }
+    }
+
+    fn observations(self, thread: &ThreadId, last: i64) -> impl Iterator<Item = Observation> {
+        let Self { run_id, trace_id, timestamp, told } = self;
+        let first = last + 1 - told.len() as i64;
+        told.into_iter().zip(first..).map(move |(told, seq)| Observation {
+            seq,
+            id: told.id,
+            thread_id: thread.clone(),
+            run_id: told.run_id.unwrap_or_else(|| run_id.clone()),
+            parent_id: told.parent_id,
+            trace_id: told.trace_id.unwrap_or_else(|| trace_id.clone()),
+            timestamp: told.timestamp.unwrap_or(timestamp),
+            kind: told.kind,
+            title: told.title,
+            content: told.content,
+            metadata: told.metadata,
+        })
+    }
+}
+
+/// The observations asked for. `entries` gives so many entries after a number, in their order; it may leave out some that
+/// hold nothing asked for, and none else.
+pub(crate) async fn observations<F>(ask: &ObservationAsk, entries: impl Fn(i64, i64) -> F) -> Result<Vec<Observation>>
+where
+    F: Future<Output = Result<Vec<Entry>>>,
+{
+    let (limit, until) = (ask.limit as usize, ask.until.unwrap_or(i64::MAX));
+    let (mut found, mut after) = (Vec::new(), ask.after);
+    while found.len() < limit && after < until {
+        // Every entry holds one observation at least.
+        let wanted = PAGE.min(until - after).min((limit - found.len()) as i64);
+        let page = entries(after, wanted).await?;
+        let is_last = (page.len() as i64) < wanted;
+        for Entry { thread, seq, body } in page {
+            let body: Body = read("observation", &body)?;
+            if body.told.is_empty() {
+                return Err(damaged("observation", "an entry without any"));
+            }
+            found.extend(body.observations(&thread, seq).filter(|told| ask.is_met_by(told)));
+            after = seq;
+        }
+        if is_last {
+            break;
+        }
+    }
+    found.truncate(limit);
+    Ok(found)
+}
+
+impl ObservationAsk {
+    /// Whether it is one of those asked for, whatever their number.
+    pub(crate) fn is_met_by(&self, told: &Observation) -> bool {
+        told.seq > self.after
+            && self.until.is_none_or(|until| told.seq <= until)
+            && (self.types.is_empty() || self.types.contains(&told.kind))
+            && self.run.as_ref().is_none_or(|run| told.run_id == *run)
+    }
+}
