@@ -14,7 +14,7 @@ use super::writer::CONNECT;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 9] = [
+const MIGRATIONS: [(i64, &str, &str); 10] = [
     (1, "threads and their rows", include_str!("../../../migrations/postgres/0001_threads_and_their_rows.sql")),
     (2, "agent state view", include_str!("../../../migrations/postgres/0002_agent_state_view.sql")),
     (3, "deliveries", include_str!("../../../migrations/postgres/0003_deliveries.sql")),
@@ -24,16 +24,19 @@ const MIGRATIONS: [(i64, &str, &str); 9] = [
     (10, "usage kept", include_str!("../../../migrations/postgres/0010_usage_kept.sql")),
     (11, "agent state waits", include_str!("../../../migrations/postgres/0011_agent_state_waits.sql")),
     (12, "log entries", include_str!("../../../migrations/postgres/0012_log_entries.sql")),
+    (13, "threads by id", include_str!("../../../migrations/postgres/0013_threads_by_id.sql")),
 ];
 
 /// The timeouts default to for ever. A plan is made once for each connection, for batches of all sizes; and as every
-/// statement finds its rows by an index, it must do so even if the plan is made while the tables are empty.
-const SESSION: [(&str, &str); 6] = [
+/// statement finds its rows by an index, one by one, it must do so even if the plan is made while the tables are so small
+/// that to read all of them seems cheaper.
+const SESSION: [(&str, &str); 7] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
+    ("random_page_cost", "0.01"),
     ("jit", "off"),
 ];
 

@@ -1,6 +1,7 @@
 //! What only PostgreSQL lets happen: several processes on one database, and a connection between.
 
 mod fences;
+mod looks;
 mod lost;
 mod open;
 mod view;
