@@ -61,10 +61,10 @@ impl Pen {
     async fn run(&mut self, script: Script) -> std::result::Result<Vec<SqliteRow>, sqlx::Error> {
         let connection = self.connection().await?;
         let result = script.fetch_all(&mut *connection).await;
-        if let Err(error) = &result {
-            if !is_rolled_back(connection.execute("ROLLBACK").await) || failure(error) == Failure::Lost {
-                self.leave().await;
-            }
+        if let Err(error) = &result
+            && (!is_rolled_back(connection.execute("ROLLBACK").await) || failure(error) == Failure::Lost)
+        {
+            self.leave().await;
         }
         result
     }
