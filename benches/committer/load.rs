@@ -104,7 +104,7 @@ pub fn payload(commit: &Commit) -> usize {
     commit.head.as_ref().map_or(0, String::len) + rows + records
 }
 
-/// What a transition tells, as one row: its types and runs, and its observations.
+/// What a transition tells, as one row: its types, and its observations.
 pub fn entry(commit: &Commit) -> (String, String) {
     let record = &commit.records[0];
     let told: Vec<_> = commit
@@ -117,7 +117,7 @@ pub fn entry(commit: &Commit) -> (String, String) {
     let body = serde_json::json!({
         "runId": record.run_id, "traceId": record.trace_id, "timestamp": record.timestamp, "told": told,
     });
-    (format!("{} {}", record.kind.as_str(), record.run_id), body.to_string())
+    (record.kind.as_str().to_owned(), body.to_string())
 }
 
 /// Head 1 KB, 3 items, a step output, 1–6 observations, up to 2 calls.

@@ -107,9 +107,9 @@ async fn one_by_one(connection: &mut SqliteConnection, commit: &pes::store::Comm
         let upsert = upsert.bind(commit.pk.0).bind(row.kind.code()).bind(&row.id).bind(row.ord);
         upsert.bind(row.keep.code()).bind(&row.body).execute(&mut *transaction).await?;
     }
-    let (about, body) = entry(commit);
-    let insert = sqlx::query("INSERT INTO observations (pk, seq, about, body) VALUES (?, ?, ?, ?)");
-    let insert = insert.bind(commit.pk.0).bind(commit.last_seq + commit.records.len() as i64).bind(about).bind(body);
+    let (types, body) = entry(commit);
+    let insert = sqlx::query("INSERT INTO observations (pk, seq, types, body) VALUES (?, ?, ?, ?)");
+    let insert = insert.bind(commit.pk.0).bind(commit.last_seq + commit.records.len() as i64).bind(types).bind(body);
     insert.execute(&mut *transaction).await?;
     transaction.commit().await
 }

@@ -19,8 +19,8 @@ const PAGE: i64 = 128;
 pub(crate) struct NewEntry {
     /// Of its last observation.
     pub seq: i64,
-    /// The types and runs of its observations, each once: what a search looks at before it reads the body.
-    pub about: String,
+    /// The types of its observations, each once: what a search looks at before it reads the body.
+    pub types: String,
     pub body: String,
 }
 
@@ -73,24 +73,24 @@ impl NewEntry {
             told: Vec::with_capacity(records.len()),
         };
         let seq = before + records.len() as i64;
-        let about = about(&records);
+        let types = types(&records);
         for record in records {
             let told = body.told(record);
             body.told.push(told);
         }
         let body = serde_json::to_string(&body).expect("strings, numbers and JSON values always have a text");
-        Some(Self { seq, about, body })
+        Some(Self { seq, types, body })
     }
 }
 
-fn about(records: &[Record]) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for word in records.iter().flat_map(|record| [record.kind.as_str(), record.run_id.as_str()]) {
-        if !words.contains(&word) {
-            words.push(word);
+fn types(records: &[Record]) -> String {
+    let mut types: Vec<&str> = Vec::new();
+    for record in records {
+        if !types.contains(&record.kind.as_str()) {
+            types.push(record.kind.as_str());
         }
     }
-    words.join(" ")
+    types.join(" ")
 }
 
 impl Body {
@@ -162,6 +162,5 @@ impl ObservationAsk {
         told.seq > self.after
             && self.until.is_none_or(|until| told.seq <= until)
             && (self.types.is_empty() || self.types.contains(&told.kind))
-            && self.run.as_ref().is_none_or(|run| told.run_id == *run)
     }
 }

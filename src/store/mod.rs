@@ -30,7 +30,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::domain::Millis;
-use crate::domain::ids::{MessageId, PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
@@ -275,7 +275,6 @@ pub struct ObservationAsk {
     pub limit: u32,
     /// Empty = all.
     pub types: Vec<ObservationType>,
-    pub run: Option<RunId>,
 }
 
 /// An API key as stored: never the key itself.

@@ -54,13 +54,12 @@ const PAYLOADS: &str = "
 SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place)
 JOIN thread_rows r ON r.pk = $1 AND r.kind = 8 AND r.id = w.id ORDER BY w.place";
 
-/// Those after a number; of a filter by type or run it keeps what may meet it.
+/// Those after a number; of those asked for by type, what may hold some.
 const ENTRIES: &str = "
 SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = $1 AND o.seq > $2
-    AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.about, w.type) > 0))
-    AND ($4::text IS NULL OR strpos(o.about, $4) > 0)
-ORDER BY o.seq LIMIT $5";
+    AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.types, w.type) > 0))
+ORDER BY o.seq LIMIT $4";
 
 pub(super) async fn row(pool: &PgPool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
     let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
@@ -169,8 +168,7 @@ pub(super) async fn runs_by_standing(pool: &PgPool, ask: &StandingAsk) -> Result
 pub(super) async fn observations(pool: &PgPool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
     let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
     log::observations(ask, |after, limit| {
-        let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone());
-        let query = query.bind(ask.run.as_ref().map(|run| escaped(run.as_str()))).bind(limit);
+        let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
         async move { query.fetch_all(pool).await.and_then(|rows| rows.iter().map(entry).collect()).map_err(error) }
     })
     .await

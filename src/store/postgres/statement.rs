@@ -98,11 +98,11 @@ r AS (
     ) v JOIN ok ON ok.pk = v.pk
     ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
 ), o AS (
-    INSERT INTO observations (pk, seq, token, about, body)
-    SELECT v.pk, v.seq, v.token, v.about, v.body
+    INSERT INTO observations (pk, seq, token, types, body)
+    SELECT v.pk, v.seq, v.token, v.types, v.body
     FROM (
         SELECT unnest($26::bigint[]) AS pk, unnest($27::bigint[]) AS seq, unnest($28::uuid[]) AS token,
-            unnest($29::text[]) AS about, unnest($30::text[]) AS body
+            unnest($29::text[]) AS types, unnest($30::text[]) AS body
     ) v JOIN ok ON ok.pk = v.pk
 )"
     };
@@ -308,7 +308,7 @@ fn with_entries(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&entries, |(p, _)| p.commit.pk.0))
         .bind(column(&entries, |(_, entry)| entry.seq))
         .bind(column(&entries, |(p, _)| p.commit.token))
-        .bind(column(&entries, |(_, entry)| escaped(&entry.about)))
+        .bind(column(&entries, |(_, entry)| entry.types.as_str()))
         .bind(column(&entries, |(_, entry)| entry.body.as_str()))
 }
 

@@ -106,13 +106,10 @@ FROM jsonb_each(",
 WHERE true
 ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body;
 
-INSERT INTO observations (pk, seq, about, body)
-SELECT p.pk, o.value ->> 1, CAST(substr(",
+INSERT INTO observations (pk, seq, types, body)
+SELECT p.pk, o.value ->> 1, o.value ->> 2, CAST(substr(",
             $entries,
-            ", o.value ->> 2, o.value ->> 3) AS TEXT),
-    CAST(substr(",
-            $entries,
-            ", o.value ->> 4, o.value ->> 5) AS TEXT)
+            ", o.value ->> 3, o.value ->> 4) AS TEXT)
 FROM jsonb_each(",
             $log,
             ") o CROSS JOIN parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
@@ -199,7 +196,7 @@ pub(super) fn script(parcels: &[Parcel]) -> Script {
                 .body(Some(&row.body));
         }
         if let Some(entry) = &parcel.entry {
-            log.row(pk).cell(entry.seq).body(Some(&entry.about)).body(Some(&entry.body));
+            log.row(pk).cell(entry.seq).cell(&entry.types).body(Some(&entry.body));
         }
     }
     if parcels.iter().all(Parcel::is_plain) {

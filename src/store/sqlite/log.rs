@@ -11,20 +11,18 @@ use crate::domain::observation::Observation;
 use crate::store::log::{self, Entry};
 use crate::store::{AuditRow, IdempotencyRow, ObservationAsk, Result, text};
 
-/// Those after a number; of a filter by type or run it keeps what may meet it.
+/// Those after a number; of those asked for by type, what may hold some.
 const ENTRIES: &str = "
 SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq > ?2
-    AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.about, w.value)))
-    AND (?4 IS NULL OR instr(o.about, ?4))
-ORDER BY o.seq LIMIT ?5";
+    AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.types, w.value)))
+ORDER BY o.seq LIMIT ?4";
 
 pub(super) async fn observations(db: &SqlitePool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
     let types = serde_json::to_string(&ask.types).expect("types are words");
     let types = (!ask.types.is_empty()).then_some(types);
     log::observations(ask, |after, limit| {
-        let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone());
-        let query = query.bind(ask.run.as_ref().map(|run| run.as_str())).bind(limit);
+        let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
         async move { query.fetch_all(db).await.and_then(|found| found.iter().map(entry).collect()).map_err(unreadable) }
     })
     .await

@@ -43,9 +43,7 @@ async fn observations_are_filtered(bed: Bed) {
     let all = ObservationAsk { limit: 100, ..Default::default() };
     let types = vec![Plan, RunFinished];
     assert_eq!(seqs(&bed, pk, ObservationAsk { types: types.clone(), ..all.clone() }).await, [3, 5, 8, 10]);
-    let run = Some("run_2".into());
-    assert_eq!(seqs(&bed, pk, ObservationAsk { run: run.clone(), ..all.clone() }).await, [6, 7, 8, 9, 10]);
-    assert_eq!(seqs(&bed, pk, ObservationAsk { types, run, after: 8, ..all }).await, [10]);
+    assert_eq!(seqs(&bed, pk, ObservationAsk { types, after: 8, ..all }).await, [10]);
 }
 
 async fn what_one_commit_told_is_taken_apart_again(bed: Bed) {
@@ -58,11 +56,8 @@ async fn what_one_commit_told_is_taken_apart_again(bed: Bed) {
     let told = records.into_iter().zip(1..).map(|(record, seq)| Observation::of(record, "t1".into(), seq));
     let told: Vec<Observation> = told.collect();
     assert_eq!(bed.observations(pk).await, told);
-    let run = |run: &str| ObservationAsk { run: Some(run.into()), limit: 9, ..Default::default() };
-    assert_eq!(bed.store.observations(pk, &run("run_2")).await.unwrap(), told[1..2]);
-    assert_eq!(seqs(&bed, pk, run("run_1")).await, [1, 3]);
-    // A run and a type that are both there, and not together.
-    assert_eq!(seqs(&bed, pk, ObservationAsk { types: vec![RunFinished], ..run("run_2") }).await, [] as [i64; 0]);
+    let finished = ObservationAsk { types: vec![RunFinished], limit: 9, ..Default::default() };
+    assert_eq!(seqs(&bed, pk, finished).await, [1]);
     for (after, until, limit, expected) in [(1, Some(2), 9, vec![2]), (1, None, 1, vec![2]), (0, Some(1), 9, vec![1])] {
         let ask = ObservationAsk { after, until, limit, ..Default::default() };
         assert_eq!(seqs(&bed, pk, ask).await, expected, "after {after}");
@@ -77,17 +72,8 @@ async fn a_filter_looks_as_far_as_it_must(bed: Bed) {
         bed.done(Commit { records, ..bed.next(pk).await }).await;
     }
     bed.done(Commit { records: vec![record("o", Plan, "run_1")], ..bed.next(pk).await }).await;
-    let ask = |types, run: Option<&str>, limit| ObservationAsk {
-        types,
-        run: run.map(Into::into),
-        limit,
-        ..ObservationAsk::default()
-    };
-    assert_eq!(seqs(&bed, pk, ask(vec![Plan], None, 1)).await, [601]);
-    assert_eq!(seqs(&bed, pk, ask(vec![Plan], None, 500)).await, [601]);
-    assert_eq!(seqs(&bed, pk, ask(Vec::new(), Some("run_1"), 500)).await.len(), 301);
-    assert_eq!(
-        seqs(&bed, pk, ask(vec![Intent], Some("run_12"), 200)).await,
-        (1..=200).map(|n| n * 2).collect::<Vec<_>>()
-    );
+    let ask = |types, limit| ObservationAsk { types, limit, ..ObservationAsk::default() };
+    assert_eq!(seqs(&bed, pk, ask(vec![Plan], 1)).await, [601]);
+    assert_eq!(seqs(&bed, pk, ask(vec![Plan], 500)).await, [601]);
+    assert_eq!(seqs(&bed, pk, ask(vec![Intent], 200)).await, (1..=200).map(|n| n * 2).collect::<Vec<_>>());
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pes::config::Synchronous;
 use pes::domain::ids::ThreadPk;
+use pes::domain::observation::ObservationType;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{ObservationAsk, Store};
@@ -44,8 +45,8 @@ async fn is_read_as_it_was(store: Arc<dyn Store>) {
         r#"{"seq":2,"id":"obs_2","threadId":"t","runId":"run_2","parentId":"item_1","traceId":"t2","timestamp":6,"type":"PLAN","title":"T","content":[1],"metadata":{"a":1}}"#,
     ];
     assert_eq!(texts, expected);
-    let of_run = ObservationAsk { run: Some("run_2".into()), limit: 9, ..Default::default() };
-    assert_eq!(store.observations(PK, &of_run).await.unwrap(), found[1..]);
+    let plans = ObservationAsk { types: vec![ObservationType::Plan], limit: 9, ..Default::default() };
+    assert_eq!(store.observations(PK, &plans).await.unwrap(), found[1..]);
 }
 
 #[tokio::test]
