@@ -51,13 +51,8 @@ impl Log {
     /// Folds everything up to `last` and completes those observations that stand in the page.
     async fn unfold(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
         while self.folded < last {
-            let ask = ObservationAsk {
-                after: self.folded,
-                until: Some(last),
-                limit: CHUNK,
-                types: Fold::LISTED.to_vec(),
-                ..ObservationAsk::default()
-            };
+            let ask =
+                ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
             let chunk = self.shared.store.observations(self.pk, &ask).await?;
             for told in &chunk {
                 let whole = self.fold.tell(told);
