@@ -85,18 +85,26 @@ macro_rules! moved {
     };
 }
 
-/// The rows and observations of the threads in `ok`.
+/// The rows and observations of the threads in `ok`. Rows that are there are updated, the others inserted: an upsert logs a
+/// lock for each of the ones and a confirmation for each of the others. Nobody else writes rows of a thread whose lock is
+/// held. `NOT IN` is a hash whatever the planner expects; `NOT EXISTS` it joins row by row.
 macro_rules! written {
     () => {
         "
-r AS (
-    INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+v AS (
     SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
     FROM (
         SELECT unnest($20::bigint[]) AS pk, unnest($21::bigint[]) AS ord, unnest($22::smallint[]) AS kind,
             unnest($23::smallint[]) AS keep, unnest($24::text[]) AS id, unnest($25::text[]) AS body
     ) v JOIN ok ON ok.pk = v.pk
-    ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
+), w AS (
+    UPDATE thread_rows r SET ord = v.ord, keep = v.keep, body = v.body FROM v
+    WHERE r.pk = v.pk AND r.kind = v.kind AND r.id = v.id
+    RETURNING r.pk, r.kind, r.id
+), r AS (
+    INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+    SELECT v.pk, v.tenant, v.ord, v.kind, v.keep, v.id, v.body FROM v
+    WHERE (v.pk, v.kind, v.id) NOT IN (SELECT w.pk, w.kind, w.id FROM w)
 ), o AS (
     INSERT INTO observations (pk, seq, token, types, body)
     SELECT v.pk, v.seq, v.token, v.types, v.body
