@@ -60,8 +60,10 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
     }
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
     let newest = open.run.settings.history_limit;
-    let history = (is_conversation && newest > 0).then(|| {
-        let summary = state.head.summary.as_ref();
+    let summary = state.head.summary.as_ref();
+    // Else the run's own query is all that was said.
+    let is_told = summary.is_some() || state.head.said > open.run.query.len() as u64;
+    let history = (is_conversation && is_told && newest > 0).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
         Recent { newest, since: summary.map(|summary| summary.upto.clone()) }
     });

@@ -1,4 +1,4 @@
-//! Rows found across the threads of a tenant.
+//! Rows found across the threads of a tenant. Kinds are compared as in `rows`.
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqlitePool};
@@ -14,7 +14,7 @@ pub(super) async fn find(db: &SqlitePool, tenant: TenantPk, kind: RowKind, id: &
     let query = sqlx::query(
         "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
          FROM thread_rows r JOIN threads t ON t.pk = r.pk
-         WHERE r.tenant = ? AND r.id = ? AND r.kind IN (1, 6, 7) AND r.kind = ?",
+         WHERE r.tenant = ? AND r.id = ? AND r.kind IN (1, 6, 7) AND r.kind = +?",
     );
     let query = query.bind(tenant.0).bind(id).bind(kind.code());
     query.fetch_optional(db).await.map_err(unreadable)?.map(|row| found(&row)).transpose()

@@ -1,4 +1,7 @@
 //! The rows of one thread.
+//!
+//! A kind is compared as `+?`: whether a partial index serves a query, SQLite looks up in what is bound where a mere
+//! parameter stands, and then it prepares the query again for every value.
 
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ use crate::store::cursor::{Cursor, page};
 use crate::store::{Page, PageAsk, Result, text};
 
 pub(super) async fn one(db: &SqlitePool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
-    let query = sqlx::query("SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = ? AND id = ?");
+    let query = sqlx::query("SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?");
     let found = query.bind(pk.0).bind(kind.code()).bind(id).fetch_optional(db).await.map_err(unreadable)?;
     found.map(|found| row(&found)).transpose()
 }
@@ -64,7 +67,7 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Custom
         | RowKind::Usage
         | RowKind::Standing
-        | RowKind::Push => [select_page!("?2", ">", "ASC"), select_page!("?2", "<", "DESC")],
+        | RowKind::Push => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }
@@ -102,7 +105,7 @@ pub(super) async fn history(
 
 pub(super) async fn payloads(db: &SqlitePool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
     let query = sqlx::query(
-        "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = ? AND id IN (SELECT value FROM json_each(?))",
+        "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = +? AND id IN (SELECT value FROM json_each(?))",
     );
     let ids = serde_json::to_string(ids).expect("ids are strings");
     let found = query.bind(pk.0).bind(RowKind::Payload.code()).bind(ids).fetch_all(db).await.map_err(unreadable)?;

@@ -283,6 +283,17 @@ fn the_next_queued_run_starts_in_the_commit_of_run_finished() {
 }
 
 #[test]
+fn nothing_is_read_of_a_conversation_that_has_only_begun() {
+    let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
+    let history = |sim: &Sim| sim.machine.needs(&sim.machine.running()[0]).history;
+    sim.ask("first").unwrap();
+    assert_eq!(history(&sim), None);
+    sim.go();
+    sim.ask("second").unwrap();
+    assert!(history(&sim).is_some());
+}
+
+#[test]
 fn on_busy_reject_refuses_and_a_full_queue_says_so() {
     let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
     sim.limits.queued_runs = 1;
