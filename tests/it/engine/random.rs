@@ -356,8 +356,7 @@ fn straight(seed: u64, items: usize, settings: &RunSettings, crash: Option<usize
 }
 
 proptest! {
-    // Each case is some forty runs: of many cases, the root.
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.isqrt() / 4, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.isqrt() / 4, failure_persistence: None, ..ProptestConfig::default() })] // Each is forty runs.
 
     #[test]
     fn a_crash_after_any_commit_changes_no_decision(seed in any::<u64>(), items in 1usize..5, parallel in 1u32..3) {
