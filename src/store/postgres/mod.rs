@@ -11,6 +11,7 @@ mod ledger;
 mod nul;
 mod open;
 mod query;
+mod sql;
 mod statement;
 mod threads;
 mod usage;

@@ -8,10 +8,14 @@
 //! The end of each statement wakes whoever waits for the call. Nearly every batch is therefore one statement, an insert
 //! into a view whose trigger does the work, and so a transaction by itself; the others are a script.
 
+use std::sync::LazyLock;
+
+use uuid::Uuid;
+
 use super::sheaf::Sheaf;
 use super::writer::Script;
 use crate::store::LeaseChange;
-use crate::store::committer::Parcel;
+use crate::store::committer::{Parcel, Sending};
 
 pub(super) const DONE: i64 = 0;
 pub(super) const STALE: i64 = 1;
@@ -20,11 +24,21 @@ pub(super) const DUPLICATE: i64 = 3;
 /// Written by an earlier sending of the same batch.
 pub(super) const LANDED: i64 = 4;
 
+/// Whether a commit follows the thread as it stands, and its lease is free to be taken.
+fn fits(t: &str, p: &str) -> String {
+    format!(
+        "{t}.version = {p}.version AND {t}.epoch = {p}.epoch AND {t}.lease IS {p}.old_lease AND {t}.last_seq = {p}.last_seq
+        AND ({p}.replica IS NULL OR {t}.replica IS NULL OR {t}.replica = {p}.replica OR NOT EXISTS (
+            SELECT 1 FROM replicas r
+            WHERE r.id = {t}.replica AND r.alive_until > CAST(unixepoch('subsec') * 1000 AS INTEGER)))"
+    )
+}
+
 /// Judges the threads of a batch: their verdicts stand in `parcels` until the next one.
-macro_rules! judged {
-    ($threads:literal) => {
-        concat!(
-            "
+fn judged(threads: &str, texts: &str) -> String {
+    let fits = fits("t", "p");
+    format!(
+        "
 DELETE FROM parcels;
 
 INSERT INTO parcels
@@ -37,15 +51,14 @@ SELECT p.pk,
         SELECT 1 FROM threads o WHERE o.tenant = p.tenant AND o.thread_id = p.thread_id)) THEN 2
     WHEN p.thread_id IS NOT NULL THEN
         NOT (p.version = 0 AND p.epoch = 0 AND p.old_lease IS NULL AND p.last_seq = 0)
-    WHEN t.version = p.version AND t.epoch = p.epoch AND t.lease IS p.old_lease AND t.last_seq = p.last_seq
-        AND (p.replica IS NULL OR t.replica IS NULL OR t.replica = p.replica OR NOT EXISTS (
-            SELECT 1 FROM replicas r
-            WHERE r.id = t.replica AND r.alive_until > CAST(unixepoch('subsec') * 1000 AS INTEGER))) THEN 0
+    WHEN {fits} THEN 0
     ELSE 1 END,
     p.token, coalesce(p.tenant, t.tenant), p.now, p.status, p.wake_at,
     p.floor, p.crash_count, p.records, p.is_activity, p.change, p.new_lease, p.replica,
     p.thread_id, p.core, p.created_at,
-    p.head, p.head_len, p.sheet, p.sheet_len, p.title, p.title_len
+    CAST(substr({texts}, p.head, p.head_len) AS TEXT),
+    CAST(substr({texts}, p.sheet, p.sheet_len) AS TEXT),
+    CAST(substr({texts}, p.title, p.title_len) AS TEXT)
 FROM (
     SELECT value ->> 0 AS pk, value ->> 1 AS token, value ->> 2 AS version, value ->> 3 AS epoch,
         value ->> 4 AS old_lease, value ->> 5 AS last_seq, value ->> 6 AS now, value ->> 7 AS status,
@@ -55,92 +68,112 @@ FROM (
         value ->> 20 AS head, value ->> 21 AS head_len, value ->> 22 AS sheet, value ->> 23 AS sheet_len,
         value ->> 24 AS title, value ->> 25 AS title_len,
         value ->> 26 AS key_tenant, value ->> 27 AS scope, value ->> 28 AS key
-    FROM jsonb_each(",
-            $threads,
-            ")
+    FROM jsonb_each({threads})
 ) p LEFT JOIN threads t ON t.pk = p.pk;
 "
-        )
-    };
+    )
 }
 
-/// Writes what was accepted: threads, rows and entries of the log.
-macro_rules! written {
-    ($texts:literal, $rows:literal, $bodies:literal, $log:literal, $entries:literal) => {
-        concat!(
-            "
+/// Changes the threads that `which` finds, by the values of `p`; `moved` finds those that it changed. To set a column is to
+/// write its indexes, whether its value changes or not, and each is one more page to sync: columns with an index are set
+/// only where they change.
+fn moved(p: &str, from: &str, which: &str, moved: &str) -> String {
+    format!(
+        "
 UPDATE threads SET
-    version = version + 1,
-    epoch = epoch + (p.change = 1),
-    lease = CASE p.change WHEN 0 THEN threads.lease WHEN 1 THEN p.lease END,
-    replica = CASE p.change WHEN 0 THEN threads.replica WHEN 1 THEN p.replica END,
-    last_commit = p.token,
-    updated_at = CASE WHEN p.is_activity OR threads.status <> p.status THEN p.now ELSE updated_at END,
-    status = p.status,
-    wake_at = p.wake_at,
-    floor = p.floor,
-    crash_count = p.crash_count,
-    last_seq = last_seq + p.records,
-    title = iif(p.title IS NULL, threads.title, CAST(substr(",
-            $texts,
-            ", p.title, p.title_len) AS TEXT)),
-    sheet = iif(p.sheet IS NULL, threads.sheet, CAST(substr(",
-            $texts,
-            ", p.sheet, p.sheet_len) AS TEXT)),
-    head = iif(p.head IS NULL, threads.head, CAST(substr(",
-            $texts,
-            ", p.head, p.head_len) AS TEXT))
--- The plus keeps `parcels` the outer loop: never a scan of all threads.
-FROM parcels p WHERE threads.pk = +p.pk AND p.verdict = 0;
+    version = threads.version + 1,
+    epoch = threads.epoch + ({p}.change = 1),
+    lease = CASE {p}.change WHEN 0 THEN threads.lease WHEN 1 THEN {p}.lease END,
+    last_commit = {p}.token,
+    floor = {p}.floor,
+    crash_count = {p}.crash_count,
+    last_seq = threads.last_seq + {p}.records,
+    title = coalesce({p}.title, threads.title),
+    sheet = coalesce({p}.sheet, threads.sheet),
+    head = coalesce({p}.head, threads.head)
+{from} WHERE {which};
 
+UPDATE threads SET updated_at = {p}.now, status = {p}.status
+{from} WHERE {moved} AND ({p}.is_activity OR threads.status <> {p}.status);
+
+UPDATE threads SET
+    wake_at = {p}.wake_at,
+    replica = CASE {p}.change WHEN 0 THEN threads.replica WHEN 1 THEN {p}.replica END
+{from} WHERE {moved} AND ({p}.change <> 0 OR threads.wake_at IS NOT {p}.wake_at);
+"
+    )
+}
+
+/// Writes rows and entries of the log, of the threads that `accepted` joins as `p`.
+fn written([rows, bodies, log, entries]: [&str; 4], accepted: &str) -> String {
+    format!(
+        "
 INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body)
-SELECT p.pk, p.tenant, r.value ->> 1, CAST(substr(",
-            $bodies,
-            ", r.value ->> 2, r.value ->> 3) AS TEXT), r.value ->> 4,
-    r.value ->> 5, CAST(substr(",
-            $bodies,
-            ", r.value ->> 6, r.value ->> 7) AS TEXT)
-FROM jsonb_each(",
-            $rows,
-            ") r CROSS JOIN parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0
+SELECT p.pk, p.tenant, r.value ->> 1, CAST(substr({bodies}, r.value ->> 2, r.value ->> 3) AS TEXT), r.value ->> 4,
+    r.value ->> 5, CAST(substr({bodies}, r.value ->> 6, r.value ->> 7) AS TEXT)
+FROM jsonb_each({rows}) r CROSS JOIN {accepted}
 WHERE true
 ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body;
 
 INSERT INTO observations (pk, seq, types, body)
-SELECT p.pk, o.value ->> 1, o.value ->> 2, CAST(substr(",
-            $entries,
-            ", o.value ->> 3, o.value ->> 4) AS TEXT)
-FROM jsonb_each(",
-            $log,
-            ") o CROSS JOIN parcels p ON p.pk = o.value ->> 0 AND p.verdict = 0;
+SELECT p.pk, r.value ->> 1, r.value ->> 2, CAST(substr({entries}, r.value ->> 3, r.value ->> 4) AS TEXT)
+FROM jsonb_each({log}) r CROSS JOIN {accepted};
 "
-        )
-    };
+    )
+}
+
+/// The accepted threads of a batch. The plus keeps `parcels` the outer loop: never a scan of all threads.
+const ACCEPTED: &str = "threads.pk = +p.pk AND p.verdict = 0";
+
+/// Writes what is accepted of a batch that is judged.
+fn settled(written_from: [&str; 4]) -> String {
+    moved("p", "FROM parcels p", ACCEPTED, ACCEPTED)
+        + &written(written_from, "parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0")
 }
 
 /// On the writing connection; lives in memory.
-pub(super) const PREPARED: &str = concat!(
-    "
+pub(super) fn prepared() -> String {
+    let batch = judged("NEW.threads", "NEW.texts") + &settled(NEW);
+    let follows = format!("threads.pk = NEW.pk AND {}", fits("threads", "NEW"));
+    let alone = moved("NEW", "", &follows, "threads.pk = NEW.pk AND threads.last_commit = NEW.token")
+        + &written(NEW, "threads p ON p.pk = NEW.pk AND p.last_commit = NEW.token");
+    format!(
+        "
 CREATE TEMP TABLE parcels (
     pk INTEGER PRIMARY KEY, verdict INTEGER, token TEXT, tenant INTEGER, now INTEGER, status TEXT, wake_at INTEGER,
     floor INTEGER, crash_count INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
-    thread_id TEXT, core TEXT, created_at INTEGER,
-    head INTEGER, head_len INTEGER, sheet INTEGER, sheet_len INTEGER, title INTEGER, title_len INTEGER
+    thread_id TEXT, core TEXT, created_at INTEGER, head TEXT, sheet TEXT, title TEXT
 );
 
 CREATE TEMP VIEW batch (threads, texts, changed, bodies, log, entries) AS SELECT 0, 0, 0, 0, 0, 0;
 
 CREATE TEMP TRIGGER batch_written INSTEAD OF INSERT ON batch BEGIN
-",
-    judged!("NEW.threads"),
-    written!("NEW.texts", "NEW.changed", "NEW.bodies", "NEW.log", "NEW.entries"),
-    "
+{batch}
+END;
+
+CREATE TEMP VIEW alone (pk, token, version, epoch, old_lease, last_seq, now, status, wake_at, floor, crash_count,
+    records, is_activity, change, lease, replica, head, sheet, title, changed, bodies, log, entries)
+AS SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0;
+
+CREATE TEMP TRIGGER alone_written INSTEAD OF INSERT ON alone BEGIN
+{alone}
 END;
 "
-);
+    )
+}
 
-/// Nearly every batch: threads that are there, and nothing beside rows and entries of the log. Returns the pks that are
-/// not `DONE`, as does the script below.
+const NEW: [&str; 4] = ["NEW.changed", "NEW.bodies", "NEW.log", "NEW.entries"];
+
+/// A plain commit that nobody keeps company, sent for the first time: its token is nowhere yet, so where it stands
+/// afterwards, the commit was accepted.
+const ALONE: &str = "
+INSERT INTO alone VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+    $20, $21, $22, $23);
+SELECT $1, 1 WHERE NOT EXISTS (SELECT 1 FROM threads WHERE pk = $1 AND last_commit = $2);
+";
+
+/// Nearly every other batch: threads that are there, and nothing beside rows and entries of the log. Returns the pks that
+/// are not `DONE`, as do the other scripts.
 const PLAIN: &str = "
 INSERT INTO batch VALUES ($1, $2, $3, $4, $5, $6);
 SELECT pk, verdict FROM parcels WHERE verdict <> 0;
@@ -149,18 +182,17 @@ SELECT pk, verdict FROM parcels WHERE verdict <> 0;
 /// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 entries of the log, $6 their bodies,
 /// $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details, $11 deliveries, $12 their bodies. (`$7` is the
 /// seventh argument of the call in whatever statement it stands; `?7` would not be.)
-const FULL: &str = concat!(
-    "BEGIN IMMEDIATE;
-",
-    judged!("$1"),
-    "
+static FULL: LazyLock<String> = LazyLock::new(|| {
+    let judged = judged("$1", "$2");
+    let settled = settled(["$3", "$4", "$5", "$6"]);
+    format!(
+        "BEGIN IMMEDIATE;
+{judged}
 INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
     crash_count, created_at, updated_at, title, sheet, head)
-SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, 0, created_at, now, '', '{}', ''
+SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, 0, created_at, now, '', '{{}}', ''
 FROM parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
-",
-    written!("$2", "$3", "$4", "$5", "$6"),
-    "
+{settled}
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5, k.value ->> 6, k.value ->> 7,
     CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
@@ -180,31 +212,45 @@ COMMIT;
 
 SELECT pk, verdict FROM parcels WHERE verdict <> 0;
 "
-);
+    )
+});
 
-pub(super) fn script(parcels: &[Parcel]) -> Script {
-    let [mut threads, mut rows, mut log] = [const { Sheaf::new() }; 3];
-    for parcel in parcels {
-        let pk = parcel.commit.pk;
-        thread(&mut threads, parcel);
-        for row in &parcel.commit.rows {
-            rows.row(pk)
-                .cell(row.kind.code())
-                .body(Some(&row.id))
-                .cell(row.ord)
-                .cell(row.keep.code())
-                .body(Some(&row.body));
-        }
-        if let Some(entry) = &parcel.entry {
-            log.row(pk).cell(entry.seq).cell(&entry.types).body(Some(&entry.body));
-        }
+pub(super) fn script(parcels: &[Parcel], sending: Sending) -> Script {
+    if let ([parcel], Sending::First) = (parcels, sending)
+        && parcel.is_plain()
+    {
+        return bound(alone(parcel), [rows(parcels), log(parcels)]);
     }
+    let mut threads = Sheaf::new();
+    parcels.iter().for_each(|parcel| thread(&mut threads, parcel));
+    let (rows, log) = (rows(parcels), log(parcels));
     if parcels.iter().all(Parcel::is_plain) {
         bound(sqlx::query(PLAIN), [threads, rows, log])
     } else {
         let [keys, audit, deliveries] = beside(parcels);
-        bound(sqlx::query(FULL), [threads, rows, log, keys, audit, deliveries])
+        bound(sqlx::query(FULL.as_str()), [threads, rows, log, keys, audit, deliveries])
     }
+}
+
+fn rows(parcels: &[Parcel]) -> Sheaf {
+    let mut rows = Sheaf::new();
+    for Parcel { commit, .. } in parcels {
+        for row in &commit.rows {
+            rows.row(commit.pk).cell(row.kind.code()).body(Some(&row.id)).cell(row.ord);
+            rows.cell(row.keep.code()).body(Some(&row.body));
+        }
+    }
+    rows
+}
+
+fn log(parcels: &[Parcel]) -> Sheaf {
+    let mut log = Sheaf::new();
+    for Parcel { commit, entry, .. } in parcels {
+        if let Some(entry) = entry {
+            log.row(commit.pk).cell(entry.seq).cell(&entry.types).body(Some(&entry.body));
+        }
+    }
+    log
 }
 
 /// Idempotency keys, audit lines and deliveries.
@@ -239,16 +285,48 @@ fn bound<const N: usize>(query: Script, sheaves: [Sheaf; N]) -> Script {
     })
 }
 
+fn alone(parcel: &Parcel) -> Script {
+    let commit = &parcel.commit;
+    let (change, lease, replica) = change(&commit.lease);
+    let text = |id: Option<Uuid>| id.map(|id| id.simple().to_string());
+    sqlx::query(ALONE)
+        .bind(commit.pk.0)
+        .bind(text(Some(commit.token)))
+        .bind(commit.fence.version)
+        .bind(commit.fence.epoch)
+        .bind(text(commit.fence.lease))
+        .bind(commit.last_seq)
+        .bind(commit.now)
+        .bind(commit.status.as_str())
+        .bind(commit.wake_at)
+        .bind(commit.floor)
+        .bind(commit.crash_count)
+        .bind(parcel.records as i64)
+        .bind(commit.is_activity())
+        .bind(change)
+        .bind(text(lease))
+        .bind(text(replica))
+        .bind(commit.head.as_deref())
+        .bind(parcel.sheet.as_deref())
+        .bind(parcel.title.as_deref())
+}
+
+/// 0 keep, 1 claim, 2 release; with the new lease and its replica.
+fn change(lease: &LeaseChange) -> (i64, Option<Uuid>, Option<Uuid>) {
+    match lease {
+        LeaseChange::Keep => (0, None, None),
+        LeaseChange::Claim { lease, replica } => (1, Some(*lease), Some(*replica)),
+        LeaseChange::Release => (2, None, None),
+    }
+}
+
 fn thread(threads: &mut Sheaf, parcel: &Parcel) {
     let commit = &parcel.commit;
+    let (change, lease, replica) = change(&commit.lease);
     threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
     threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
     threads.cell(commit.floor).cell(commit.crash_count).cell(parcel.records).cell(u8::from(commit.is_activity()));
-    match commit.lease {
-        LeaseChange::Keep => threads.cell(0).id(None).id(None),
-        LeaseChange::Claim { lease, replica } => threads.cell(1).id(Some(lease)).id(Some(replica)),
-        LeaseChange::Release => threads.cell(2).id(None).id(None),
-    };
+    threads.cell(change).id(lease).id(replica);
     let new = commit.create.as_ref();
     threads.cell(new.map(|new| new.tenant)).cell(new.map(|new| &new.thread_id));
     threads.cell(new.map(|new| &new.core)).cell(new.map(|new| new.created_at));

@@ -52,3 +52,26 @@ async fn what_landed_the_first_time_is_done_and_not_done_twice() {
         assert_eq!(store.observations(ThreadPk(pk), &ask).await.unwrap().len(), 1);
     }
 }
+
+#[tokio::test]
+async fn one_that_landed_alone_is_done_and_not_done_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let mut writer = store.writer.clone();
+    let mut apply = async |commit: Commit, sending| writer.apply(&[Parcel::of(commit)], sending).await.unwrap();
+    assert_eq!(apply(creating(1), Sending::First).await, [Committed::Done]);
+    let next = Commit {
+        create: None,
+        idempotency: None,
+        fence: Fence { version: 1, ..Fence::NEW },
+        last_seq: 1,
+        token: uuid::Uuid::new_v4(),
+        ..creating(1)
+    };
+    for sending in [Sending::First, Sending::Again, Sending::Again] {
+        assert_eq!(apply(next.clone(), sending).await, [Committed::Done]);
+    }
+    assert_eq!(apply(Commit { token: uuid::Uuid::new_v4(), ..next }, Sending::First).await, [Committed::Stale]);
+    let thread = store.thread_by_pk(ThreadPk(1)).await.unwrap().unwrap();
+    assert_eq!((thread.fence.version, thread.last_seq), (2, 2));
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteQueryResult, SqliteRow};
-use sqlx::{ConnectOptions, Connection, Executor, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use tokio::sync::Mutex;
 
 use super::batch::{self, DONE, DUPLICATE, EXISTS, LANDED, STALE};
@@ -51,7 +51,7 @@ impl Pen {
     async fn connection(&mut self) -> std::result::Result<&mut SqliteConnection, sqlx::Error> {
         if self.connection.is_none() {
             let mut connection = self.options.connect().await?;
-            connection.execute(batch::PREPARED).await?;
+            connection.execute(AssertSqlSafe(batch::prepared())).await?;
             self.connection = Some(connection);
         }
         Ok(self.connection.as_mut().expect("just opened"))
@@ -80,12 +80,8 @@ impl Pen {
 }
 
 impl Batch for Writer {
-    async fn apply(
-        &mut self,
-        parcels: &[Parcel],
-        _sending: Sending,
-    ) -> std::result::Result<Vec<Committed>, BatchError> {
-        let script = batch::script(parcels);
+    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> std::result::Result<Vec<Committed>, BatchError> {
+        let script = batch::script(parcels, sending);
         let refused = self.0.lock().await.run(script).await.map_err(|error| match failure(&error) {
             Failure::Data => BatchError::Data(error.to_string()),
             Failure::Lost => BatchError::Lost(error.to_string()),

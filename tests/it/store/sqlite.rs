@@ -65,6 +65,23 @@ async fn whoever_registers_takes_over_everything() {
     assert!(!bed.store.renew(old, 60_000).await.unwrap());
 }
 
+/// What is synced decides what a commit costs. An index is written whenever its columns are set, changed or not.
+#[tokio::test]
+async fn a_commit_that_changes_no_index_writes_one_page() {
+    const FRAME: u64 = 24 + 4096;
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let replica = Uuid::new_v4();
+    bed.store.register(replica, 60_000).await.unwrap();
+    let pk = bed.thread("t1").await;
+    let lease = LeaseChange::Claim { lease: Uuid::new_v4(), replica };
+    bed.done(Commit { lease, status: ThreadStatus::Running, wake_at: Some(9), ..bed.next(pk).await }).await;
+    let log = folder.path().join("pes.db-wal");
+    let before = log.metadata().unwrap().len();
+    bed.done(Commit { head: Some("{}".to_owned()), ..bed.next(pk).await }).await;
+    assert_eq!(log.metadata().unwrap().len() - before, FRAME);
+}
+
 #[tokio::test]
 async fn a_folder_has_one_owner() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,252 @@
+//! A batch as one statement, which is one transaction.
+//!
+//! Every column travels as one array, and `unnest` reads them back as tables: side by side in a list of columns, where a
+//! row is made as it is asked for; among the tables, `unnest` of many arrays keeps a copy of each. The parts of a statement
+//! all see the same snapshot, so whatever follows the fence joins `ok`, the threads whose commits are accepted, and never
+//! reads `threads` again.
+
+use std::sync::LazyLock;
+
+use crate::store::committer::Sending;
+
+/// What travels of every thread, as its first arguments. The last three only where a lease may change.
+const COLUMNS: [(&str, &str); 19] = [
+    ("pk", "bigint"),
+    ("version", "bigint"),
+    ("epoch", "bigint"),
+    ("old_lease", "uuid"),
+    ("last_seq", "bigint"),
+    ("token", "uuid"),
+    ("now", "bigint"),
+    ("status", "text"),
+    ("wake_at", "bigint"),
+    ("floor", "bigint"),
+    ("crash_count", "integer"),
+    ("records", "integer"),
+    ("is_activity", "boolean"),
+    ("head", "text"),
+    ("sheet", "text"),
+    ("title", "text"),
+    ("change", "smallint"),
+    ("lease", "uuid"),
+    ("replica", "uuid"),
+];
+
+/// Many threads' columns as a table.
+fn threads() -> String {
+    let column = |(at, (name, kind)): (usize, &(&str, &str))| format!("unnest(${}::{kind}[]) AS {name}", at + 1);
+    let columns: Vec<String> = COLUMNS.iter().enumerate().map(column).collect();
+    format!("SELECT {}", columns.join(", "))
+}
+
+/// A column of the table `u`.
+fn of_many(name: &str) -> String {
+    format!("u.{name}")
+}
+
+/// A column where there is one thread only.
+fn of_one(name: &str) -> String {
+    let at = COLUMNS.iter().position(|(known, _)| *known == name).expect("a column's name");
+    format!("${}::{}", at + 1, COLUMNS[at].1)
+}
+
+/// The fence: whether a commit follows the thread `t` as it stands.
+fn follows(of: fn(&str) -> String) -> String {
+    let [version, epoch, old_lease, last_seq] = ["version", "epoch", "old_lease", "last_seq"].map(of);
+    format!(
+        "t.version = {version} AND t.epoch = {epoch} AND t.lease IS NOT DISTINCT FROM {old_lease} AND t.last_seq = {last_seq}"
+    )
+}
+
+/// What every commit makes of its thread.
+fn set(of: fn(&str) -> String) -> String {
+    let [token, is_activity, status, now] = ["token", "is_activity", "status", "now"].map(of);
+    let [wake_at, floor, crash_count, records] = ["wake_at", "floor", "crash_count", "records"].map(of);
+    let [title, sheet, head] = ["title", "sheet", "head"].map(of);
+    format!(
+        "
+        version = t.version + 1,
+        commits = {token} || t.commits[1:7],
+        updated_at = CASE WHEN {is_activity} OR t.status <> {status} THEN {now} ELSE t.updated_at END,
+        status = {status},
+        wake_at = {wake_at},
+        floor = {floor},
+        crash_count = {crash_count},
+        last_seq = t.last_seq + {records},
+        title = coalesce({title}, t.title),
+        sheet = coalesce({sheet}, t.sheet),
+        head = coalesce({head}, t.head)"
+    )
+}
+
+/// The fence is compared on the newest version of each row, under its lock, taken in key order. A row that somebody else
+/// has locked is being written: skipped, so that it delays nobody, and stale. Only a batch that may be half-way through
+/// its own commit waits instead.
+fn held(when_locked: &str) -> String {
+    let follows = follows(of_many);
+    format!(
+        "
+    SELECT u.* FROM u JOIN threads t ON t.pk = u.pk
+    WHERE {follows}
+        AND (u.change <> 1 OR t.replica IS NULL OR t.replica = u.replica OR NOT EXISTS (
+            SELECT FROM replicas r WHERE r.id = t.replica AND r.alive_until > now()))
+    ORDER BY t.pk
+    FOR UPDATE OF t {when_locked}"
+    )
+}
+
+fn moved(condition: &str) -> String {
+    let set = set(of_many);
+    format!(
+        "
+    UPDATE threads t SET {set},
+        epoch = t.epoch + (u.change = 1)::integer,
+        lease = CASE u.change WHEN 0 THEN t.lease ELSE u.lease END,
+        replica = CASE u.change WHEN 0 THEN t.replica ELSE u.replica END
+    FROM held u
+    WHERE t.pk = u.pk AND {condition}
+    RETURNING t.pk, t.tenant"
+    )
+}
+
+/// The rows and observations of the threads in `ok`. Rows that are there are updated, the others inserted: an upsert logs a
+/// lock for each of the ones and a confirmation for each of the others. Nobody else writes rows of a thread whose lock is
+/// held. `NOT IN` is a hash whatever the planner expects; `NOT EXISTS` it joins row by row.
+const WRITTEN: &str = "
+v AS (
+    SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
+    FROM (
+        SELECT unnest($20::bigint[]) AS pk, unnest($21::bigint[]) AS ord, unnest($22::smallint[]) AS kind,
+            unnest($23::smallint[]) AS keep, unnest($24::text[]) AS id, unnest($25::text[]) AS body
+    ) v JOIN ok ON ok.pk = v.pk
+), w AS (
+    UPDATE thread_rows r SET ord = v.ord, keep = v.keep, body = v.body FROM v
+    WHERE r.pk = v.pk AND r.kind = v.kind AND r.id = v.id
+    RETURNING r.pk, r.kind, r.id
+), r AS (
+    INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+    SELECT v.pk, v.tenant, v.ord, v.kind, v.keep, v.id, v.body FROM v
+    WHERE (v.pk, v.kind, v.id) NOT IN (SELECT w.pk, w.kind, w.id FROM w)
+), o AS (
+    INSERT INTO observations (pk, seq, token, types, body)
+    SELECT v.pk, v.seq, v.token, v.types, v.body
+    FROM (
+        SELECT unnest($26::bigint[]) AS pk, unnest($27::bigint[]) AS seq, unnest($28::uuid[]) AS token,
+            unnest($29::text[]) AS types, unnest($30::text[]) AS body
+    ) v JOIN ok ON ok.pk = v.pk
+)";
+
+/// Threads that are there, and nothing beside rows and observations. Each part of a statement costs when it starts, whether
+/// it finds anything to do or not.
+fn plain(when_locked: &str) -> String {
+    let (u, held, ok) = (threads(), held(when_locked), moved("true"));
+    format!("WITH u AS ({u}), held AS ({held}), ok AS ({ok}), {WRITTEN} SELECT pk, 1 FROM ok")
+}
+
+/// One such commit that nobody keeps company, under a lease that stays: nearly every commit of a server that is not busy. It
+/// takes its lock where it updates; of those that wait for it, none holds anything that it waits for. Here what an upsert
+/// logs counts less than what a part more costs.
+fn alone() -> String {
+    let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
+    format!(
+        "WITH ok AS (
+    UPDATE threads t SET {set}
+    WHERE t.pk = {pk} AND {follows}
+    RETURNING t.pk, t.tenant
+), r AS (
+    INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+    SELECT ok.pk, ok.tenant, unnest($17::bigint[]), unnest($18::smallint[]), unnest($19::smallint[]),
+        unnest($20::text[]), unnest($21::text[])
+    FROM ok
+    ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
+), o AS (
+    INSERT INTO observations (pk, seq, token, types, body)
+    SELECT ok.pk, $22::bigint, {token}, $23::text, $24::text FROM ok WHERE $22::bigint IS NOT NULL
+)
+SELECT pk, 1 FROM ok"
+    )
+}
+
+/// Returns the verdicts as `(pk, verdict)`; a thread may have two.
+fn full(when_locked: &str) -> String {
+    let (u, held, moved) = (threads(), held(when_locked), moved("u.pk NOT IN (SELECT pk FROM known)"));
+    format!(
+        "WITH u AS ({u},
+        unnest($31::bigint[]) AS tenant, unnest($32::text[]) AS thread_id, unnest($33::text[]) AS core,
+        unnest($34::bigint[]) AS created_at), held AS ({held}
+), k AS (
+    SELECT unnest($35::bigint[]) AS pk, unnest($36::bigint[]) AS tenant, unnest($37::text[]) AS scope,
+        unnest($38::text[]) AS key, unnest($39::text[]) AS fingerprint, unnest($40::integer[]) AS status,
+        unnest($41::text[]) AS location, unnest($42::bigint[]) AS created_at, unnest($43::text[]) AS body
+), known AS (
+    SELECT k.pk FROM k JOIN idempotency i ON i.tenant = k.tenant AND i.scope = k.scope AND i.key = k.key
+), taken AS (
+    SELECT u.pk FROM u WHERE u.thread_id IS NOT NULL AND (
+        EXISTS (SELECT FROM threads t WHERE t.pk = u.pk)
+        OR EXISTS (SELECT FROM threads t WHERE t.tenant = u.tenant AND t.thread_id = u.thread_id))
+), moved AS ({moved}
+), made AS (
+    INSERT INTO threads (pk, tenant, version, epoch, lease, replica, wake_at, floor, last_seq, min_seq, created_at,
+        updated_at, crash_count, status, core, thread_id, commits, title, sheet, head)
+    SELECT pk, tenant, 1, (change = 1)::integer, lease, replica, wake_at, floor, records, 1, created_at,
+        now, crash_count, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
+        coalesce(head, '')
+    FROM u
+    WHERE thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
+        AND pk NOT IN (SELECT pk FROM known) AND pk NOT IN (SELECT pk FROM taken)
+    RETURNING pk, tenant
+), ok AS (
+    SELECT * FROM moved UNION ALL SELECT * FROM made
+), {WRITTEN}, i AS (
+    INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+    SELECT k.* FROM k JOIN ok ON ok.pk = k.pk
+), a AS (
+    INSERT INTO audit (pk, tenant, at, actor, action, detail)
+    SELECT v.pk, v.tenant, v.at, v.actor, v.action, v.detail
+    FROM (
+        SELECT unnest($44::bigint[]) AS pk, unnest($45::bigint[]) AS tenant, unnest($46::bigint[]) AS at,
+            unnest($47::text[]) AS actor, unnest($48::text[]) AS action, unnest($49::text[]) AS detail
+    ) v JOIN ok ON ok.pk = v.pk
+), d AS (
+    INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
+    SELECT ok.pk, ok.tenant, v.at, v.at, 0, v.id, v.kind, v.target, v.lane, v.event, 'pending', v.body
+    FROM (
+        SELECT unnest($50::bigint[]) AS pk, unnest($51::bigint[]) AS at, unnest($52::text[]) AS id,
+            unnest($53::text[]) AS kind, unnest($54::text[]) AS target, unnest($55::text[]) AS lane,
+            unnest($56::text[]) AS event, unnest($57::text[]) AS body, generate_subscripts($57::text[], 1) AS place
+    ) v JOIN ok ON ok.pk = v.pk
+    ORDER BY v.place
+)
+SELECT pk, 1 FROM ok UNION ALL SELECT pk, 2 FROM taken UNION ALL SELECT pk, 3 FROM known"
+    )
+}
+
+/// Which of these commits are stored. The tokens of a thread's last eight commits stand in its row; that of a commit
+/// with observations is found for ever.
+pub(super) const LANDED: &str = "
+SELECT u.pk FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) u (pk, token, seq)
+WHERE EXISTS (SELECT FROM threads t WHERE t.pk = u.pk AND u.token = ANY (t.commits))
+    OR EXISTS (SELECT FROM observations o WHERE o.pk = u.pk AND o.seq = u.seq AND o.token = u.token)";
+
+/// A statement, and how it waits.
+pub(super) struct Ways {
+    first: String,
+    again: String,
+}
+
+impl Ways {
+    fn of(statement: fn(&str) -> String) -> Self {
+        Self { first: statement("SKIP LOCKED"), again: statement("") }
+    }
+
+    pub fn of_sending(&self, sending: Sending) -> &str {
+        match sending {
+            Sending::First => &self.first,
+            Sending::Again => &self.again,
+        }
+    }
+}
+
+pub(super) static ALONE: LazyLock<String> = LazyLock::new(alone);
+pub(super) static PLAIN: LazyLock<Ways> = LazyLock::new(|| Ways::of(plain));
+pub(super) static FULL: LazyLock<Ways> = LazyLock::new(|| Ways::of(full));
