@@ -1,5 +1,6 @@
 //! What a run costs above its model calls and commits: plan, three items with one tool call each, synthesis (8 model
-//! calls) on a model without delay, beside 8 bare calls of that model and 12 bare commits of the same kind of database.
+//! calls) on a model without delay, beside 8 bare calls of that model and 12 bare commits of the same kind of database:
+//! with a tool whose calls are effects, and with `calculator`, whose calls are answered at once.
 //!
 //! `cargo bench --bench run`
 
@@ -10,10 +11,12 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use pes::domain::fault::Fault;
 use pes::domain::model::{Delta, ModelFailure, ModelRequest, Phase, StopReason};
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::provider::{ChatModel, DeltaStream, Models};
 use pes::store::Store;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
+use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Map, Value, json};
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
@@ -32,20 +35,20 @@ const BARE_COMMITS: usize = 12;
 const INSERT: &str = "INSERT INTO bare VALUES (1)";
 const SETTINGS: &[&str] = &["fsync=on", "synchronous_commit=on", "max_connections=50"];
 
-/// Answers at once, by phase and iteration.
-struct AtOnce;
+/// Answers without delay, by phase and iteration, and calls this tool.
+struct Prompt(&'static str);
 
 #[async_trait]
-impl ChatModel for AtOnce {
+impl ChatModel for Prompt {
     async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
         let call = Delta::ToolCall {
             index: 0,
             id: Some("c".to_owned()),
-            name: Some("calculator".to_owned()),
+            name: Some(self.0.to_owned()),
             arguments: json!({ "expression": "6 * 7" }).to_string(),
         };
         let (said, stop) = match (request.phase, request.context.iteration) {
-            (Phase::Planning, _) => (Delta::Text(plan()), StopReason::EndTurn),
+            (Phase::Planning, _) => (Delta::Text(plan(self.0)), StopReason::EndTurn),
             (Phase::Execution, 1) => (call, StopReason::ToolUse),
             (Phase::Execution, _) => (Delta::Text("It is 42.".to_owned()), StopReason::EndTurn),
             (Phase::Synthesis, _) => (Delta::Text("Everything is 42.".to_owned()), StopReason::EndTurn),
@@ -58,63 +61,102 @@ impl ChatModel for AtOnce {
     }
 }
 
-fn plan() -> String {
-    let item =
-        |id: &str| json!({ "id": id, "description": "Multiply", "stepType": "tool", "requiredTools": ["calculator"] });
+fn plan(tool: &str) -> String {
+    let item = |id: &str| json!({ "id": id, "description": "Multiply", "stepType": "tool", "requiredTools": [tool] });
     json!({ "title": "T", "intent": "I", "plan": "P", "todoList": [item("a"), item("b"), item("c")] }).to_string()
+}
+
+/// Multiplies as an effect.
+struct Multiply;
+
+#[async_trait]
+impl Tool for Multiply {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "multiply".to_owned(),
+            description: "Multiplies.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 1_000,
+            risk_level: None,
+        })
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let output = json!({ "expression": arguments["expression"], "result": 42 });
+        Ok(ToolOutput { output, ..ToolOutput::default() })
+    }
 }
 
 #[tokio::main]
 async fn main() {
-    println!("{:<12}{:>10}{:>14}{:>14}{:>10}", "", "commits", "run p50 ms", "bare p50 ms", "ratio");
+    println!("{:<24}{:>10}{:>14}{:>14}{:>10}", "", "commits", "run p50 ms", "bare p50 ms", "ratio");
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder is writable");
-    let store = Sqlite::open(folder.path(), pes::config::Synchronous::Full).await.expect("it opens");
+    let open = async || {
+        let store = Sqlite::open(folder.path(), pes::config::Synchronous::Full).await;
+        Arc::new(store.expect("it opens")) as Arc<dyn Store>
+    };
     let url = format!("sqlite://{}?mode=rwc", folder.path().join("bare.db").display());
     let mut bare = SqliteConnection::connect(&url).await.expect("it opens");
     for pragma in ["PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "CREATE TABLE bare (n INTEGER)"] {
         bare.execute(pragma).await.expect("a new database");
     }
-    report("SQLite", Arc::new(store), async || {
+    report("SQLite", open, async || {
         bare.execute(INSERT).await.expect("it takes rows");
     })
     .await;
 
     let cluster: &'static cluster::Cluster = Box::leak(Box::new(cluster::Cluster::start(SETTINGS)));
     let (database, other) = (cluster.database().await, cluster.database().await);
-    let store = Postgres::open(&database.url().into(), 4).await.expect("it opens");
+    let open = async || {
+        let store = Postgres::open(&database.url().into(), 4).await;
+        Arc::new(store.expect("it opens")) as Arc<dyn Store>
+    };
     let mut bare: PgConnection = other.connect().await;
     bare.execute("CREATE TABLE bare (n bigint)").await.expect("a new database");
-    report("PostgreSQL", Arc::new(store), async || {
+    report("PostgreSQL", open, async || {
         bare.execute(INSERT).await.expect("it takes rows");
     })
     .await;
 }
 
+async fn report(name: &str, open: impl AsyncFn() -> Arc<dyn Store>, mut commit: impl AsyncFnMut()) {
+    for tool in ["multiply", "calculator"] {
+        measure(name, tool, open().await, &mut commit).await;
+    }
+}
+
 /// Runs and bare work take turns, so that both see the same disk.
-async fn report(name: &str, store: Arc<dyn Store>, mut commit: impl AsyncFnMut()) {
-    let models = Arc::new(Models::only("none", "none", Arc::new(AtOnce)));
-    let built = Instance::build(Config::default()).store(store.clone()).models(models);
+async fn measure(name: &str, tool: &'static str, store: Arc<dyn Store>, commit: &mut impl AsyncFnMut()) {
+    let models = Arc::new(Models::only("none", "none", Arc::new(Prompt(tool))));
+    let built = Instance::build(Config::default()).store(store.clone()).models(models).tool(Arc::new(Multiply));
     let instance = built.open().await.expect("it opens");
     let (mut runs, mut bares) = (Vec::new(), Vec::new());
     for nth in 0..RUNS {
         let began = Instant::now();
-        let answer = instance.process(AgentProps::new(format!("t{nth}"), "go")).await.expect("it answers");
+        let answer = instance.process(AgentProps::new(format!("{tool}{nth}"), "go")).await.expect("it answers");
         runs.push(began.elapsed());
         assert_eq!((answer.metadata.llm_calls, answer.metadata.tool_calls), (8, 3));
-        bares.push(bare_work(&mut commit).await);
+        bares.push(bare_work(commit).await);
     }
-    let row = store.thread(instance.caller().tenant, &"t0".into()).await.expect("it answers").expect("it is there");
+    let row = store
+        .thread(instance.caller().tenant, &format!("{tool}0").as_str().into())
+        .await
+        .expect("it answers")
+        .expect("it is there");
     let (run, bare) = (p50(runs), p50(bares));
     let ratio = run / bare;
     let verdict = if ratio <= 3.0 && row.fence.version <= 16 { "" } else { " MISSED (at most 16 commits, 3 ×)" };
-    println!("{name:<12}{:>10}{run:>14.2}{bare:>14.2}{ratio:>10.2}{verdict}", row.fence.version);
+    println!("{:<24}{:>10}{run:>14.2}{bare:>14.2}{ratio:>10.2}{verdict}", format!("{name}, {tool}"), row.fence.version);
     instance.close().await;
 }
 
 async fn bare_work(commit: &mut impl AsyncFnMut()) -> Duration {
     let began = Instant::now();
     for _ in 0..MODEL_CALLS {
-        let mut said = AtOnce.call(request()).await.expect("it answers");
+        let mut said = Prompt("").call(request()).await.expect("it answers");
         while said.next().await.is_some() {}
     }
     for _ in 0..BARE_COMMITS {

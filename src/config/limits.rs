@@ -53,6 +53,7 @@ impl Config {
             calls_per_reply: limits.calls_per_reply,
             queued_runs: limits.queued_runs,
             state_bytes: limits.state_bytes,
+            tool_output_bytes: limits.tool_output_bytes,
             retry_ms: self.models.retry_ms,
             connect_retry_ms: self.models.connect_retry_ms,
             ask_peer_ms: self.delegation.poll_ms,

@@ -88,6 +88,8 @@ pub struct Limits {
     pub calls_per_reply: usize,
     pub queued_runs: usize,
     pub state_bytes: usize,
+    /// Of what one call brings back.
+    pub tool_output_bytes: usize,
     /// How long a model call that was not answered is tried again, from its first failure on, in milliseconds.
     pub retry_ms: Millis,
     /// The same for a provider that cannot be reached at all.
@@ -104,6 +106,7 @@ impl Default for Limits {
             calls_per_reply: 32,
             queued_runs: 32,
             state_bytes: 1 << 20,
+            tool_output_bytes: 1 << 20,
             retry_ms: 120_000,
             connect_retry_ms: 30_000,
             ask_peer_ms: 5_000,

@@ -30,7 +30,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::{AgentState, Limits};
-use crate::domain::tool::{Asked, Judgement, Proposal, ToolSpec};
+use crate::domain::tool::{Asked, Judgement, Proposal, ToolOutcome, ToolSpec};
 use crate::domain::usage::Price;
 
 use effect::Effect;
@@ -69,6 +69,11 @@ pub trait Toolbox: Send + Sync {
     fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>>;
     /// Known, enabled, arguments valid, policy: all that must hold before a call starts.
     fn judge(&self, call: &Proposal<'_>) -> Judgement;
+    /// What a call comes to that needs nothing but its arguments and the time: it is no effect. `None`: it is one.
+    fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
+        let _ = (tool, arguments, now, limits);
+        None
+    }
     /// Whether arguments that a person edited fit the tool's schema.
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault>;
     /// Whether a person's answer fits the suspension's feedback schema.

@@ -13,11 +13,13 @@ pub mod policy;
 pub mod registry;
 pub mod toolset;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::domain::Millis;
 use crate::domain::hitl::{FeedbackSchema, Question, Reply, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
@@ -42,7 +44,7 @@ pub struct ToolContext {
     /// The thread's application state as it was when the call started.
     pub agent_state: AgentState,
     /// When the call began, for tools that tell the time.
-    pub now: crate::domain::Millis,
+    pub now: Millis,
     /// Whom the tool may ask while it works.
     pub people: Arc<dyn People>,
 }
@@ -77,6 +79,18 @@ pub struct ToolOutput {
     pub state_patch: Option<Value>,
 }
 
+impl ToolOutput {
+    fn check_size(&self, most: usize) -> Result<(), ToolError> {
+        let parts = [Some(&self.output), self.metadata.as_ref(), self.state_patch.as_ref()];
+        let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
+        if size <= most {
+            return Ok(());
+        }
+        let message = format!("The tool's output has {size} bytes; at most {most} are kept.");
+        Err(ToolError { code: "output_too_large".to_owned(), message, pointer: None })
+    }
+}
+
 /// A tool. An error is told to the model; a panic or a time-out becomes one.
 #[async_trait]
 pub trait Tool: Send + Sync {
@@ -98,6 +112,14 @@ pub trait Tool: Send + Sync {
     /// `Some`: this call is a question; a person's answer is its result, and `call` is never reached.
     fn question(&self, arguments: &Value) -> Option<(String, FeedbackSchema)> {
         let _ = arguments;
+        None
+    }
+
+    /// `Some`: all that this call needs is its arguments and the time, and working it out is quick. It is answered within
+    /// the decision that would start it; `call` must come to the same, for calls that a person approved and for large
+    /// arguments.
+    fn at_once(&self, arguments: &Value, now: Millis) -> Option<Result<ToolOutput, ToolError>> {
+        let _ = (arguments, now);
         None
     }
 
@@ -127,4 +149,11 @@ pub struct Nature {
 pub struct Approval {
     pub message: String,
     pub risk: Option<RiskLevel>,
+}
+
+/// What a tool's panic is told as.
+pub fn broke(panic: &(dyn Any + Send)) -> ToolError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
+    ToolError { code: "panicked".to_owned(), message: format!("The tool broke: {words}"), pointer: None }
 }

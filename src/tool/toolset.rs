@@ -1,19 +1,22 @@
 //! What one tenant may call, and the judgement of every call before it may start.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::args::Schema;
 use super::policy::{self, Policy};
-use super::{Approval, Nature, Tool, answer, builtin};
+use super::{Approval, Nature, Tool, ToolOutput, answer, broke, builtin};
+use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::domain::task;
-use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolSpec, Verdict};
+use crate::domain::thread::Limits;
+use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use crate::engine::Toolbox;
 
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
@@ -102,11 +105,19 @@ impl Toolset {
         self.tools.values().map(|entry| entry.spec.clone()).collect()
     }
 
-    /// Whether what a tool brought back is what it declares.
-    pub fn check_output(&self, tool: &str, output: &Value) -> Result<(), ToolError> {
-        match self.tools.get(tool).and_then(|entry| entry.output.as_ref()) {
-            Some(schema) => schema.check_output(output),
-            None => Ok(()),
+    /// What a call comes to: what it brought back, if that is within bounds and what its tool declares.
+    pub fn kept(&self, tool: &str, answer: Result<ToolOutput, ToolError>, most_bytes: usize) -> ToolOutcome {
+        let declared = self.tools.get(tool).and_then(|entry| entry.output.as_ref());
+        let kept = answer.and_then(|brought| {
+            brought.check_size(most_bytes)?;
+            declared.map_or(Ok(()), |schema| schema.check_output(&brought.output))?;
+            Ok(brought)
+        });
+        match kept {
+            Ok(ToolOutput { output, metadata, state_patch }) => {
+                ToolOutcome { result: Ok(output), metadata, state_patch, duration_ms: 0 }
+            }
+            Err(error) => ToolOutcome { result: Err(error), metadata: None, state_patch: None, duration_ms: 0 },
         }
     }
 
@@ -235,6 +246,13 @@ impl Toolbox for Toolset {
         let nature = entry.tool.nature(call.arguments);
         let (ruling, wish) = self.ruled(entry, nature, call);
         Judgement { verdict: verdict(entry, nature, &ruling, wish, call.arguments), ruling: Some(ruling) }
+    }
+
+    fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
+        let entry = self.tools.get(tool)?;
+        let answer = catch_unwind(AssertUnwindSafe(|| entry.tool.at_once(arguments, now)));
+        let answer = answer.unwrap_or_else(|panic| Some(Err(broke(&*panic))))?;
+        Some(self.kept(tool, answer, limits.tool_output_bytes))
     }
 
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault> {

@@ -133,8 +133,7 @@ impl Transition<'_> {
         if !self.is_running_as(id, attempt) {
             return Ok(Taken::No);
         }
-        let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
-        if let Err(error) = &result
+        if let Err(error) = &outcome.result
             && error.is_lost()
             && self.active().cancel.is_none()
         {
@@ -142,11 +141,17 @@ impl Transition<'_> {
             self.went_on(id);
             return Ok(Taken::Yes);
         }
+        self.end_with(id, outcome);
+        self.went_on(id);
+        Ok(Taken::Yes)
+    }
+
+    /// The call ends with what it came to.
+    pub fn end_with(&mut self, id: &CallId, outcome: ToolOutcome) {
+        let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
         let result = result.and_then(|output| self.save_patch(id, state_patch).map(|()| output));
         let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
         self.end_call(id, status, result, metadata, duration_ms);
-        self.went_on(id);
-        Ok(Taken::Yes)
     }
 
     /// Whether the call's slot is open for what this attempt of it says.

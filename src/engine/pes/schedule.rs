@@ -21,7 +21,7 @@ impl Transition<'_> {
         self.settle_waiting();
     }
 
-    /// Starts what may start. `true`: another phase began.
+    /// Starts what may start. `true`: more may start now.
     fn go_on(&mut self) -> bool {
         match self.state.phase() {
             Phase::Idle => false,
@@ -39,7 +39,7 @@ impl Transition<'_> {
         is_cancelled && !self.state.is_any_running()
     }
 
-    /// Starts what may start of the plan. `true`: the phase changed.
+    /// Starts what may start of the plan. `true`: the phase changed, or a call was answered.
     fn execute(&mut self) -> bool {
         self.leave_places();
         if self.is_refinement_due() {
@@ -53,7 +53,10 @@ impl Transition<'_> {
             }
         }
         let placed: Vec<ItemId> = self.placed().collect();
-        placed.iter().for_each(|id| self.start_item(id));
+        let answered = placed.iter().filter(|id| self.start_item(id)).count();
+        if answered > 0 {
+            return true;
+        }
         if self.state.list.is_any_open() || self.is_refinement_due() {
             return false;
         }

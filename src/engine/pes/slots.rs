@@ -1,5 +1,5 @@
 //! Slots begin to run here, and nowhere else: only for the holder, only when due, never while a pause or a cancel holds
-//! them back.
+//! them back. A call that needs no effect is answered instead, when its turn comes.
 
 use super::budget::Funds;
 use super::state::{ModelCall, ModelSlot, Phase};
@@ -7,8 +7,9 @@ use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model;
+use crate::domain::payload;
 use crate::domain::task::Slot;
-use crate::domain::tool::CallStatus;
+use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
 
 impl Transition<'_> {
     /// Whether anything new may begin: an item, a phase, a slot.
@@ -28,27 +29,29 @@ impl Transition<'_> {
         }
     }
 
-    /// Starts whatever of this item may start: its model call, or what is next of its batch.
-    pub fn start_item(&mut self, id: &ItemId) {
-        let Some(work) = self.state.item(id).and_then(|item| item.track.work.as_ref()) else { return };
+    /// Starts whatever of this item may start: its model call, or what is next of its batch. `true`: a call was answered
+    /// at once, so more may begin.
+    pub fn start_item(&mut self, id: &ItemId) -> bool {
+        let Some(work) = self.state.item(id).and_then(|item| item.track.work.as_ref()) else { return false };
         if let Some(mut call) = work.model.clone() {
             if self.start_model(&mut call, Some(id), model::Phase::Execution) {
                 self.work(id, |work| work.model = Some(call));
             }
-            return;
+            return false;
         }
         let (batch, is_together) = (work.batch.clone(), work.is_together);
+        let mut is_answered = false;
         for call in &batch {
             match self.state.call_status(call) {
-                Some(CallStatus::Running) if !is_together => return,
-                Some(CallStatus::Ready) => self.start_call(call),
+                Some(CallStatus::Ready) => is_answered |= self.start_call(call),
                 Some(CallStatus::AtPeer) => self.start_sending(call),
                 Some(CallStatus::Running | CallStatus::Parked | CallStatus::Done) | None => {}
             }
             if !is_together && self.state.call_status(call) == Some(CallStatus::Running) {
-                return;
+                break;
             }
         }
+        is_answered
     }
 
     fn start_sending(&mut self, call: &CallId) {
@@ -73,13 +76,20 @@ impl Transition<'_> {
         true
     }
 
-    fn start_call(&mut self, id: &CallId) {
-        let Some(epoch) = self.stamp.holder else { return };
+    /// `true`: it is answered already.
+    fn start_call(&mut self, id: &CallId) -> bool {
+        let Some(epoch) = self.stamp.holder else { return false };
         if !self.may_begin() {
-            return;
+            return false;
+        }
+        if let Some(outcome) = self.at_once(id) {
+            self.end_with(id, outcome);
+            self.went_on(id);
+            return true;
         }
         if let Some(delegation) = self.state.calls.get(id).and_then(|call| call.record.delegation.clone()) {
-            return self.hand_over(id, delegation, epoch);
+            self.hand_over(id, delegation, epoch);
+            return false;
         }
         let now = self.stamp.now;
         self.call(id, |call| {
@@ -87,6 +97,17 @@ impl Transition<'_> {
             call.record.epoch = Some(epoch);
             call.record.updated_at = now;
         });
+        false
+    }
+
+    /// What needs no effect. What a person approved is compared with what runs where effects are performed, and large
+    /// arguments are read there.
+    fn at_once(&self, id: &CallId) -> Option<ToolOutcome> {
+        let CallRecord { tool_name, arguments, digest, .. } = &self.state.calls.get(id)?.record;
+        if digest.is_some() || payload::reference(arguments).is_some() {
+            return None;
+        }
+        self.world.tools.at_once(tool_name, arguments, self.stamp.now, self.world.limits)
     }
 
     fn is_due(&self, not_before: Option<Millis>) -> bool {

@@ -19,7 +19,7 @@ use crate::engine::event::Event;
 use crate::failpoint;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
-use crate::tool::{ToolContext, ToolOutput, Toolset};
+use crate::tool::{self, ToolContext};
 
 pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) shared: Arc<Shared>,
@@ -76,9 +76,10 @@ impl ToolRun {
         let ended = self.within(limit, asking, call).await;
         failpoint::reached("tool.sent");
         Some(match ended {
-            Ended::Itself(Ok(Ok(output))) => self.kept(&tools, output),
-            Ended::Itself(Ok(Err(error))) => refused(error),
-            Ended::Itself(Err(panic)) => tool_failed("panicked", format!("The tool broke: {}", words(&*panic))),
+            Ended::Itself(Ok(answer)) => {
+                tools.kept(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
+            }
+            Ended::Itself(Err(panic)) => refused(tool::broke(&*panic)),
             Ended::TimedOut => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
             Ended::Stopped => refused(ToolError::lost("The server stopped while the call asked a person.".to_owned())),
         })
@@ -136,33 +137,8 @@ impl ToolRun {
         };
         Ok((arguments, context))
     }
-
-    /// What came back, if it is within bounds and what the tool declares.
-    fn kept(&self, tools: &Toolset, output: ToolOutput) -> ToolOutcome {
-        let limit = self.shared.config.limits.tool_output_bytes;
-        let parts = [Some(&output.output), output.metadata.as_ref(), output.state_patch.as_ref()];
-        let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
-        if size > limit {
-            let message = format!("The tool's output has {size} bytes; at most {limit} are kept.");
-            return tool_failed("output_too_large", message);
-        }
-        if let Err(error) = tools.check_output(&self.invocation.tool_name, &output.output) {
-            return refused(error);
-        }
-        ToolOutcome {
-            result: Ok(output.output),
-            metadata: output.metadata,
-            state_patch: output.state_patch,
-            duration_ms: 0,
-        }
-    }
 }
 
 fn refused(error: ToolError) -> ToolOutcome {
     ToolOutcome { result: Err(error), metadata: None, state_patch: None, duration_ms: 0 }
-}
-
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Number, Value, json};
 
 use super::arithmetic;
+use crate::domain::Millis;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -45,18 +46,24 @@ impl Tool for Calculator {
         self.spec.clone()
     }
 
-    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
-        let result = arithmetic::evaluate(expression).map_err(|wrong| ToolError {
-            code: "failed".to_owned(),
-            message: wrong.to_string(),
-            pointer: Some("/expression".to_owned()),
-        })?;
-        Ok(ToolOutput {
-            output: json!({ "expression": expression, "result": number(result) }),
-            ..ToolOutput::default()
-        })
+    fn at_once(&self, arguments: &Value, _: Millis) -> Option<Result<ToolOutput, ToolError>> {
+        Some(calculated(arguments))
     }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        calculated(&arguments)
+    }
+}
+
+fn calculated(arguments: &Value) -> Result<ToolOutput, ToolError> {
+    let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
+    let result = arithmetic::evaluate(expression).map_err(|wrong| ToolError {
+        code: "failed".to_owned(),
+        message: wrong.to_string(),
+        pointer: Some("/expression".to_owned()),
+    })?;
+    let output = json!({ "expression": expression, "result": number(result) });
+    Ok(ToolOutput { output, ..ToolOutput::default() })
 }
 
 /// Whole numbers without a decimal point, as far as doubles are exact.

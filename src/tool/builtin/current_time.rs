@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use crate::domain::Millis;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -39,25 +40,33 @@ impl Tool for CurrentTime {
         self.spec.clone()
     }
 
-    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
-        let unknown = |_| ToolError {
-            code: "invalid_arguments".to_owned(),
-            message: format!("`{zone}` is no IANA time zone; write it like Europe/Berlin."),
-            pointer: Some("/timezone".to_owned()),
-        };
-        let out_of_range = |error: jiff::Error| ToolError {
-            code: "failed".to_owned(),
-            message: format!("The clock shows no valid time: {error}"),
-            pointer: None,
-        };
-        let now = jiff::Timestamp::from_millisecond(context.now).map_err(out_of_range)?.in_tz(zone).map_err(unknown)?;
-        let output = json!({
-            "time": now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
-            "weekday": now.strftime("%A").to_string(),
-            "timezone": zone,
-            "unixMs": context.now,
-        });
-        Ok(ToolOutput { output, ..ToolOutput::default() })
+    fn at_once(&self, arguments: &Value, now: Millis) -> Option<Result<ToolOutput, ToolError>> {
+        Some(told(arguments, now))
     }
+
+    async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        told(&arguments, context.now)
+    }
+}
+
+fn told(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError> {
+    let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
+    let unknown = |_| ToolError {
+        code: "invalid_arguments".to_owned(),
+        message: format!("`{zone}` is no IANA time zone; write it like Europe/Berlin."),
+        pointer: Some("/timezone".to_owned()),
+    };
+    let out_of_range = |error: jiff::Error| ToolError {
+        code: "failed".to_owned(),
+        message: format!("The clock shows no valid time: {error}"),
+        pointer: None,
+    };
+    let time = jiff::Timestamp::from_millisecond(now).map_err(out_of_range)?.in_tz(zone).map_err(unknown)?;
+    let output = json!({
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        "weekday": time.strftime("%A").to_string(),
+        "timezone": zone,
+        "unixMs": now,
+    });
+    Ok(ToolOutput { output, ..ToolOutput::default() })
 }

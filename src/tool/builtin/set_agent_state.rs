@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use crate::domain::Millis;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -43,9 +44,17 @@ impl Tool for SetAgentState {
         self.spec.clone()
     }
 
-    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let patch = arguments.get("patch").cloned().unwrap_or_default();
-        let keys: Vec<&String> = patch.as_object().map(|map| map.keys().collect()).unwrap_or_default();
-        Ok(ToolOutput { output: json!({ "changed": keys }), metadata: None, state_patch: Some(patch) })
+    fn at_once(&self, arguments: &Value, _: Millis) -> Option<Result<ToolOutput, ToolError>> {
+        Some(Ok(changed(arguments)))
     }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(changed(&arguments))
+    }
+}
+
+fn changed(arguments: &Value) -> ToolOutput {
+    let patch = arguments.get("patch").cloned().unwrap_or_default();
+    let keys: Vec<&String> = patch.as_object().map(|map| map.keys().collect()).unwrap_or_default();
+    ToolOutput { output: json!({ "changed": keys }), metadata: None, state_patch: Some(patch) }
 }

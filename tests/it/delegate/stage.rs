@@ -8,17 +8,17 @@ use crate::support::gate::Gate;
 /// What the caller's model knows: `delegate`.
 pub const CALLER: &str = include_str!("../support/script.toml");
 
-/// What the agent does: plans, calculates, answers.
+/// What the agent does: plans, calls a tool, answers.
 const AGENT: &str = r#"
 [[reply]]
 when = { phase = "planning" }
 json = { title = "T", intent = "I", plan = "P", todoList = [
-    { id = "sum", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
+    { id = "sum", description = "Add", stepType = "tool", requiredTools = ["test_fail_times"] },
 ] }
 
 [[reply]]
 when = { phase = "execution", iteration = 1 }
-calls = [{ tool = "calculator", arguments = { expression = "2 + 2" } }]
+calls = [{ tool = "test_fail_times", arguments = { times = 0 } }]
 
 [[reply]]
 when = { phase = "execution" }

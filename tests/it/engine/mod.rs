@@ -2,6 +2,7 @@
 
 mod asked_again;
 mod asking;
+mod at_once;
 mod budget;
 mod cancel;
 mod custom_core;

@@ -19,8 +19,7 @@ use serde_json::{Value, json};
 use super::asking::question;
 use super::sim::*;
 
-const TOOLS: [&str; 10] =
-    ["read", "write", "gated", "form", "denied", "nonsense", "read", "peer", "peer", "gated_peer"];
+const TOOLS: [&str; 10] = ["read", "write", "gated", "form", "denied", "nonsense", "sum", "peer", "peer", "gated_peer"];
 
 /// Decisions read from bytes, so that a failing run shrinks.
 struct Choices(Vec<u8>, usize);

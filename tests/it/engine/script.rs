@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pes::domain::Millis;
 use pes::domain::fault::Fault;
 use pes::domain::hitl::{FeedbackSchema, InputType, Suspension};
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
 use pes::domain::policy::Ruling;
 use pes::domain::prompt::PromptMessage;
 use pes::domain::settings::RunSettings;
+use pes::domain::thread::Limits;
 use pes::domain::tool::{Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use pes::domain::usage::Price;
 use pes::engine::{ModelBook, Toolbox};
@@ -32,9 +34,9 @@ impl ModelBook for Book {
     }
 }
 
-/// What a person or a policy made of these names: `read` and `write` run, `gated` asks, `peer` is delegated and
+/// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and would be), `peer` is delegated and
 /// `gated_peer` both, `form` is a question, `denied` is
-/// refused, anything else is unknown. Only `read` is declared idempotent.
+/// refused, anything else is unknown. Only `read` and `sum` are declared idempotent.
 #[derive(Default)]
 pub struct Tools {
     /// Errors still to come, by tool.
@@ -66,7 +68,7 @@ impl Tools {
 
 impl Toolbox for Tools {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        ["read", "write", "gated", "form", "set_agent_state", "peer", "gated_peer"]
+        ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer"]
             .map(|name| Arc::new(spec(name)))
             .to_vec()
     }
@@ -85,7 +87,7 @@ impl Toolbox for Tools {
         };
         let class = ToolClass::Write;
         let verdict = match call.tool {
-            "read" => Verdict::Run { class: ToolClass::Read, idempotent: true },
+            "read" | "sum" => Verdict::Run { class: ToolClass::Read, idempotent: true },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
             "peer" => Verdict::Delegate,
             "gated" | "gated_peer" => Verdict::Ask {
@@ -101,6 +103,10 @@ impl Toolbox for Tools {
             _ => Verdict::Refuse(error("unknown_tool")),
         };
         Judgement { verdict, ruling: self.ruling.clone() }
+    }
+
+    fn at_once(&self, tool: &str, arguments: &Value, _: Millis, _: &Limits) -> Option<ToolOutcome> {
+        matches!(tool, "sum" | "gated").then(|| ToolOutcome { duration_ms: 0, ..self.run(tool, arguments.clone(), 1) })
     }
 
     fn check_arguments(&self, _: &str, arguments: &Value) -> Result<(), Fault> {
@@ -125,7 +131,7 @@ fn spec(name: &str) -> ToolSpec {
         input_schema: json!({ "type": "object" }),
         output_schema: None,
         class: ToolClass::Write,
-        idempotent: name == "read",
+        idempotent: matches!(name, "read" | "sum"),
         timeout_ms: 1000,
         risk_level: None,
     }

@@ -1,6 +1,7 @@
 //! Tools: judged before they run, and what the built-in ones answer.
 
 mod answers;
+mod at_once;
 mod builtins;
 mod many;
 mod policy;

@@ -1,0 +1,82 @@
+//! What is answered at once is what a call would come to.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pes::config::Environment;
+use pes::domain::Millis;
+use pes::domain::thread::Limits;
+use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec};
+use pes::engine::Toolbox;
+use pes::tool::{Registry, Tool, ToolContext, ToolOutput};
+use serde_json::{Value, json};
+
+use super::{context, everything};
+
+#[tokio::test]
+async fn it_is_the_same_as_the_calls() {
+    let tools = everything(Environment::Development);
+    let context = context();
+    for (tool, arguments) in [
+        ("calculator", json!({ "expression": "6 * 7" })),
+        ("calculator", json!({ "expression": "6 *" })),
+        ("current_time", json!({ "timezone": "Asia/Tokyo" })),
+        ("current_time", json!({ "timezone": "Moon/Base" })),
+        ("set_agent_state", json!({ "patch": { "a": 1, "b": null } })),
+    ] {
+        let at_once = tools.at_once(tool, &arguments, context.now, &Limits::default()).unwrap();
+        let called = tools.get(tool).unwrap().call(arguments, context.clone()).await;
+        assert_eq!(at_once, tools.kept(tool, called, 1 << 20), "{tool}");
+    }
+    for tool in ["ask_user", "demo_send_email", "unknown"] {
+        assert_eq!(tools.at_once(tool, &json!({}), 0, &Limits::default()), None);
+    }
+}
+
+/// Breaks, or brings back what it does not declare.
+struct Bad {
+    name: &'static str,
+}
+
+#[async_trait]
+impl Tool for Bad {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: self.name.to_owned(),
+            description: String::new(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: Some(json!({ "type": "string" })),
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 1_000,
+            risk_level: None,
+        })
+    }
+
+    fn at_once(&self, _: &Value, _: Millis) -> Option<Result<ToolOutput, ToolError>> {
+        match self.name {
+            "breaks" => panic!("no such luck"),
+            "lies" => Some(Ok(ToolOutput { output: json!(7), ..ToolOutput::default() })),
+            _ => Some(Ok(ToolOutput { output: json!("x".repeat(100)), ..ToolOutput::default() })),
+        }
+    }
+
+    async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        unreachable!("it is answered at once")
+    }
+}
+
+#[test]
+fn it_is_bounded_like_a_call() {
+    let tools: Vec<Arc<dyn Tool>> = ["breaks", "lies", "talks"].map(|name| Arc::new(Bad { name }) as _).into();
+    let tools = Registry::new(tools, Environment::Development).unwrap().toolset(pes::domain::ids::TenantPk(1));
+    let limits = Limits { tool_output_bytes: 50, ..Limits::default() };
+    let code = |tool: &str| {
+        let ToolOutcome { result, .. } = tools.at_once(tool, &json!({}), 0, &limits).unwrap();
+        let error = result.unwrap_err();
+        (error.code, error.message)
+    };
+    assert_eq!(code("breaks"), ("panicked".to_owned(), "The tool broke: no such luck".to_owned()));
+    assert_eq!(code("lies").0, "invalid_output");
+    assert_eq!(code("talks").0, "output_too_large");
+}
