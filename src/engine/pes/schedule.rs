@@ -53,8 +53,11 @@ impl Transition<'_> {
             }
         }
         let placed: Vec<ItemId> = self.placed().collect();
-        let answered = placed.iter().filter(|id| self.start_item(id)).count();
-        if answered > 0 {
+        let mut is_answered = false;
+        for id in &placed {
+            is_answered |= self.start_item(id);
+        }
+        if is_answered {
             return true;
         }
         if self.state.list.is_any_open() || self.is_refinement_due() {
