@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::asking::question;
 use super::sim::*;
+use crate::support::cases::cases;
 
 const TOOLS: [&str; 10] = ["read", "write", "gated", "form", "denied", "nonsense", "sum", "peer", "peer", "gated_peer"];
 
@@ -292,7 +293,7 @@ fn check_log(sim: &Sim) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn whatever_happens_every_run_ends_once_and_nothing_is_done_twice(
@@ -355,7 +356,7 @@ fn straight(seed: u64, items: usize, settings: &RunSettings, crash: Option<usize
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.isqrt() / 4, failure_persistence: None, ..ProptestConfig::default() })] // Each is forty runs.
+    #![proptest_config(cases(4))] // Each is forty runs.
 
     #[test]
     fn a_crash_after_any_commit_changes_no_decision(seed in any::<u64>(), items in 1usize..5, parallel in 1u32..3) {

@@ -1,6 +1,7 @@
 //! What tests share.
 
 pub mod app;
+pub mod cases;
 #[cfg(feature = "failpoints")]
 pub mod gate;
 pub mod http;

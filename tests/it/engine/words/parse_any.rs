@@ -7,6 +7,7 @@ use pes::engine::parse::{plan, step, synthesis};
 use proptest::prelude::*;
 
 use super::{native, reply};
+use crate::support::cases::cases;
 
 /// Pieces that make the readers take every turn.
 fn wordy() -> impl Strategy<Value = String> {
@@ -85,7 +86,7 @@ fn in_pieces(text: &str, cuts: &[usize]) -> (String, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

@@ -14,6 +14,8 @@ use pes::engine::prompt::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support::cases::cases;
+
 fn settings() -> RunSettings {
     let prompts = PersonaPrompts {
         planning: Some("Prefer few items.".into()),
@@ -239,7 +241,7 @@ fn nonce(messages: &[PromptMessage]) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn each_call_has_one_result_after_it(plan in prop::collection::vec((0usize..4, 0usize..4), 0..20)) {
