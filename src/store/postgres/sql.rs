@@ -143,15 +143,14 @@ fn plain(when_locked: &str) -> String {
     format!("WITH u AS ({u}), held AS ({held}), ok AS ({ok}), {WRITTEN} SELECT pk, 1 FROM ok")
 }
 
-/// One such commit that nobody keeps company, under a lease that stays: nearly every commit of a server that is not busy. It
-/// takes its lock where it updates; of those that wait for it, none holds anything that it waits for. Here what an upsert
-/// logs counts less than what a part more costs.
-fn alone() -> String {
+/// One such commit that nobody keeps company, under a lease that stays: nearly every commit of a server that is not busy.
+/// Here what an upsert logs counts less than what a part more costs.
+fn alone(when_locked: &str) -> String {
     let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
     format!(
         "WITH ok AS (
     UPDATE threads t SET {set}
-    WHERE t.pk = {pk} AND {follows}
+    WHERE t.pk = (SELECT h.pk FROM threads h WHERE h.pk = {pk} FOR UPDATE {when_locked}) AND {follows}
     RETURNING t.pk, t.tenant
 ), r AS (
     INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
@@ -247,6 +246,6 @@ impl Ways {
     }
 }
 
-pub(super) static ALONE: LazyLock<String> = LazyLock::new(alone);
+pub(super) static ALONE: LazyLock<Ways> = LazyLock::new(|| Ways::of(alone));
 pub(super) static PLAIN: LazyLock<Ways> = LazyLock::new(|| Ways::of(plain));
 pub(super) static FULL: LazyLock<Ways> = LazyLock::new(|| Ways::of(full));

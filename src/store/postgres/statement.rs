@@ -24,7 +24,7 @@ pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
         && parcel.is_plain()
         && parcel.commit.lease == LeaseChange::Keep
     {
-        return alone(parcel);
+        return alone(parcel, sending);
     }
     let is_plain = parcels.iter().all(Parcel::is_plain);
     let sql = if is_plain { &PLAIN } else { &FULL };
@@ -40,9 +40,9 @@ pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
     with_deliveries(query, parcels)
 }
 
-fn alone(parcel: &Parcel) -> Statement {
+fn alone(parcel: &Parcel, sending: Sending) -> Statement {
     let Parcel { commit, entry, .. } = parcel;
-    let query = sqlx::query(ALONE.as_str())
+    let query = sqlx::query(ALONE.of_sending(sending))
         .bind(commit.pk.0)
         .bind(commit.fence.version)
         .bind(commit.fence.epoch)
@@ -95,9 +95,9 @@ fn with_threads(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(parcels, |p| p.commit.head.as_deref()))
         .bind(column(parcels, |p| p.sheet.as_deref()))
         .bind(column(parcels, |p| p.title.as_deref()))
-        .bind(column(parcels, |p| change(&p.commit.lease).0))
-        .bind(column(parcels, |p| change(&p.commit.lease).1))
-        .bind(column(parcels, |p| change(&p.commit.lease).2))
+        .bind(column(parcels, |p| p.commit.lease.told().0))
+        .bind(column(parcels, |p| p.commit.lease.told().1))
+        .bind(column(parcels, |p| p.commit.lease.told().2))
 }
 
 fn with_new_threads(query: Statement, parcels: &[Parcel]) -> Statement {
@@ -107,15 +107,6 @@ fn with_new_threads(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| escaped(new.thread_id.as_str()))))
         .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| new.core.as_str())))
         .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| new.created_at)))
-}
-
-/// 0 keep, 1 claim, 2 release; with the new lease and its replica.
-fn change(lease: &LeaseChange) -> (i16, Option<uuid::Uuid>, Option<uuid::Uuid>) {
-    match lease {
-        LeaseChange::Keep => (0, None, None),
-        LeaseChange::Claim { lease, replica } => (1, Some(*lease), Some(*replica)),
-        LeaseChange::Release => (2, None, None),
-    }
 }
 
 fn with_keys(query: Statement, parcels: &[Parcel]) -> Statement {

@@ -14,7 +14,6 @@ use uuid::Uuid;
 
 use super::sheaf::Sheaf;
 use super::writer::Script;
-use crate::store::LeaseChange;
 use crate::store::committer::{Parcel, Sending};
 
 pub(super) const DONE: i64 = 0;
@@ -287,7 +286,7 @@ fn bound<const N: usize>(query: Script, sheaves: [Sheaf; N]) -> Script {
 
 fn alone(parcel: &Parcel) -> Script {
     let commit = &parcel.commit;
-    let (change, lease, replica) = change(&commit.lease);
+    let (change, lease, replica) = commit.lease.told();
     let text = |id: Option<Uuid>| id.map(|id| id.simple().to_string());
     sqlx::query(ALONE)
         .bind(commit.pk.0)
@@ -311,18 +310,9 @@ fn alone(parcel: &Parcel) -> Script {
         .bind(parcel.title.as_deref())
 }
 
-/// 0 keep, 1 claim, 2 release; with the new lease and its replica.
-fn change(lease: &LeaseChange) -> (i64, Option<Uuid>, Option<Uuid>) {
-    match lease {
-        LeaseChange::Keep => (0, None, None),
-        LeaseChange::Claim { lease, replica } => (1, Some(*lease), Some(*replica)),
-        LeaseChange::Release => (2, None, None),
-    }
-}
-
 fn thread(threads: &mut Sheaf, parcel: &Parcel) {
     let commit = &parcel.commit;
-    let (change, lease, replica) = change(&commit.lease);
+    let (change, lease, replica) = commit.lease.told();
     threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
     threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
     threads.cell(commit.floor).cell(commit.crash_count).cell(parcel.records).cell(u8::from(commit.is_activity()));

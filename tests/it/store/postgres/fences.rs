@@ -1,7 +1,8 @@
 //! Two processes, one thread: who may write.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{Commit, Committed, Fence, LeaseChange, Store};
+use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
+use sqlx::{Executor, PgConnection};
 use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition};
@@ -73,4 +74,31 @@ async fn of_many_processes_creating_one_id_one_wins() {
     let outcomes = futures_util::future::join_all(creations).await;
     assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Ok(Committed::Done))).count(), 1);
     assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Ok(Committed::Exists))).count(), 39);
+}
+
+/// Whoever locks a thread's row is writing it, so what came after is stale already; nobody else waits for that.
+#[tokio::test]
+async fn a_row_that_somebody_holds_delays_nobody() {
+    let database = Database::fresh().await;
+    let store = process(&database).await;
+    let next_door = Commit { pk: ThreadPk(PK.0 + 2), ..creation() };
+    for creation in [creation(), named(next_door.clone(), "u")] {
+        assert_eq!(store.commit(creation).await.unwrap(), Committed::Done);
+    }
+    let mut somebody: PgConnection = database.connect().await;
+    somebody.execute("BEGIN; SELECT FROM threads WHERE pk = 7 FOR UPDATE").await.unwrap();
+    let fence = Fence { version: 1, ..Fence::NEW };
+    let (claiming, _) = claim(fence.clone(), 0, Uuid::new_v4());
+    for commit in [transition(fence.clone(), 0, "alone"), claiming] {
+        assert_eq!(store.commit(commit).await.unwrap(), Committed::Stale);
+    }
+    let beside = Commit { pk: next_door.pk, ..transition(fence.clone(), 0, "beside") };
+    assert_eq!(store.commit(beside).await.unwrap(), Committed::Done);
+    somebody.execute("ROLLBACK").await.unwrap();
+    assert_eq!(store.commit(transition(fence, 0, "now")).await.unwrap(), Committed::Done);
+}
+
+fn named(commit: Commit, id: &str) -> Commit {
+    let create = commit.create.map(|new| NewThread { thread_id: id.into(), ..new });
+    Commit { create, token: Uuid::new_v4(), ..commit }
 }
