@@ -109,17 +109,6 @@ pub enum LeaseChange {
     Release,
 }
 
-impl LeaseChange {
-    /// As databases are told: 0 keep, 1 claim, 2 release; with the new lease and its replica.
-    fn told(&self) -> (i16, Option<uuid::Uuid>, Option<uuid::Uuid>) {
-        match self {
-            Self::Keep => (0, None, None),
-            Self::Claim { lease, replica } => (1, Some(*lease), Some(*replica)),
-            Self::Release => (2, None, None),
-        }
-    }
-}
-
 /// A thread to be created by the commit that carries it: version 0 is inserted, then the commit applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewThread {

@@ -2,8 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use uuid::Uuid;
+
 use crate::store::log::NewEntry;
-use crate::store::{Commit, text};
+use crate::store::{Commit, LeaseChange, text};
 
 /// A commit with every value as the text that is stored. Made in the task of whoever commits, so that a lane only
 /// copies.
@@ -46,6 +48,17 @@ impl Parcel {
     pub fn is_plain(&self) -> bool {
         let Commit { create, idempotency, audit, deliveries, .. } = &self.commit;
         create.is_none() && idempotency.is_none() && audit.is_empty() && deliveries.is_empty()
+    }
+}
+
+impl LeaseChange {
+    /// As databases are told: 0 keep, 1 claim, 2 release; with the new lease and its replica.
+    pub(in crate::store) fn told(&self) -> (i16, Option<Uuid>, Option<Uuid>) {
+        match self {
+            Self::Keep => (0, None, None),
+            Self::Claim { lease, replica } => (1, Some(*lease), Some(*replica)),
+            Self::Release => (2, None, None),
+        }
     }
 }
 
