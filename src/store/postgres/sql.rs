@@ -1,9 +1,9 @@
 //! A batch as one statement, which is one transaction.
 //!
-//! Every column travels as one array, and `unnest` reads them back as tables: side by side in a list of columns, where a
-//! row is made as it is asked for; among the tables, `unnest` of many arrays keeps a copy of each. The parts of a statement
-//! all see the same snapshot, so whatever follows the fence joins `ok`, the threads whose commits are accepted, and never
-//! reads `threads` again.
+//! Every column travels as one array (a lone thread's as they are), and `unnest` reads them back as tables: side by side in
+//! a list of columns, where a row is made as it is asked for; among the tables, `unnest` of many arrays keeps a copy of
+//! each. The parts of a statement all see the same snapshot, so whatever follows the fence joins `ok`, the threads whose
+//! commits are accepted, and never reads `threads` again.
 
 use std::sync::LazyLock;
 

@@ -1,9 +1,9 @@
 //! A batch as one call.
 //!
-//! Small values travel as JSON arrays, one per row, and `json_each` reads them back as tables; bodies, and names that we
-//! did not choose, travel beside them as one blob per table, and `substr` cuts them out again: no body is escaped or
-//! parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what is judged first
-//! holds until it is written.
+//! Small values travel as JSON arrays, one per row (a lone thread's as they are), and `json_each` reads them back as tables;
+//! bodies, and names that we did not choose, travel beside them as one blob per table, and `substr` cuts them out again: no
+//! body is escaped or parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what
+//! is judged first holds until it is written.
 //!
 //! The end of each statement wakes whoever waits for the call. Nearly every batch is therefore one statement, an insert
 //! into a view whose trigger does the work, and so a transaction by itself; the others are a script.

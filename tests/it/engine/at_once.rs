@@ -99,7 +99,6 @@ fn whoever_does_not_hold_the_thread_answers_none() {
     }
     let write = sim.in_flight[0].clone();
     sim.holds = false;
-    sim.in_flight.retain(|_| true);
     sim.perform(&write);
     assert_eq!(ended(&sim), ["write"]);
     sim.go();

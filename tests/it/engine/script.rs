@@ -34,9 +34,9 @@ impl ModelBook for Book {
     }
 }
 
-/// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and would be), `peer` is delegated and
-/// `gated_peer` both, `form` is a question, `denied` is
-/// refused, anything else is unknown. Only `read` and `sum` are declared idempotent.
+/// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and
+/// would be answered at once if nobody had to be asked), `peer` is delegated and `gated_peer` both, `form` is a question,
+/// `denied` is refused, anything else is unknown. Only `read` and `sum` are declared idempotent.
 #[derive(Default)]
 pub struct Tools {
     /// Errors still to come, by tool.
