@@ -15,6 +15,7 @@ pub mod model;
 pub mod observation;
 pub mod payload;
 pub mod plan;
+pub(crate) mod pointer;
 pub mod policy;
 pub mod prompt;
 pub mod run;
@@ -22,6 +23,7 @@ pub mod settings;
 pub mod task;
 pub mod thread;
 pub mod tool;
+pub(crate) mod typed;
 pub mod usage;
 pub mod webhook;
 

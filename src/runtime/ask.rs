@@ -129,7 +129,7 @@ pub struct ErrandAsk {
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanPatch {
     /// RFC 6902 operations on the list.
-    JsonPatch(Value),
+    JsonPatch(json_patch::Patch),
     /// RFC 7386, where an object `{id: change}` merges by item id and an array replaces the list.
     MergePatch(Value),
 }

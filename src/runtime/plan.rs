@@ -1,6 +1,8 @@
 //! The todo list as people read and edit it.
 
-use serde_json::{Map, Value, json};
+mod patch;
+
+use serde_json::{Value, json};
 
 use super::command::Note;
 use super::{PlanPatch, Result, Runtime};
@@ -33,7 +35,7 @@ impl Runtime {
         if version != if_match {
             return Err(stale(version));
         }
-        let list = patched(list, patch)?;
+        let list = patch::apply(list, patch, &self.0.config.limits)?;
         let settings = self.0.settings(caller, &row.core, &row.sheet.config, &CallOptions::default())?;
         let (by, settings) = (caller.name.clone(), Box::new(settings));
         let event = Event::PlanEdited { expected: if_match, list, by, settings };
@@ -48,49 +50,4 @@ impl Runtime {
 fn stale(version: i64) -> Fault {
     let detail = format!("The plan is at version {version} now; read it again and repeat the edit.");
     Fault::new(Code::PreconditionFailed, detail).with("planVersion", version)
-}
-
-fn patched(mut list: Value, patch: PlanPatch) -> Result<Vec<Value>> {
-    match patch {
-        PlanPatch::JsonPatch(operations) => {
-            let operations: json_patch::Patch = serde_json::from_value(operations)
-                .map_err(|error| invalid(format!("This is no JSON Patch: {error}.")))?;
-            json_patch::patch(&mut list, &operations)
-                .map_err(|error| invalid(format!("The patch does not apply to the todo list: {error}.")))?;
-        }
-        PlanPatch::MergePatch(Value::Array(whole)) => list = Value::Array(whole),
-        PlanPatch::MergePatch(Value::Object(changes)) => merge(&mut list, changes)?,
-        PlanPatch::MergePatch(_) => {
-            return Err(invalid("A merge patch is a list, or an object by item id.".to_owned()));
-        }
-    }
-    match list {
-        Value::Array(list) => Ok(list),
-        _ => Err(invalid("After the patch this is no list of todo items.".to_owned())),
-    }
-}
-
-/// By item id: `null` removes, an object changes or adds.
-fn merge(list: &mut Value, changes: Map<String, Value>) -> Result<()> {
-    let items = list.as_array_mut().ok_or_else(|| invalid("There is no list to change.".to_owned()))?;
-    for (id, change) in changes {
-        let place = items.iter().position(|item| item["id"] == id.as_str());
-        match (place, change) {
-            (Some(place), Value::Null) => drop(items.remove(place)),
-            (Some(place), change) => json_patch::merge(&mut items[place], &change),
-            (None, Value::Object(mut item)) => {
-                item.insert("id".to_owned(), id.into());
-                items.push(Value::Object(item));
-            }
-            (None, _) => {
-                let detail = format!("There is no item `{id}` to change.");
-                return Err(invalid(detail.clone()).at(format!("/{id}"), detail));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn invalid(detail: String) -> Fault {
-    Fault::new(Code::Invalid, detail)
 }

@@ -9,6 +9,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 use crate::domain::thread::{Sheet, Thread};
+use crate::domain::typed::typed;
 use crate::store::{Committed, IdempotencyRow, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
 
 impl Runtime {
@@ -154,10 +155,7 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value) -> Result<Sheet> {
             whole[field] = empty;
         }
     }
-    let sheet: Sheet = match serde_json::from_value(whole) {
-        Ok(sheet) => sheet,
-        Err(error) => return invalid("", format!("The patched thread is not valid: {error}.")),
-    };
+    let sheet: Sheet = typed(whole)?;
     if sheet.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
         return invalid(
             "/config/agentCore",

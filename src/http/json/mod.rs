@@ -2,12 +2,10 @@
 
 mod body;
 mod nothing;
-mod pointer;
 mod strict;
-mod typed;
 
 pub(crate) use crate::domain::digest::of as fingerprint;
+pub(crate) use crate::domain::typed::typed;
 pub(crate) use body::{MaybeSent, Sent, read_any, read_value};
 pub(crate) use nothing::Nothing;
 pub(crate) use strict::parse;
-pub(crate) use typed::typed;

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::pointer::Pointer;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer::Pointer;
 
 /// The value of `text`. `max_depth` counts objects and arrays inside one another; serde_json's own bound of 128 stays.
 pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {

@@ -11,7 +11,7 @@ use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag::{self, IfMatch};
 use crate::http::front::Front;
 use crate::http::ids::Ids;
-use crate::http::json::read_value;
+use crate::http::json::{read_value, typed};
 use crate::http::params::NoParams;
 use crate::http::problem::Answer;
 use crate::runtime::PlanPatch;
@@ -53,7 +53,7 @@ pub(crate) async fn patch(
         .against(current)?
         .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
     let patch = match read.media_type {
-        JSON_PATCH => PlanPatch::JsonPatch(read.value),
+        JSON_PATCH => PlanPatch::JsonPatch(typed(read.value)?),
         _ => PlanPatch::MergePatch(read.value),
     };
     Ok(planned(front.runtime.edit_plan(&caller, &id, patch, based_on).await?))

@@ -83,3 +83,24 @@ async fn a_finished_item_stays_as_it_is() {
     let edit = json!([{ "op": "replace", "path": "/0/description", "value": "No" }]);
     patch(&app, &tag, edit).await.problem("finished_item");
 }
+
+#[tokio::test]
+async fn a_few_operations_do_not_make_an_endless_list() {
+    let app = App::start().await;
+    let tag = stuck(&app).await;
+    let doubled = |n: usize| json!({ "op": "copy", "from": "/3", "path": format!("/3/k{n}") });
+    let nested =
+        [json!({ "op": "add", "path": "/3", "value": {} }), json!({ "op": "move", "from": "/4", "path": "/3/k" })];
+    let item = json!({ "op": "add", "path": "/-", "value": { "id": "x" } });
+    let doubling: Vec<Value> = std::iter::once(item.clone()).chain((0..40).map(doubled)).collect();
+    let nesting: Vec<Value> = std::iter::once(item).chain((0..200).flat_map(|_| nested.clone())).collect();
+    for (operations, how) in [(doubling, "copies and moves more than"), (nesting, "nests deeper than 64")] {
+        let problem = patch(&app, &tag, Value::Array(operations)).await.problem("invalid");
+        let error = &problem["errors"][0];
+        assert!(error["detail"].as_str().unwrap().starts_with(how), "{problem:#}");
+        assert!(error["pointer"].as_str().unwrap()[1..].parse::<usize>().unwrap() > 10, "{problem:#}");
+    }
+    let problem = patch(&app, &tag, json!([{ "op": "remove", "path": "/2" }, { "op": "remove", "path": "/9" }])).await;
+    assert_eq!(problem.problem("invalid")["errors"][0]["pointer"], "/1");
+    assert_eq!(self::tag(&app).await, tag, "nothing was changed");
+}

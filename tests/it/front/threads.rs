@@ -84,7 +84,10 @@ async fn a_thread_is_patched_and_erased() {
     assert_eq!((&patched["title"], &patched["metadata"]), (&json!("New"), &json!({ "b": 2 })));
     let problem = patch(r#"{"status": "running"}"#).send().await.problem("invalid");
     assert_eq!(problem["errors"][0]["pointer"], "/status");
-    patch(r#"{"config": {"colour": 1}}"#).send().await.problem("invalid");
+    for (wrong, pointer) in [(r#"{"config": {"colour": 1}}"#, "/config/colour"), (r#"{"config": []}"#, "/config")] {
+        let problem = patch(wrong).send().await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+    }
     patch("[]").send().await.problem("invalid");
     app.ask("PATCH", "/threads/t1").typed("text/plain", "{}").send().await.problem("unsupported_media_type");
 

@@ -26,4 +26,7 @@ fn the_pointer_names_what_does_not_fit() {
     assert_eq!(at(json!({"theQuery": "q", "options": {"budget": {"maxTokens": -1}}})), "/options/budget/maxTokens");
     assert_eq!(at(json!({"theQuery": "q", "options": {"budget": {"max": 1}}})), "/options/budget/max");
     assert_eq!(at(json!([])), "");
+    assert_eq!(at(json!(["q", {}])), "");
+    assert_eq!(at(json!({"theQuery": "q", "options": []})), "/options");
+    assert_eq!(at(json!({"theQuery": "q", "options": {"budget": [null]}})), "/options/budget");
 }
