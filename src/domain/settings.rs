@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Millis;
 use super::fault::{Code, Fault};
 use super::prompt::{Persona, SystemPrompt};
 use super::tool::ClientTool;
+
+/// How long anything may be waited for: ten years.
+pub const LONGEST_SPAN: Millis = 10 * 365 * 86_400_000;
 
 /// A thread's `config`. Everything is optional; precedence is call > thread > server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

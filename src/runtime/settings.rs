@@ -1,6 +1,7 @@
 //! What a run is accepted with: call > thread > server, resolved once and stored with the run.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use serde_json::Map;
 
@@ -10,7 +11,8 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
 use crate::domain::settings::{
-    CallOptions, ExecutionConfig, ExecutionOverrides, ModelChoice, ProviderConfig, RunSettings, ThreadConfig,
+    CallOptions, ExecutionConfig, ExecutionOverrides, LONGEST_SPAN, ModelChoice, ProviderConfig, RunSettings,
+    ThreadConfig,
 };
 use crate::provider::Catalog;
 
@@ -217,15 +219,19 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
         config.enable_a2a_delegation = layer.enable_a2a_delegation.unwrap_or(config.enable_a2a_delegation);
         config.on_budget = layer.on_budget.unwrap_or(config.on_budget);
         config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
-        config.delegation_timeout_ms = layer.delegation_timeout_ms.or(config.delegation_timeout_ms);
-        config.suspension_timeout_ms = layer.suspension_timeout_ms.or(config.suspension_timeout_ms);
+        for (field, span, into) in [
+            ("delegationTimeoutMs", layer.delegation_timeout_ms, &mut config.delegation_timeout_ms),
+            ("suspensionTimeoutMs", layer.suspension_timeout_ms, &mut config.suspension_timeout_ms),
+        ] {
+            *into = span.map(|span| within(field, 1, LONGEST_SPAN, span)).transpose()?.or(*into);
+        }
         config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);
         config.parallel_reads = layer.parallel_reads.unwrap_or(config.parallel_reads);
     }
     Ok(config)
 }
 
-fn within(field: &str, least: u32, most: u32, value: u32) -> Result<u32, Fault> {
+fn within<T: Copy + PartialOrd + Display>(field: &str, least: T, most: T, value: T) -> Result<T, Fault> {
     if (least..=most).contains(&value) {
         return Ok(value);
     }

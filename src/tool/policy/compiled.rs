@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{condition, glob, strictness};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::policy::{Op, PolicyRule, RuleScope, Ruling, Terms};
-use crate::domain::settings::PolicyAction;
+use crate::domain::settings::{LONGEST_SPAN, PolicyAction};
 use crate::domain::tool::Proposal;
 
 /// How many rules one scope may have.
@@ -166,8 +166,8 @@ pub fn check(rules: &[PolicyRule]) -> Result<(), Fault> {
         if rule.tool.is_empty() {
             refuse("tool".to_owned(), "must be a name or a glob");
         }
-        if rule.expires_after_ms.is_some_and(|span| span < 1) {
-            refuse("expiresAfterMs".to_owned(), "must be at least 1");
+        if rule.expires_after_ms.is_some_and(|span| !(1..=LONGEST_SPAN).contains(&span)) {
+            refuse("expiresAfterMs".to_owned(), "must be 1 to 315360000000, which is ten years");
         }
         for (of, when) in rule.when.iter().enumerate() {
             if let Err((member, how)) = condition::check(when) {

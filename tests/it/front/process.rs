@@ -166,7 +166,17 @@ async fn what_is_wrong_is_named_and_nothing_is_stored() {
             json!({ "query": "q", "options": { "executionConfig": { "maxIterations": "5" } } }),
             "/options/executionConfig/maxIterations",
         ),
+        (
+            json!({ "query": "q", "options": { "executionConfig": { "suspensionTimeoutMs": i64::MAX } } }),
+            "/options/executionConfig/suspensionTimeoutMs",
+        ),
+        (
+            json!({ "query": "q", "options": { "executionConfig": { "delegationTimeoutMs": 0 } } }),
+            "/options/executionConfig/delegationTimeoutMs",
+        ),
         (json!({ "query": "q", "options": { "what": 1 } }), "/options/what"),
+        (json!({ "query": "q", "options": [] }), "/options"),
+        (json!(["q", null]), ""),
     ] {
         let problem = app.post("/threads/t1/process", body).await.problem("invalid");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
