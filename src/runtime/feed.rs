@@ -20,6 +20,9 @@ use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, Wants};
 /// A reader that sits on one frame for so long is slow; one that overflowed in a burst just reads again.
 const SLOW: Duration = Duration::from_millis(500);
 
+/// What of a backlog is in memory for one reader, in bytes; the rest is read when that is sent.
+const ROOM: usize = 256 << 10;
+
 /// A thread that is listened to since before something was decided there: nothing of that is missed.
 pub struct Ear {
     live: Subscription,
@@ -233,7 +236,7 @@ impl Feed {
     async fn read(&mut self) -> Result<()> {
         // Asked first: if the run is over now, then its last observation is in what is read next, or was told.
         let is_over = self.is_over().await?;
-        let page = self.log.page(self.cursor, CHUNK, &self.heard).await?;
+        let page = self.log.page(self.cursor, CHUNK, &self.heard, ROOM).await?.items;
         if !page.is_empty() {
             self.ready.extend(page.iter().map(|seen| Arc::new(Encoded::observation(seen))));
             return Ok(());

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::shared::Shared;
 use super::{EventsPage, Result, Runtime};
 use crate::domain::caller::Caller;
@@ -13,6 +15,12 @@ use crate::store::{self, ObservationAsk};
 
 /// Observations read at once.
 pub(super) const CHUNK: u32 = 200;
+
+/// Observations made whole at once: some of them may hold a megabyte each.
+const SHEAF: usize = 4;
+
+/// Bytes of a page of the log; it ends with the observation that passes them.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Reads a log page by page, in order; what it folded for one page serves the next.
 pub(super) struct Log {
@@ -28,24 +36,43 @@ impl Log {
         Self { shared, pk, fold: Fold::default(), folded: 0 }
     }
 
-    /// The next observations after `after`, whole.
+    /// The next observations after `after`, whole: `limit` of them, or fewer that have about `room` bytes together. None
+    /// only where none follows.
     pub(super) async fn page(
         &mut self,
         after: i64,
         limit: u32,
         types: &[ObservationType],
-    ) -> store::Result<Vec<Observation>> {
+        room: usize,
+    ) -> store::Result<Page> {
         let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
-        let mut page = self.shared.store.observations(self.pk, &ask).await?;
-        if let Some(last) = page.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
-            self.unfold(&mut page, last).await?;
+        let mut items = self.shared.store.observations(self.pk, &ask).await?;
+        let (mut bytes, mut whole) = (0, 0);
+        let mut is_full = items.len() >= limit as usize;
+        for sheaf in items.chunks_mut(SHEAF) {
+            if bytes > room {
+                is_full = true;
+                break;
+            }
+            self.complete(sheaf).await?;
+            bytes += sheaf.iter().map(|seen| weight(&seen.content)).sum::<usize>();
+            whole += sheaf.len();
+        }
+        items.truncate(whole);
+        Ok(Page { items, is_full })
+    }
+
+    /// Puts lists and payloads back in.
+    async fn complete(&mut self, sheaf: &mut [Observation]) -> store::Result<()> {
+        if let Some(last) = sheaf.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
+            self.unfold(sheaf, last).await?;
         }
         let mut known = Payloads::new();
-        self.shared.fetch(self.pk, page.iter().map(|seen| &seen.content), &mut known).await?;
-        for seen in &mut page {
+        self.shared.fetch(self.pk, sheaf.iter().map(|seen| &seen.content), &mut known).await?;
+        for seen in sheaf {
             seen.content = payload::inline(seen.content.take(), &known);
         }
-        Ok(page)
+        Ok(())
     }
 
     /// Folds everything up to `last` and completes those observations that stand in the page.
@@ -63,6 +90,23 @@ impl Log {
             self.folded = chunk.last().map_or(last, |told| told.seq);
         }
         Ok(())
+    }
+}
+
+/// Observations in order.
+pub(super) struct Page {
+    pub(super) items: Vec<Observation>,
+    /// There may be more.
+    is_full: bool,
+}
+
+/// About how many bytes a value has.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
     }
 }
 
@@ -84,7 +128,7 @@ impl Shared {
 }
 
 impl Runtime {
-    /// A page of the log, oldest first; every observation whole.
+    /// A page of the log, oldest first; every observation whole. Where they are large it has fewer than `limit`.
     pub async fn events_page(
         &self,
         caller: &Caller,
@@ -94,8 +138,7 @@ impl Runtime {
         types: Vec<ObservationType>,
     ) -> Result<EventsPage> {
         let row = self.row(caller, id).await?;
-        let items = Log::new(self.0.clone(), row.pk).page(after, limit, &types).await?;
-        let is_full = items.len() >= limit as usize;
+        let Page { items, is_full } = Log::new(self.0.clone(), row.pk).page(after, limit, &types, PAGE_BYTES).await?;
         let next_cursor =
             items.last().filter(|last| is_full && last.seq < row.last_seq).map(|last| last.seq.to_string());
         // More may have been written since the thread was read.

@@ -73,3 +73,27 @@ async fn types_are_chosen_by_name() {
     }
     app.get("/threads/none/events").await.problem("not_found");
 }
+
+#[tokio::test]
+async fn a_page_of_large_observations_has_fewer_of_them() {
+    let app = App::start().await;
+    for _ in 0..4 {
+        app.finish("t1", &format!("count {}", "x".repeat(400_000))).await;
+    }
+    let last = app.get("/threads/t1").await.expect(200)["lastSeq"].as_i64().unwrap();
+    let (mut seen, mut pages, mut after) = (Vec::new(), 0, String::from("0"));
+    loop {
+        let said = app.get(&format!("/threads/t1/events?limit=200&after={after}")).await;
+        assert!(said.text().len() < 3 << 20, "{}", said.text().len());
+        let page = said.expect(200);
+        seen.extend(seqs(&page));
+        pages += 1;
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        after = next.to_owned();
+    }
+    assert_eq!(seen, (1..=last).collect::<Vec<_>>());
+    assert!(pages > 2 && last < 200, "{pages} pages of {last} observations");
+    let mut socket = app.socket("/threads/t1/events").await;
+    let frames = socket.until(|frame| frame["event"] == "caught_up").await;
+    assert_eq!(crate::support::ws::seqs(&frames), seen);
+}
