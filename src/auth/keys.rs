@@ -21,8 +21,22 @@ use crate::store::{self, KeyRow, Store};
 /// The tenant of a server without keys.
 pub const OPEN_TENANT: &str = "default";
 
-/// How long an answer of the store is believed: revoking a key takes at most this long.
-const FRESH: Duration = Duration::from_secs(5);
+/// How long an answer of the store is believed.
+const FRESH: Duration = Duration::from_millis(1500);
+
+/// How often whoever holds a stream open is looked at again: with [`FRESH`], a revoked key has nothing left after five
+/// seconds.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// What a caller showed, to be looked at again: the hash of a key, or that there was none.
+#[derive(Clone)]
+pub struct Pass(Option<String>);
+
+impl Pass {
+    pub fn of(bearer: Option<&str>) -> Self {
+        Self(bearer.map(hash))
+    }
+}
 
 /// Tells the time of the process.
 pub type Now = Arc<dyn Fn() -> Millis + Send + Sync>;
@@ -70,20 +84,30 @@ impl Keys {
 
     /// Who calls with this key. Without one: the open tenant, if no key exists anywhere; else `unauthorized`.
     pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
-        let Some(key) = bearer else {
+        self.admit(&Pass::of(bearer)).await
+    }
+
+    /// The same, by what was shown before.
+    pub async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
+        let Some(hash) = &pass.0 else {
             return if self.is_open().await? { Ok(self.local()) } else { Err(missing()) };
         };
-        let hash = hash(key);
-        if let Some(caller) = self.configured(&hash) {
+        if let Some(caller) = self.configured(hash) {
             return Ok(caller);
         }
-        if let Some(caller) = self.remembered(&hash) {
+        if let Some(caller) = self.remembered(hash) {
             return Ok(caller);
         }
-        match self.store.key_by_hash(&hash).await.map_err(unavailable)? {
-            Some(row) if row.revoked_at.is_none() && same(&row.hash, &hash) => Ok(self.remember(hash, caller(row))),
+        match self.store.key_by_hash(hash).await.map_err(unavailable)? {
+            Some(row) if row.revoked_at.is_none() && same(&row.hash, hash) => Ok(self.remember(hash, caller(row))),
             Some(_) | None => Err(refused()),
         }
+    }
+
+    /// Whether what was shown before still lets its caller in. While the store cannot say, it does: whatever is then
+    /// done needs the store as well.
+    pub async fn still_admits(&self, pass: &Pass) -> bool {
+        !matches!(self.admit(pass).await, Err(fault) if fault.code == Code::Unauthorized)
     }
 
     /// Whether everybody who reaches this server may call: no key is configured and none was ever made.
@@ -104,11 +128,14 @@ impl Keys {
 
     /// Makes a key for the caller's own tenant; on an open server, whose caller is the operator, for any.
     pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
+        new.check()?;
         if new.tenant != caller.tenant_name && !self.is_open().await? {
             let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
             return Err(Fault::new(Code::Forbidden, detail));
         }
-        ledger::issue(&*self.store, new, (self.now)()).await.map_err(unavailable)
+        let issued = ledger::issue(&*self.store, new, (self.now)()).await.map_err(unavailable)?;
+        self.is_locked.store(true, Ordering::Relaxed);
+        Ok(issued)
     }
 
     /// The stored keys of the caller's tenant.
@@ -121,6 +148,7 @@ impl Keys {
     pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<(), Fault> {
         let is_own = self.list(caller).await?.iter().any(|key| key.key_id == key_id);
         if is_own && ledger::revoke(&*self.store, key_id, (self.now)()).await.map_err(unavailable)? {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
             return Ok(());
         }
         Err(Fault::not_found("active key"))
@@ -151,12 +179,12 @@ impl Keys {
         known.get(hash).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, caller)| caller.clone())
     }
 
-    fn remember(&self, hash: String, caller: Caller) -> Caller {
+    fn remember(&self, hash: &str, caller: Caller) -> Caller {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KEPT {
             known.clear();
         }
-        known.insert(hash, (Instant::now(), caller.clone()));
+        known.insert(hash.to_owned(), (Instant::now(), caller.clone()));
         caller
     }
 }

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::mint::{hash, mint_id, mint_key};
-use crate::config::auth::{scope, scope_name};
+use crate::config::auth::{check_name, scope, scope_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
+use crate::domain::fault::{Code, Fault};
 use crate::store::{KeyRow, Result, Store};
 
 /// What a key is to be.
@@ -16,6 +17,21 @@ pub struct NewKey {
     /// For people: who or what will use it.
     pub name: String,
     pub scopes: Vec<Scope>,
+}
+
+impl NewKey {
+    /// Refuses names that nobody could tell apart, and a key that may do nothing.
+    pub fn check(&self) -> std::result::Result<(), Fault> {
+        let invalid =
+            |at: &str, how: &str| Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how));
+        for (at, name) in [("tenant", &self.tenant), ("name", &self.name)] {
+            check_name(name).or_else(|how| invalid(at, how))?;
+        }
+        if self.scopes.is_empty() {
+            return invalid("scopes", "must have at least one of read, run, approve and admin");
+        }
+        Ok(())
+    }
 }
 
 /// A key just made. This is the only time that it is shown.
@@ -45,7 +61,7 @@ pub struct ApiKey {
     pub revoked_at: Option<Millis>,
 }
 
-/// Makes a key; after `Ok` it is stored and counts.
+/// Makes a key that was checked; after `Ok` it is stored and counts.
 pub async fn issue(store: &dyn Store, new: &NewKey, now: Millis) -> Result<Issued> {
     let issued = Issued { key_id: mint_id(), key: mint_key() };
     let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_name).collect();

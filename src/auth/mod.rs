@@ -7,6 +7,6 @@ mod keys;
 mod ledger;
 mod mint;
 
-pub use keys::{Keys, Now, OPEN_TENANT};
+pub use keys::{Keys, LOOK_AGAIN, Now, OPEN_TENANT, Pass};
 pub use ledger::{ApiKey, Issued, NewKey, issue, list, revoke};
 pub use mint::{hash, mint_key};

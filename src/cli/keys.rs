@@ -37,7 +37,9 @@ enum Place {
 async fn run(command: KeysCommand, place: &Place) -> Result<(), Error> {
     match command {
         KeysCommand::New { tenant, name, scopes } => {
-            let issued = place.issue(&NewKey { tenant, name, scopes }).await?;
+            let new = NewKey { tenant, name, scopes };
+            new.check().map_err(|fault| Error::Failed(fault.detail))?;
+            let issued = place.issue(&new).await?;
             eprintln!("{} (shown only now)", issued.key_id);
             println!("{}", issued.key);
         }

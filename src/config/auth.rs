@@ -39,11 +39,20 @@ impl FromStr for ConfiguredKey {
         let (Some(tenant), Some(scopes), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
             return Err("an API key is written tenant:scope+scope:key".to_owned());
         };
-        if tenant.is_empty() || key.is_empty() {
+        if key.is_empty() {
             return Err("an API key is written tenant:scope+scope:key, and none of them may be empty".to_owned());
         }
+        check_name(tenant).map_err(|how| format!("a key's tenant {how}"))?;
         let scopes = scopes.split('+').map(scope).collect::<Result<_, _>>()?;
         Ok(Self { tenant: tenant.to_owned(), scopes, key: key.into() })
+    }
+}
+
+/// Tenants and keys go by their names, in lists, rules and logs.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+    match (1..=128).contains(&name.len()) && !name.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err("must have 1 to 128 bytes, without control characters"),
     }
 }
 

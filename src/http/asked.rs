@@ -6,14 +6,18 @@ use axum::extract::FromRequestParts;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 
+use super::caller::pass;
 use super::front::Front;
 use super::peer::Peer;
 use super::prefer;
 use super::problem::Problem;
 use super::trace::TraceId;
+use crate::auth::Pass;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Asked {
+    /// Who asked, as shown.
+    pub(crate) pass: Pass,
     /// What goes before a path to make it a URL.
     pub(crate) base: String,
     pub(crate) trace: TraceId,
@@ -32,6 +36,8 @@ impl FromRequestParts<Front> for Asked {
         let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut accepts = accepts.flat_map(|value| value.split(','));
         Ok(Self {
+            // Where a key is needed, one that cannot be read has been refused.
+            pass: pass(&parts.headers).unwrap_or_else(|_| Pass::of(None)),
             base: front.links.base(peer, &parts.headers),
             trace: trace.unwrap_or_else(|| TraceId::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),

@@ -26,7 +26,7 @@ pub(crate) async fn follow(
     if asked.wants_events {
         let ear = ear.filter(|_| !settled.is_replay);
         let events = run_events(front, caller, &settled.value, ear).await?;
-        return Ok((settled.headers(), sse::response(front, events)).into_response());
+        return Ok((settled.headers(), sse::response(front, asked.pass.clone(), events)).into_response());
     }
     match asked.wait {
         Some(wait) => wait_for(front, caller, asked, wait, settled).await,

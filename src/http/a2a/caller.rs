@@ -7,6 +7,7 @@ use super::QUESTIONS;
 use super::refusal::Refusal;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::Version;
+use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
 use crate::http::asked::Asked;
 use crate::http::caller::{authenticate, permit};
@@ -16,6 +17,7 @@ use crate::http::front::Front;
 pub(super) struct Asker {
     pub(super) front: Front,
     pub(super) caller: Caller,
+    pub(super) pass: Pass,
     pub(super) version: Version,
     /// What goes before a path to make it a URL.
     pub(super) base: String,
@@ -24,7 +26,8 @@ pub(super) struct Asker {
 
 impl Asker {
     pub(super) fn new(front: &Front, caller: Caller, version: Version, asked: Asked) -> Self {
-        Self { front: front.clone(), caller, version, base: asked.base, trace_id: asked.trace.0 }
+        let Asked { pass, base, trace, .. } = asked;
+        Self { front: front.clone(), caller, pass, version, base, trace_id: trace.0 }
     }
 
     pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {

@@ -71,7 +71,7 @@ async fn answer(front: &Front, path: &str, request: Request) -> Result<Response,
     let mut response = match perform(&asker, route.method, &Value::Object(params)).await? {
         Done::Value(Value::Null) => Json(json!({})).into_response(),
         Done::Value(result) => Json(result).into_response(),
-        Done::Events(events) => streamed(front, events, |event| event),
+        Done::Events(events) => streamed(&asker, events, |event| event),
     };
     if let Some(extensions) = extensions {
         response.headers_mut().insert("a2a-extensions", HeaderValue::from_static(extensions));

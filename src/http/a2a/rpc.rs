@@ -54,7 +54,7 @@ async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Respo
         Done::Value(result) => Json(said(id, result)).into_response(),
         Done::Events(events) => {
             let id = id.clone();
-            streamed(front, events, move |event| said(&id, event))
+            streamed(&asker, events, move |event| said(&id, event))
         }
     };
     if let Some(extensions) = extensions {

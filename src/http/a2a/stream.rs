@@ -23,7 +23,6 @@ use crate::domain::caller::Scope;
 use crate::domain::frame::Token;
 use crate::domain::observation::Observation;
 use crate::http::events::sse;
-use crate::http::front::Front;
 use crate::live::{Encoded, EncodedKind};
 use crate::runtime::{After, Ear, Errand, Feed, FeedAsk};
 
@@ -160,7 +159,7 @@ fn heard(teller: &mut Teller, frame: &Encoded) -> Vec<StreamEvent> {
 }
 
 /// The answer: each event as the binding says it.
-pub(super) fn streamed(front: &Front, events: Events, said: impl Fn(Value) -> Value + Send + 'static) -> Response {
+pub(super) fn streamed(asker: &Asker, events: Events, said: impl Fn(Value) -> Value + Send + 'static) -> Response {
     let events = events.map(move |event| Bytes::from(format!("data: {}\n\n", said(event))));
-    sse::written(front, Box::pin(events), None)
+    sse::written(&asker.front, asker.pass.clone(), Box::pin(events), None)
 }

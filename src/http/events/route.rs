@@ -35,16 +35,22 @@ pub(crate) async fn events(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Answer<Response> {
     let id = ids.thread()?;
-    let is_socket = headers.contains_key(UPGRADE);
+    let is_socket = asks_for_socket(&headers);
     if !is_socket && !asked.wants_events {
         return Ok(Json(page::read(&front, &caller, &id, params).await?).into_response());
     }
     let ask = ask::of_query(&mut params, &headers)?;
     params.finish()?;
     if !is_socket {
-        return Ok(sse::response(&front, open(&front, &caller, &id, ask).await?));
+        return Ok(sse::response(&front, asked.pass, open(&front, &caller, &id, ask).await?));
     }
     let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
     let frames = open(&front, &caller, &id, ask).await?;
-    Ok(socket::upgrade(upgrade, socket::Seat { front, caller, thread: id, base: asked.base }, frames))
+    Ok(socket::upgrade(upgrade, socket::Seat { front, caller, pass: asked.pass, thread: id, base: asked.base }, frames))
+}
+
+/// Other protocols that a client offers to go on in (`h2c`) are not asked for.
+fn asks_for_socket(headers: &HeaderMap) -> bool {
+    let offered = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    offered.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))
 }

@@ -12,8 +12,10 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::ops::{self, Op};
 use super::sse::RETRY_MS;
 use super::{Frames, open};
+use crate::auth::Pass;
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
+use crate::http::caller::looks;
 use crate::http::front::Front;
 use crate::live::{Encoded, EncodedKind};
 use crate::runtime::FeedAsk;
@@ -34,8 +36,16 @@ const TOO_SLOW: CloseCode = 1013;
 pub(super) struct Seat {
     pub(super) front: Front,
     pub(super) caller: Caller,
+    pub(super) pass: Pass,
     pub(super) thread: ThreadId,
     pub(super) base: String,
+}
+
+impl Seat {
+    /// Whether its caller's key still counts.
+    async fn is_held(&self) -> bool {
+        self.front.keys.still_admits(&self.pass).await
+    }
 }
 
 /// Small buffers: tungstenite's own defaults hold 128 KiB per socket and take messages of 64 MiB. Each frame is flushed
@@ -64,6 +74,8 @@ enum Next {
     Over,
 }
 
+const REVOKED: Next = Next::Close(close_code::POLICY, "the key is not known any more");
+
 type Told<T> = Result<T, axum::Error>;
 
 struct Conversation {
@@ -74,6 +86,7 @@ struct Conversation {
     is_live: bool,
     ops: FuturesUnordered<Pin<Box<dyn Future<Output = String> + Send>>>,
     pings: Interval,
+    looks: Interval,
     was_heard: bool,
 }
 
@@ -81,7 +94,8 @@ impl Conversation {
     fn new(socket: WebSocket, seat: Seat, frames: Frames) -> Self {
         let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { socket, seat, frames, is_live: false, ops: FuturesUnordered::new(), pings, was_heard: true }
+        let ops = FuturesUnordered::new();
+        Self { socket, seat, frames, is_live: false, ops, pings, looks: looks(), was_heard: true }
     }
 
     async fn hold(mut self) -> Told<()> {
@@ -103,6 +117,7 @@ impl Conversation {
                 None => Ok(Next::Close(close_code::NORMAL, "the end")),
             },
             _ = self.pings.tick() => self.ping().await,
+            _ = self.looks.tick() => Ok(if self.seat.is_held().await { Next::On } else { REVOKED }),
             () = self.seat.front.stopping.cancelled() => {
                 self.say(text(Encoded::draining(RETRY_MS).json())).await?;
                 Ok(Next::Close(RESTART, "draining"))
@@ -133,6 +148,7 @@ impl Conversation {
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
             Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
+            Some(Ok(Message::Text(_))) if !self.seat.is_held().await => Ok(REVOKED),
             Some(Ok(Message::Text(said))) => match ops::read(&self.seat, &said) {
                 Op::Answered(answer) => self.say(answer.into()).await,
                 Op::Begun(work) => {

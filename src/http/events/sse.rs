@@ -13,6 +13,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Frames;
+use crate::auth::Pass;
+use crate::http::caller::looks;
 use crate::http::front::Front;
 use crate::live::Encoded;
 
@@ -25,18 +27,27 @@ pub(super) const RETRY_MS: i64 = 1000;
 pub(crate) type Written = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The stream ends with its frames, and when the server stops.
-pub(crate) fn response(front: &Front, frames: Frames) -> Response {
+pub(crate) fn response(front: &Front, pass: Pass, frames: Frames) -> Response {
     let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n\n")) });
     let events = hello.chain(frames.map(|frame| frame.sse()));
-    written(front, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
+    written(front, pass, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
 }
 
-/// What is written, with comments in its pauses; `goodbye` when the server stops.
-pub(crate) fn written(front: &Front, events: Written, goodbye: Option<Bytes>) -> Response {
+/// What is written, with comments in its pauses; `goodbye` when the server stops. It ends when the pass is worth nothing
+/// any more.
+pub(crate) fn written(front: &Front, pass: Pass, events: Written, goodbye: Option<Bytes>) -> Response {
     let mut comments = tokio::time::interval_at(Instant::now() + COMMENT_EVERY, COMMENT_EVERY);
     comments.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let writing =
-        Writing { events, comments, front: front.clone(), goodbye, is_over: false, _open: front.streams.token() };
+    let writing = Writing {
+        events,
+        comments,
+        looks: looks(),
+        front: front.clone(),
+        pass,
+        goodbye,
+        is_over: false,
+        _open: front.streams.token(),
+    };
     let events = stream::unfold(writing, |mut writing| async {
         writing.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writing))
     });
@@ -51,7 +62,9 @@ pub(crate) fn written(front: &Front, events: Written, goodbye: Option<Bytes>) ->
 struct Writing {
     events: Written,
     comments: Interval,
+    looks: Interval,
     front: Front,
+    pass: Pass,
     goodbye: Option<Bytes>,
     is_over: bool,
     _open: TaskTrackerToken,
@@ -63,15 +76,21 @@ impl Writing {
             return None;
         }
         let stopping = self.front.stopping.clone();
-        tokio::select! {
-            event = self.events.next() => {
-                self.comments.reset();
-                event
-            }
-            _ = self.comments.tick() => Some(Bytes::from_static(b": still here\n\n")),
-            () = stopping.cancelled() => {
-                self.is_over = true;
-                self.goodbye.take()
+        loop {
+            tokio::select! {
+                event = self.events.next() => {
+                    self.comments.reset();
+                    return event;
+                }
+                _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n\n")),
+                _ = self.looks.tick() => if !self.front.keys.still_admits(&self.pass).await {
+                    self.is_over = true;
+                    return None;
+                },
+                () = stopping.cancelled() => {
+                    self.is_over = true;
+                    return self.goodbye.take();
+                }
             }
         }
     }
