@@ -32,9 +32,9 @@ pub enum Error {
     /// What is configured cannot be served.
     #[error("{}", .0.detail)]
     Config(#[from] Fault),
-    /// It may not be served so: there are no keys.
+    /// Its values do not go together, or it may not be served so: there are no keys.
     #[error("{0}")]
-    Unlocked(#[from] config::Error),
+    Unsound(#[from] config::Error),
 }
 
 /// A server that is ready to be put behind a listener: its runtime looks after its threads already.
@@ -67,6 +67,7 @@ impl App {
     }
 
     pub(crate) async fn furnish(config: Config, mut rooms: Rooms) -> Result<Self, Error> {
+        config.check()?;
         let store = match rooms.store {
             Some(store) => store,
             None => store::open(&config.store).await?,

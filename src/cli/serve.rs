@@ -19,7 +19,7 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
     let app = App::build(config).await.map_err(unusable)?;
     let front = app.front(address).map_err(|fault| Error::Failed(fault.detail))?;
-    say(&facts(&app, address, variables).await);
+    say(&facts(&app, address, front.url(), variables).await);
     shutdown::run(listener, front, stop).await;
     app.close().await;
     Ok(())
@@ -38,14 +38,13 @@ fn unusable(error: app::Error) -> Error {
     match error {
         app::Error::Store(error) => Error::Store(error),
         app::Error::Config(fault) => Error::Config(crate::config::Error(fault.detail)),
-        app::Error::Unlocked(error) => Error::Config(error),
+        app::Error::Unsound(error) => Error::Config(error),
     }
 }
 
 /// One line per fact; the last one when it answers.
-async fn facts(app: &App, address: SocketAddr, variables: &Variables) -> Vec<String> {
+async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variables) -> Vec<String> {
     let config = &app.config;
-    let url = config.server.public_url.clone().unwrap_or(format!("http://{address}{}", config.server.base_path));
     let auth = match app.keys.is_open().await {
         Ok(true) => "open: no keys, loopback only".to_owned(),
         Ok(false) | Err(_) => "keys".to_owned(),

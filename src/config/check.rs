@@ -21,6 +21,9 @@ impl Config {
                 return Err(Error(format!("server.public_url: `{url}` is not an http or https URL")));
             }
         }
+        for origin in &server.cors_origins {
+            check_origin(origin)?;
+        }
         for range in &server.trusted_proxies {
             let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
         }
@@ -58,6 +61,17 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// What a browser sends as the Origin of a page.
+fn check_origin(origin: &str) -> Result<(), Error> {
+    let url = url::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    if url.is_some_and(|url| url.origin().ascii_serialization() == origin.trim_end_matches('/')) {
+        return Ok(());
+    }
+    Err(Error(format!(
+        "server.cors_origins: `{origin}` is not an origin like https://app.example.com; list each one, `*` is not taken"
+    )))
 }
 
 impl super::Server {

@@ -130,6 +130,10 @@ fn typed(name: &str, text: &str, default: Option<&Value>) -> Result<Value, Error
             Ok(number) => Ok(Value::Integer(number)),
             Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),
         },
+        Some(Value::Boolean(_)) => match text.trim().parse() {
+            Ok(truth) => Ok(Value::Boolean(truth)),
+            Err(_) => Err(Error(format!("{name}: `{text}` is neither true nor false"))),
+        },
         Some(Value::Array(_)) => Ok(text
             .split(',')
             .map(str::trim)

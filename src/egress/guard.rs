@@ -47,17 +47,17 @@ impl Guard {
     /// Everything that can be said of an URL without looking its name up.
     pub(super) fn judge(&self, url: &Url) -> Result<Way, Error> {
         let refuse = |why: &str| Err(Error::Refused(why.to_owned()));
-        match url.scheme() {
-            "https" => {}
-            "http" if self.plain_http => {}
-            "http" => return refuse("only https is called here"),
-            _ => return refuse("only http and https URLs are called"),
+        if !matches!(url.scheme(), "http" | "https") {
+            return refuse("only http and https URLs are called");
         }
         if !url.username().is_empty() || url.password().is_some() {
             return refuse("a URL must not carry a user or a password");
         }
         if self.allow.names(url) {
             return Ok(Way::Named);
+        }
+        if url.scheme() == "http" && !self.plain_http {
+            return refuse("only https is called here");
         }
         // Below are the ports of other protocols, which can be spoken to in HTTP's clothes.
         if !matches!(url.port_or_known_default(), Some(80 | 443 | 1024..)) {
@@ -103,5 +103,22 @@ impl Resolve for CheckedNames {
             let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_only_https_is_called_a_named_host_may_still_be_called_in_the_clear() {
+        let guard = Guard { allow: Allow::parse(&["intern.example", "10.0.0.0/8"]).unwrap(), plain_http: false };
+        let judged = |url: &str| guard.judge(&url.parse().unwrap()).ok();
+        assert_eq!(judged("http://intern.example/"), Some(Way::Named));
+        assert_eq!(judged("https://a.example/"), Some(Way::Checked));
+        for refused in ["http://a.example/", "http://10.1.1.1/", "ftp://intern.example/", "http://u:p@intern.example/"]
+        {
+            assert_eq!(judged(refused), None, "{refused}");
+        }
     }
 }

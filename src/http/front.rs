@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -40,10 +39,15 @@ impl Front {
     /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
     pub fn new(config: Config, runtime: Runtime, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
-        runtime.served_at(links.base(None, &HeaderMap::new()));
+        runtime.served_at(links.own());
         let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
         let since = runtime.now();
         Ok(Self(Arc::new(Inner { config, runtime, keys, links, since, stopping, streams })))
+    }
+
+    /// Where this server is found, as far as it knows itself.
+    pub(crate) fn url(&self) -> String {
+        self.links.own()
     }
 
     /// The bounds of what other agents send: files travel inside it.

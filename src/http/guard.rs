@@ -1,11 +1,12 @@
 //! Who may knock: host names and origins on an open server, credentials out of URLs, headers within their bound.
 //!
 //! A server without keys trusts whoever can reach its loopback address. A web page can make a browser do that, directly
-//! (its Origin tells) or through a name that it points at 127.0.0.1 (the Host tells): both are refused.
+//! (its Origin tells, and where a browser sends none, as for a picture or a link, Sec-Fetch-Site) or through a name that it
+//! points at 127.0.0.1 (the Host tells): both are refused.
 
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -15,11 +16,17 @@ use crate::domain::fault::{Code, Fault};
 
 pub(crate) async fn guard(State(front): State<Front>, request: Request, next: Next) -> Response {
     // A store that does not answer leaves the checks on, and the liveness probe never asks it.
-    let is_open = request.uri().path() != "/healthz" && front.keys.is_open().await.unwrap_or(true);
+    let is_open = path(&front, &request) != "/healthz" && front.keys.is_open().await.unwrap_or(true);
     match check(&front, &request, is_open) {
         Ok(()) => next.run(request).await,
         Err(fault) => Problem(fault).into_response(),
     }
+}
+
+/// The path without what stands before all of them.
+fn path<'r>(front: &Front, request: &'r Request) -> &'r str {
+    let path = request.uri().path();
+    path.strip_prefix(front.links.base_path.as_str()).unwrap_or(path)
 }
 
 fn check(front: &Front, request: &Request, is_open: bool) -> Result<(), Fault> {
@@ -27,7 +34,7 @@ fn check(front: &Front, request: &Request, is_open: bool) -> Result<(), Fault> {
     no_credentials(request.uri())?;
     if is_open {
         host_is_ours(front, request.headers())?;
-        origin_is_ours(front, request.headers())?;
+        origin_is_ours(front, request)?;
     }
     if is_change(request.method()) && front.stopping.is_cancelled() {
         return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));
@@ -73,8 +80,18 @@ fn host_is_ours(front: &Front, headers: &HeaderMap) -> Result<(), Fault> {
     Err(Fault::new(Code::HostRefused, "Call this server as localhost or 127.0.0.1, or set public_url or keys."))
 }
 
-fn origin_is_ours(front: &Front, headers: &HeaderMap) -> Result<(), Fault> {
-    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+fn origin_is_ours(front: &Front, request: &Request) -> Result<(), Fault> {
+    let refused = || {
+        let detail = "This web page may not call; its origin must be listed in cors_origins.";
+        Err(Fault::new(Code::OriginRefused, detail))
+    };
+    let headers = request.headers();
+    let Some(origin) = headers.get(ORIGIN) else {
+        // A page of another site made the browser ask. Following a link to pages that only show something is fine.
+        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        let is_foreign = matches!(site, Some(b"cross-site" | b"same-site"));
+        return if is_foreign && !matches!(path(front, request), "/" | "/docs") { refused() } else { Ok(()) };
+    };
     let origin = origin.to_str().unwrap_or_default();
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let same = origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host));
@@ -82,7 +99,7 @@ fn origin_is_ours(front: &Front, headers: &HeaderMap) -> Result<(), Fault> {
     if same || allowed || front.links.public_origin().as_deref() == Some(origin) {
         return Ok(());
     }
-    Err(Fault::new(Code::OriginRefused, "This web page may not call; its origin must be listed in cors_origins."))
+    refused()
 }
 
 /// `[::1]:7070` → `::1`, `localhost:7070` → `localhost`.

@@ -55,6 +55,11 @@ impl Links {
         }
     }
 
+    /// The same for those who do not ask now.
+    pub(crate) fn own(&self) -> String {
+        self.base(None, &HeaderMap::new())
+    }
+
     /// Host names under which this server knows itself, without ports.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         let public = self.public.as_deref().and_then(|url| url::Url::parse(url).ok());
@@ -71,11 +76,12 @@ impl Links {
 /// The public URL with the base path, which it may name already.
 fn public(url: &str, base_path: &str) -> Result<String, Fault> {
     let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if parsed.is_none() {
+    let Some(parsed) = parsed else {
         return Err(Fault::new(Code::Invalid, format!("public_url `{url}` is not an http or https URL.")));
-    }
+    };
     let url = url.trim_end_matches('/');
-    Ok(if url.ends_with(base_path) { url.to_owned() } else { format!("{url}{base_path}") })
+    let is_named = parsed.path().trim_end_matches('/').ends_with(base_path);
+    Ok(if is_named { url.to_owned() } else { format!("{url}{base_path}") })
 }
 
 /// Proxies append: the first entry is the outermost.
@@ -124,5 +130,6 @@ mod tests {
         assert_eq!(public("https://a.example/", ""), "https://a.example");
         assert_eq!(public("https://a.example", "agents/"), "https://a.example/agents");
         assert_eq!(public("https://a.example/agents", "/agents"), "https://a.example/agents");
+        assert_eq!(public("http://agents", "/agents"), "http://agents/agents");
     }
 }

@@ -209,12 +209,40 @@ fn what_is_unknown_or_wrong_is_named() {
         (load(&[("PES_SERVER_BASE_PATH", "x/")]), "server.base_path: `x/` must begin with /"),
         (load(&[("PES_PUBLIC_URL", "ftp://x")]), "server.public_url: `ftp://x` is not an http"),
         (load(&[("PES_SERVER_TRUSTED_PROXIES", "10/8")]), "server.trusted_proxies: `10/8` is neither"),
+        (load(&[("PES_SERVER_CORS_ORIGINS", "*")]), "server.cors_origins: `*` is not an origin"),
+        (load(&[("PES_SERVER_CORS_ORIGINS", "https://a.example/x")]), "server.cors_origins: `https://a.example/x` is"),
+        (load(&[("PES_A2A_ENABLED", "no")]), "PES_A2A_ENABLED: `no` is neither true nor false"),
+        (load(&[("PES_API_KEYS", ":read:key")]), "PES_API_KEYS: a key's tenant must have 1 to 128 bytes"),
     ];
     for (result, expected) in cases {
         let error = result.unwrap_err();
         assert!(error.starts_with(expected), "{error}\nshould start with\n{expected}");
         assert!(!error.contains('\n'), "{error}");
     }
+}
+
+#[test]
+fn every_default_may_come_from_the_environment() {
+    let mut named = None;
+    let mut tried = 0;
+    for line in template::template().lines() {
+        if let Some(name) = line.strip_prefix("# Environment: ") {
+            named = name.split(['.', ',']).next().map(str::to_owned);
+        } else if let Some((key, value)) = line.trim_start_matches("# ").split_once(" = ")
+            && is_key(key)
+            && let Some(name) = named.take().filter(|_| !line.contains("# example; unset"))
+        {
+            let value = toml::from_str::<toml::Table>(&format!("it = {value}")).unwrap().remove("it").unwrap();
+            let text = match &value {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Array(all) => all.iter().map(|one| one.as_str().unwrap()).collect::<Vec<_>>().join(","),
+                plain => plain.to_string(),
+            };
+            load(&[(&name, &text)]).unwrap_or_else(|error| panic!("{name}={text}: {error}"));
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "only {tried} of them were found");
 }
 
 #[test]

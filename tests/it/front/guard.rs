@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::support::app::App;
 use crate::support::http::Ask;
+use crate::support::ws::Socket;
 
 #[tokio::test]
 async fn an_open_server_answers_to_its_own_names_only() {
@@ -112,6 +113,8 @@ async fn behind_a_proxy_urls_are_those_of_the_proxy() {
     assert_eq!(said.header("location"), Some("https://api.example.com/agents/threads/t1"));
     assert_eq!(app.get("/agents/threads/none").await.problem("not_found")["instance"], "/agents/threads/none");
     app.get("/threads/t1").await.problem("not_found");
+    let probe = Ask::new(app.address, "GET", "/agents/healthz").header("host", "pod.internal").send().await;
+    probe.expect(200);
 }
 
 #[tokio::test]
@@ -123,4 +126,60 @@ async fn a_stranger_is_not_believed() {
     let app = App::with(|config| config.server.public_url = Some("https://pes.example/".to_owned())).await;
     let receipt = app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
     assert_eq!(receipt["eventsUrl"], "https://pes.example/threads/t1/events");
+}
+
+#[tokio::test]
+async fn what_a_foreign_page_lets_a_browser_fetch_is_not_given() {
+    let app = App::start().await;
+    let from = |site: &str, path: &str| app.ask("GET", path).header("sec-fetch-site", site).send();
+    for site in ["cross-site", "same-site"] {
+        from(site, "/models?check=true").await.problem("origin_refused");
+        assert_eq!(from(site, "/docs").await.status, 200);
+    }
+    for site in ["same-origin", "none"] {
+        from(site, "/models").await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_has_nothing_left_of_what_it_opened() {
+    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
+    let new = |tenant: &str, name: &str, scopes: serde_json::Value| {
+        app.post("/keys", json!({ "tenant": tenant, "name": name, "scopes": scopes }))
+    };
+    for (tenant, name, scopes, at) in [
+        ("", "ci", json!(["read"]), "/tenant"),
+        ("one", "a\nkey_1  active", json!(["read"]), "/name"),
+        ("one", "ci", json!([]), "/scopes"),
+    ] {
+        assert_eq!(new(tenant, name, scopes).await.problem("invalid")["errors"][0]["pointer"], at);
+    }
+    let issued = new("one", "ci", json!(["read", "run"])).await.expect(201);
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let key = format!("Bearer {}", issued["key"].as_str().unwrap());
+    let with_key = [("authorization", key.as_str())];
+    let open = || Socket::open(app.address, "/threads/t1/events?after=latest", &with_key);
+    let (mut speaking, mut listening) = (open().await.unwrap(), open().await.unwrap());
+    let asked = Ask::new(app.address, "GET", "/threads/t1/events").header("authorization", &key);
+    let mut events = asked.header("accept", "text/event-stream").events().await;
+    for socket in [&mut speaking, &mut listening] {
+        assert_eq!(socket.next().await.unwrap()["event"], "caught_up");
+    }
+    assert_eq!(events.next().await.unwrap().event, "caught_up");
+
+    let revoke = format!("/keys/{}", issued["keyId"].as_str().unwrap());
+    assert_eq!(app.ask("DELETE", &revoke).send().await.status, 204);
+    speaking.say(json!({ "op": "process", "id": "1", "query": "hello" })).await;
+    assert_eq!(speaking.next().await, Err(Some(1008)));
+    assert_eq!(listening.next().await, Err(Some(1008)));
+    assert!(events.next().await.is_none());
+    assert_eq!(app.get("/threads/t1/runs").await.expect(200)["items"], json!([]), "nothing was begun");
+}
+
+#[tokio::test]
+async fn a_client_that_offers_another_protocol_is_answered_in_this_one() {
+    let app = App::start().await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let asked = app.ask("GET", "/threads/t1/events").header("connection", "Upgrade, HTTP2-Settings");
+    asked.header("upgrade", "h2c").header("http2-settings", "AAMAAABkAAQAoAAAAAIAAAAA").send().await.expect(200);
 }
