@@ -29,7 +29,7 @@ section! {
         queued_runs: usize = 32, by_path();
         /// Todo items of one plan: too_many_items.
         items_per_plan: usize = 1000, by_path();
-        /// Tool calls of one model reply; those beyond end in an error that the model sees.
+        /// Tool calls of one model reply; those beyond are not made, and the model is told so.
         calls_per_reply: usize = 32, by_path();
         /// A thread's application state as JSON, in bytes: state_too_large.
         state_bytes: usize = 1 << 20, by_path();

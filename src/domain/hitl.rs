@@ -139,10 +139,7 @@ pub struct Question {
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Reply {
     /// A person answered; the value fits the question's form.
-    Accepted {
-        #[schema(value_type = Object)]
-        value: Value,
-    },
+    Accepted { value: Value },
     /// A person refused to answer.
     Declined,
     /// Nobody answered in time, or there is nobody to ask.
@@ -199,7 +196,6 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub value: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

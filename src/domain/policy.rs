@@ -59,7 +59,6 @@ pub struct Condition {
     pub pointer: String,
     pub op: Op,
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
     pub value: Value,
 }
 

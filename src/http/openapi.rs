@@ -44,7 +44,12 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
         operation.insert("parameters".to_owned(), parameters.into());
     }
     let mut content = Map::new();
-    content.insert(MEDIA_TYPE.to_owned(), json!({ "schema": { "$ref": "#/components/schemas/Problem" } }));
+    let (media_type, schema) = match path {
+        // In the words of that protocol.
+        "/a2a" => ("application/json", json!({ "type": "object" })),
+        _ => (MEDIA_TYPE, json!({ "$ref": "#/components/schemas/Problem" })),
+    };
+    content.insert(media_type.to_owned(), json!({ "schema": schema }));
     operation["responses"]["default"] = json!({ "description": "A problem", "content": content });
     let keys = if PUBLIC.contains(&path) { json!([]) } else { json!([{ "key": [] }]) };
     operation.insert("security".to_owned(), keys);

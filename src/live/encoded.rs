@@ -14,7 +14,7 @@ use crate::domain::run::{RunResource, RunStatus};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EncodedKind {
     Observation { seq: i64, kind: ObservationType, run_id: RunId },
-    Token,
+    Token { run_id: RunId },
     Run { run_id: RunId, status: RunStatus },
     CaughtUp,
     Gap,
@@ -25,7 +25,7 @@ impl EncodedKind {
     fn event(&self) -> &'static str {
         match self {
             EncodedKind::Observation { .. } => "observation",
-            EncodedKind::Token => "token",
+            EncodedKind::Token { .. } => "token",
             EncodedKind::Run { .. } => "run",
             EncodedKind::CaughtUp => "caught_up",
             EncodedKind::Gap => "gap",

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use super::StreamHead;
 use super::encoded::{Encoded, EncodedKind};
 use crate::domain::frame::TokenType;
+use crate::domain::ids::RunId;
 
 /// What a token frame weighs besides its text, roughly.
 pub(super) const ENVELOPE: usize = 512;
@@ -17,6 +18,7 @@ pub(super) struct OpenStream {
     middle: [Vec<u8>; 2],
     /// What follows the offset.
     tail: Vec<u8>,
+    run_id: RunId,
     texts: Mutex<[String; 2]>,
 }
 
@@ -40,6 +42,7 @@ impl OpenStream {
         Self {
             middle: [middle(head, Channel::Response), middle(head, Channel::Thinking)],
             tail: tail(head),
+            run_id: head.run_id.clone(),
             texts: Mutex::default(),
         }
     }
@@ -61,7 +64,7 @@ impl OpenStream {
     pub(super) fn encode(&self, channel: Channel, range: Range<usize>) -> Encoded {
         let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         let text = &texts[channel as usize][range.clone()];
-        Encoded::wrap(EncodedKind::Token, |json| {
+        Encoded::wrap(EncodedKind::Token { run_id: self.run_id.clone() }, |json| {
             json.extend_from_slice(b"{\"type\":\"TOKEN\",\"data\":");
             write_json(json, text);
             json.extend_from_slice(&self.middle[channel as usize]);

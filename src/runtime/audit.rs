@@ -17,7 +17,6 @@ pub struct AuditLine {
     /// A key's name; `policy` and `timer` are the server itself.
     pub actor: String,
     pub action: String,
-    #[schema(value_type = Object)]
     pub detail: Value,
 }
 

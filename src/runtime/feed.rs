@@ -148,8 +148,8 @@ impl Runtime {
     }
 }
 
-/// What must be heard for the feed to know its end.
-fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
+/// What must be heard to know the end.
+pub(super) fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
     let mut types = ask.types.clone();
     if ask.until.is_some() && !types.is_empty() {
         types.push(ObservationType::RunFinished);
@@ -207,7 +207,7 @@ impl Feed {
                 }
                 Some(frame)
             }
-            EncodedKind::Token | EncodedKind::CaughtUp | EncodedKind::Gap => Some(frame),
+            EncodedKind::Token { .. } | EncodedKind::CaughtUp | EncodedKind::Gap => Some(frame),
             EncodedKind::Draining => {
                 self.finish();
                 Some(frame)

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::feed::heard;
 use super::shared::Shared;
-use super::{EventsPage, Result, Runtime};
+use super::{After, EventsPage, FeedAsk, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
@@ -129,20 +130,23 @@ impl Shared {
 
 impl Runtime {
     /// A page of the log, oldest first; every observation whole. Where they are large it has fewer than `limit`.
-    pub async fn events_page(
-        &self,
-        caller: &Caller,
-        id: &ThreadId,
-        after: i64,
-        limit: u32,
-        types: Vec<ObservationType>,
-    ) -> Result<EventsPage> {
+    pub async fn events_page(&self, caller: &Caller, id: &ThreadId, ask: FeedAsk, limit: u32) -> Result<EventsPage> {
         let row = self.row(caller, id).await?;
-        let Page { items, is_full } = Log::new(self.0.clone(), row.pk).page(after, limit, &types, PAGE_BYTES).await?;
-        let next_cursor =
-            items.last().filter(|last| is_full && last.seq < row.last_seq).map(|last| last.seq.to_string());
+        let after = match ask.after {
+            After::Seq(seq) => seq,
+            After::Latest => row.last_seq,
+        };
+        let mut log = Log::new(self.0.clone(), row.pk);
+        let Page { mut items, is_full } = log.page(after, limit, &heard(&ask), PAGE_BYTES).await?;
+        let is_end =
+            |seen: &Observation| seen.kind == ObservationType::RunFinished && ask.until.as_ref() == Some(&seen.run_id);
+        let end = items.iter().position(is_end);
+        items.truncate(end.map_or(items.len(), |at| at + 1));
         // More may have been written since the thread was read.
         let last_seq = items.last().map_or(row.last_seq, |last| last.seq.max(row.last_seq));
+        let goes_on = |last: &&Observation| is_full && end.is_none() && last.seq < row.last_seq;
+        let next_cursor = items.last().filter(goes_on).map(|last| last.seq.to_string());
+        items.retain(|seen| ask.types.is_empty() || ask.types.contains(&seen.kind));
         Ok(EventsPage { items, next_cursor, last_seq, min_seq: row.min_seq })
     }
 }

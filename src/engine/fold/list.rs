@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// What observations of a status change do not repeat.
+/// What lists tell of settled items alone.
 const CALLS: [&str; 3] = ["toolCalls", "actualToolCalls", "toolResults"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +15,7 @@ pub(super) struct List {
 impl List {
     pub(super) fn new(items: &Value, outputs: Option<&Value>) -> Self {
         let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
-        let by_id = |item: &Value| Some((id_of(item, "id")?, item.clone()));
+        let by_id = |item: &Value| Some((id_of(item, "id")?, without_calls(item.clone())));
         Self {
             items: items.iter().filter_map(by_id).collect(),
             outputs: outputs.and_then(Value::as_object).cloned().unwrap_or_default(),
@@ -23,7 +23,11 @@ impl List {
     }
 
     pub(super) fn items(&self) -> Value {
-        self.items.values().cloned().collect()
+        self.each().cloned().collect()
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = &Value> {
+        self.items.values()
     }
 
     pub(super) fn outputs(&self) -> &Map<String, Value> {
@@ -47,7 +51,7 @@ impl List {
         let before = self.items.get(&id).cloned();
         match change.get("item") {
             Some(item) => {
-                let item = with_calls(item.clone(), before.as_ref());
+                let item = without_calls(with_calls(item.clone(), before.as_ref()));
                 if !is_settled(&item) {
                     self.outputs.shift_remove(&id);
                 }
@@ -96,6 +100,8 @@ impl List {
             item.shift_remove("validationStatus");
         }
         item.extend(changed.clone());
+        let item = Value::Object(std::mem::take(item));
+        self.items.insert(id.clone(), without_calls(item));
         match output {
             Some(output) => _ = self.outputs.insert(id, output.clone()),
             None => _ = self.outputs.shift_remove(&id),
@@ -105,6 +111,15 @@ impl List {
 
 fn id_of(value: &Value, key: &str) -> Option<String> {
     value.get(key)?.as_str().map(str::to_owned)
+}
+
+/// Of an item that goes on, what is called is told call by call.
+fn without_calls(mut item: Value) -> Value {
+    let is_open = !is_settled(&item);
+    if let Some(fields) = item.as_object_mut().filter(|_| is_open) {
+        CALLS.iter().for_each(|key| _ = fields.shift_remove(*key));
+    }
+    item
 }
 
 fn is_settled(item: &Value) -> bool {

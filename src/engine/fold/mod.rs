@@ -5,6 +5,7 @@
 //! the thread, and its messages. It never fails: what it does not understand it passes on as it is. Payload references
 //! stay references.
 
+mod calls;
 mod list;
 mod open;
 mod tell;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use crate::domain::observation::ObservationType;
 
+use calls::Calls;
 use list::List;
 use open::Open;
 
@@ -25,6 +27,7 @@ pub struct Fold {
     plan: Value,
     plan_version: i64,
     list: List,
+    calls: Calls,
     /// Changes of the last `PLAN`, until its `PLAN_UPDATE` comes.
     changed: Vec<Value>,
     open: Open,

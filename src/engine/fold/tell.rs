@@ -24,14 +24,14 @@ impl Fold {
                 self.said(content);
                 self.summary = content.get("summary").cloned().or(self.summary.take());
             }
+            ObservationType::ToolCall => self.calls.made(told),
+            ObservationType::ToolExecution => self.calls.ended(told),
             ObservationType::StateUpdate
             | ObservationType::LlmStreamStart
             | ObservationType::LlmStreamMetadata
             | ObservationType::LlmStreamEnd
             | ObservationType::LlmStreamError
             | ObservationType::Thoughts
-            | ObservationType::ToolCall
-            | ObservationType::ToolExecution
             | ObservationType::AgentSuspended
             | ObservationType::AgentResumed
             | ObservationType::SuspensionTimeout

@@ -22,12 +22,13 @@ impl Fold {
     }
 
     pub fn view(&self) -> Value {
-        let suspensions: Vec<&Value> = self.open.suspensions.values().collect();
+        let suspensions: Vec<Value> = self.open.suspensions.values().map(|open| self.calls.ask(open.clone())).collect();
+        let list: Value = self.list.each().map(|item| self.calls.complete(item.clone())).collect();
         let waits: Vec<Value> = self.open.waits.values().cloned().collect();
         let pending = pending(&waits);
         let plan = if self.plan.is_null() { json!("") } else { self.plan.clone() };
         let mut view = json!({
-            "intent": self.intent, "title": self.title, "plan": plan, "todoList": self.list.items(),
+            "intent": self.intent, "title": self.title, "plan": plan, "todoList": list,
             "currentStepId": self.list.first(["in_progress", "waiting"]), "isPaused": !suspensions.is_empty(),
             "stepOutputs": self.list.outputs(), "suspensions": suspensions, "a2aWaits": waits,
             "planVersion": self.plan_version, "lastSeq": self.seq, "status": self.open.status(), "runId": self.open.run,
@@ -36,7 +37,7 @@ impl Fold {
             view["pendingA2ATasks"] = pending;
         }
         if let Some(oldest) = suspensions.first() {
-            view["suspension"] = (*oldest).clone();
+            view["suspension"] = oldest.clone();
         }
         view
     }

@@ -90,7 +90,7 @@ impl Transition<'_> {
                 return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
             }
         }
-        for wanted in wanted {
+        for (at, wanted) in wanted.iter().enumerate() {
             let may_be = match self.state.item(&wanted.id).map(|item| item.track.status) {
                 None => wanted.status == ItemStatus::Pending,
                 Some(ItemStatus::Pending) => matches!(wanted.status, ItemStatus::Pending | ItemStatus::Cancelled),
@@ -101,7 +101,7 @@ impl Transition<'_> {
                     Code::PlanInvalid,
                     "A pending item can stay pending or be cancelled, nothing else.",
                 )
-                .at(format!("/{}/status", wanted.id), "only pending or cancelled"));
+                .at(format!("/{at}/status"), "only pending or cancelled"));
             }
         }
         Ok(())
@@ -110,11 +110,11 @@ impl Transition<'_> {
     fn check_tools(&self, wanted: &[Wanted], next: &RunSettings) -> Result<(), Fault> {
         let settings = self.state.run.as_ref().map_or(next, |run| &run.settings);
         let tools = self.world.tools.offered(settings);
-        for wanted in wanted.iter().filter(|wanted| wanted.status == ItemStatus::Pending) {
+        for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| wanted.status == ItemStatus::Pending) {
             if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool))
             {
                 return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
-                    .at(format!("/{}/requiredTools", wanted.id), format!("{tool} is not enabled here")));
+                    .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
             }
         }
         Ok(())

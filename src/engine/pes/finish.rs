@@ -118,7 +118,6 @@ impl Transition<'_> {
         run.finished_at = Some(self.stamp.now);
         self.record_run_finished(&run, outcome.as_ref());
         run.outcome = outcome;
-        self.state.head.last = Some((run.run_id.clone(), run.trace_id.clone()));
         self.write_run(ord, &run);
     }
 

@@ -22,10 +22,9 @@ use crate::domain::usage::{Nanos, usd};
 use crate::engine::parse::tags;
 
 impl Transition<'_> {
-    /// Records a fact of the active run, or of the last one while the thread is idle.
+    /// Records a fact of the active run; while the thread is idle, of none: nothing comes after a run's `RUN_FINISHED`.
     pub fn record(&mut self, kind: ObservationType, parent: Option<&ItemId>, title: impl Into<String>, content: Value) {
         let of = self.state.run.as_ref().map(|run| (run.run_id.clone(), run.trace_id.clone()));
-        let of = of.or_else(|| self.state.head.last.clone());
         let (run_id, trace_id) = of.unwrap_or_else(|| (RunId::from(""), String::new()));
         self.push(run_id, trace_id, kind, parent, title.into(), content);
     }

@@ -78,9 +78,6 @@ pub(super) struct Head {
     pub queue: Vec<RunId>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quarantined: bool,
-    /// The last run and its trace: what is recorded on an idle thread belongs to them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last: Option<(RunId, String)>,
 }
 
 /// What the active run is in the middle of.

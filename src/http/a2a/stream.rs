@@ -150,7 +150,7 @@ fn heard(teller: &mut Teller, frame: &Encoded) -> Vec<StreamEvent> {
         EncodedKind::Observation { .. } => {
             serde_json::from_slice(&frame.data()).map(|seen: Observation| teller.hear(&seen)).unwrap_or_default()
         }
-        EncodedKind::Token => {
+        EncodedKind::Token { .. } => {
             let token: Option<Token> = serde_json::from_slice(&frame.data()).ok();
             token.and_then(|token| teller.token(&token)).into_iter().collect()
         }

@@ -15,7 +15,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use super::front::Front;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::ThreadId;
 use crate::live::{Encoded, EncodedKind};
 use crate::runtime::{After, Ear, Feed, FeedAsk, Receipt};
 
@@ -45,22 +45,13 @@ pub(crate) async fn run_events(
         Some(ear) => frames(front.runtime.feed_heard(caller, &receipt.thread_id, ear, ask).await?),
         None => open(front, caller, &receipt.thread_id, ask).await?,
     };
-    let mut has_begun = false;
     Ok(Box::pin(frames.filter(move |frame| {
-        has_begun |= is_of(&frame.kind, &run);
         let passes = match &frame.kind {
-            EncodedKind::Observation { .. } | EncodedKind::Run { .. } => is_of(&frame.kind, &run),
-            // A token does not name its run: those before this run's first observation are another's.
-            EncodedKind::Token => has_begun,
+            EncodedKind::Observation { run_id, .. }
+            | EncodedKind::Run { run_id, .. }
+            | EncodedKind::Token { run_id } => *run_id == run,
             EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
         };
         std::future::ready(passes)
     })))
-}
-
-fn is_of(kind: &EncodedKind, run: &RunId) -> bool {
-    match kind {
-        EncodedKind::Observation { run_id, .. } | EncodedKind::Run { run_id, .. } => run_id == run,
-        EncodedKind::Token | EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => false,
-    }
 }

@@ -1,24 +1,28 @@
 //! A page of the log.
 
+use axum::http::HeaderMap;
+
+use super::ask;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
-use crate::domain::observation::ObservationType;
 use crate::http::front::Front;
 use crate::http::params::Params;
-use crate::runtime::EventsPage;
+use crate::runtime::{After, EventsPage};
 
-/// `after` or its twin `cursor`, `limit`, `types`.
+/// `limit`, `cursor`, and what the other shapes know: `after`, `types`, `until`, `tokens` (of which a log has none).
 pub(super) async fn read(
     front: &Front,
     caller: &Caller,
     id: &ThreadId,
     mut params: Params,
+    headers: &HeaderMap,
 ) -> Result<EventsPage, Fault> {
-    let cursor = params.seq("cursor")?;
-    let after = cursor.or(params.seq("after")?).unwrap_or(0);
-    let limit = params.limit()?;
-    let types = params.list("types", ObservationType::parse)?;
+    let (limit, cursor) = (params.limit()?, params.seq("cursor")?);
+    let mut ask = ask::of_query(&mut params, headers)?;
     params.finish()?;
-    front.runtime.events_page(caller, id, after, limit, types).await
+    if let Some(cursor) = cursor {
+        ask.after = After::Seq(cursor);
+    }
+    front.runtime.events_page(caller, id, ask, limit).await
 }

@@ -24,7 +24,8 @@ use crate::http::problem::Answer;
         ("types" = Option<String>, Query, description = "observation types, comma-separated"),
         ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
         ("Last-Event-ID" = Option<String>, Header)),
-    responses((status = 200, body = crate::runtime::EventsPage), (status = 101)))]
+    responses((status = 200, content((crate::runtime::EventsPage = "application/json"), (String = "text/event-stream"))),
+        (status = 101)))]
 pub(crate) async fn events(
     MayRead(caller): MayRead,
     State(front): State<Front>,
@@ -37,7 +38,7 @@ pub(crate) async fn events(
     let id = ids.thread()?;
     let is_socket = asks_for_socket(&headers);
     if !is_socket && !asked.wants_events {
-        return Ok(Json(page::read(&front, &caller, &id, params).await?).into_response());
+        return Ok(Json(page::read(&front, &caller, &id, params, &headers).await?).into_response());
     }
     let ask = ask::of_query(&mut params, &headers)?;
     params.finish()?;

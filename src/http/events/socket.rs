@@ -134,9 +134,10 @@ impl Conversation {
                 self.is_live = true;
                 Next::On
             }
-            EncodedKind::Gap | EncodedKind::Observation { .. } | EncodedKind::Token | EncodedKind::Run { .. } => {
-                Next::On
-            }
+            EncodedKind::Gap
+            | EncodedKind::Observation { .. }
+            | EncodedKind::Token { .. }
+            | EncodedKind::Run { .. } => Next::On,
         })
     }
 

@@ -22,8 +22,9 @@ pub(crate) async fn report(State(front): State<Front>, ids: Ids, _: NoParams, re
     let token = secret(request.headers()).ok_or_else(|| Fault::not_found("task"))?;
     front.runtime.expects_call_back(&id, &token)?;
     let types = ["application/json", "application/a2a+json"];
-    let body = read_value(request, &front.config.limits, &types).await?.value;
-    front.runtime.peer_called_back(&id, &token, their_id(&body)).await?;
+    // Whatever it says and however: it is a reason to ask.
+    let read = read_value(request, &front.config.limits, &types).await;
+    front.runtime.peer_called_back(&id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -19,7 +19,7 @@ pub(crate) async fn openapi_json(asked: Asked) -> Json<Value> {
 }
 
 /// This document as a page.
-#[utoipa::path(get, path = "/docs", tag = "server", responses((status = 200, body = String)))]
+#[utoipa::path(get, path = "/docs", tag = "server", responses((status = 200, body = String, content_type = "text/html")))]
 pub(crate) async fn docs() -> impl IntoResponse {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, policy)];

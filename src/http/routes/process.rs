@@ -43,7 +43,8 @@ pub(crate) struct Query {
 /// `Accept: text/event-stream`: the run's events until it ends or suspends.
 #[utoipa::path(post, path = "/threads/{thread}/process", tag = "runs", request_body = Query,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
-    responses((status = 202, body = Receipt), (status = 200, body = crate::domain::run::AgentFinalResponse)))]
+    responses((status = 202, body = Receipt), (status = 200, content(
+        (crate::domain::run::AgentFinalResponse = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn process(
     MayRun(caller): MayRun,
     State(front): State<Front>,

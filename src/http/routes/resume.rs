@@ -22,7 +22,8 @@ use crate::runtime::Receipt;
 /// Resolve one suspension, once.
 #[utoipa::path(post, path = "/threads/{thread}/resume", tag = "runs", request_body = hitl::Answer,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
-    responses((status = 202, body = Receipt), (status = 200, body = crate::domain::run::AgentFinalResponse)))]
+    responses((status = 202, body = Receipt), (status = 200, content(
+        (crate::domain::run::AgentFinalResponse = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn resume(
     MayApprove(caller): MayApprove,
     State(front): State<Front>,

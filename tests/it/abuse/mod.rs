@@ -12,6 +12,7 @@ use pes::domain::fault::Fault;
 use pes::domain::policy::PolicyRule;
 use pes::domain::run::AgentFinalResponse;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::runtime::FeedAsk;
 use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
@@ -110,7 +111,7 @@ impl Scene {
     /// What each call came to: its error's code, or `success`.
     pub async fn ends(&self, thread: &str) -> Vec<String> {
         let (runtime, caller) = (self.instance.runtime(), self.instance.caller());
-        let log = runtime.events_page(caller, &thread.into(), 0, 200, Vec::new()).await.unwrap();
+        let log = runtime.events_page(caller, &thread.into(), FeedAsk::default(), 200).await.unwrap();
         let ends = log.items.iter().filter(|seen| seen.kind.as_str() == "TOOL_EXECUTION");
         ends.map(|seen| seen.content["error"]["code"].as_str().unwrap_or("success").to_owned()).collect()
     }

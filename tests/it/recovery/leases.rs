@@ -8,6 +8,7 @@ use pes::domain::ids::RunId;
 use pes::domain::observation::{Observation, ObservationType};
 use pes::domain::payload::INLINE_LIMIT;
 use pes::domain::run::RunStatus;
+use pes::runtime::FeedAsk;
 use pes::store::memory::Memory;
 use rstest::rstest;
 use tokio::time::{Instant, sleep};
@@ -29,7 +30,7 @@ async fn bed() -> (Arc<Moody>, Probe, Instance) {
 async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
     let (runtime, caller) = (instance.runtime(), instance.caller());
     let waited = runtime.wait_run(caller, run, Duration::from_secs(120)).await.unwrap();
-    let log = runtime.events_page(caller, &"t".into(), 0, 500, Vec::new()).await.unwrap();
+    let log = runtime.events_page(caller, &"t".into(), FeedAsk::default(), 500).await.unwrap();
     let seqs: Vec<i64> = log.items.iter().map(|seen| seen.seq).collect();
     assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>());
     waited.run.status
@@ -38,7 +39,14 @@ async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
 /// Returns when the thread's log has such an observation.
 async fn logged(instance: &Instance, thread: &str, is_wanted: impl Fn(&Observation) -> bool) {
     let (runtime, caller) = (instance.runtime(), instance.caller());
-    while !runtime.events_page(caller, &thread.into(), 0, 200, Vec::new()).await.unwrap().items.iter().any(&is_wanted) {
+    while !runtime
+        .events_page(caller, &thread.into(), FeedAsk::default(), 200)
+        .await
+        .unwrap()
+        .items
+        .iter()
+        .any(&is_wanted)
+    {
         sleep(Duration::from_millis(10)).await;
     }
 }

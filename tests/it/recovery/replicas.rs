@@ -142,7 +142,7 @@ async fn who_listens_elsewhere_hears_every_observation() {
             heard.push(*seq);
         }
     }
-    let log = other.runtime().events_page(other.caller(), &"t".into(), 0, 500, Vec::new()).await.unwrap();
+    let log = other.runtime().events_page(other.caller(), &"t".into(), FeedAsk::default(), 500).await.unwrap();
     assert_eq!(heard, (1..=log.last_seq).collect::<Vec<_>>());
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pes::domain::run::ResultStatus;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::runtime::FeedAsk;
 use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
@@ -82,7 +83,7 @@ async fn a_tool_that_breaks_fails_its_call_and_the_run_goes_on(#[case] how: &str
     assert_eq!(answer.metadata.status, ResultStatus::Partial, "the tool's last call ended in an error");
     assert_eq!(answer.metadata.tool_errors, 1);
     let (runtime, caller) = (instance.runtime(), instance.caller());
-    let log = runtime.events_page(caller, &"t".into(), 0, 200, Vec::new()).await.unwrap();
+    let log = runtime.events_page(caller, &"t".into(), FeedAsk::default(), 200).await.unwrap();
     let result = log.items.iter().find(|seen| seen.kind.as_str() == "TOOL_EXECUTION").unwrap();
     assert_eq!(result.content["error"]["code"], code, "{result:#?}");
     instance.close().await;

@@ -97,3 +97,36 @@ async fn a_page_of_large_observations_has_fewer_of_them() {
     let frames = socket.until(|frame| frame["event"] == "caught_up").await;
     assert_eq!(crate::support::ws::seqs(&frames), seen);
 }
+
+#[tokio::test]
+async fn a_page_knows_what_the_other_shapes_know() {
+    let app = App::start().await;
+    let first = app.finish("t1", "count").await["metadata"]["runId"].as_str().unwrap().to_owned();
+    app.finish("t1", "count").await;
+    let page = app.get(&format!("/threads/t1/events?limit=200&until={first}&tokens=false")).await.expect(200);
+    let items = page["items"].as_array().unwrap();
+    assert!(items.iter().all(|item| item["runId"] == first.as_str()), "{page:#}");
+    assert_eq!(items.last().unwrap()["type"], "RUN_FINISHED");
+    assert!(page.get("nextCursor").is_none() && page["lastSeq"].as_i64() > items.last().unwrap()["seq"].as_i64());
+    let plans = format!("/threads/t1/events?limit=200&until={first}&types=PLAN");
+    assert_eq!(seqs(&app.get(&plans).await.expect(200)).len(), 1);
+    let later = app.ask("GET", "/threads/t1/events").header("last-event-id", "3").send().await.expect(200);
+    assert_eq!(seqs(&later)[0], 4);
+    assert_eq!(app.get("/threads/t1/events?after=latest").await.expect(200)["items"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn nothing_of_a_run_comes_after_its_end() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let tag = app.get("/threads/t1/agent-state").await.header("etag").unwrap().to_owned();
+    let put = app
+        .ask("PUT", "/threads/t1/agent-state")
+        .header("if-match", &tag)
+        .json(&serde_json::json!({ "data": { "k": 1 } }));
+    put.send().await.expect(200);
+    let page = app.get("/threads/t1/events?limit=200").await.expect(200);
+    let last: Vec<_> = page["items"].as_array().unwrap().iter().rev().take(2).collect();
+    assert_eq!((&last[0]["type"], &last[0]["runId"]), (&"STATE_UPDATE".into(), &"".into()));
+    assert_eq!(last[1]["type"], "RUN_FINISHED");
+}

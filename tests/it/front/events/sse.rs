@@ -42,3 +42,22 @@ async fn a_bad_place_is_refused() {
     source("/threads/none/events").send().await.problem("not_found");
     source("/threads/t1/events?until=run_none").send().await.problem("not_found");
 }
+
+#[tokio::test]
+async fn whoever_asks_while_another_run_speaks_hears_only_their_own() {
+    let app = App::start().await;
+    let asked = app.suspend("t1", "send").await;
+    let query = app.ask("POST", "/threads/t1/process").header("accept", "text/event-stream");
+    let mut events = query.json(&json!({ "query": "count" })).events().await;
+    let own = loop {
+        let event = events.next().await.unwrap();
+        if event.event == "run" {
+            break event.data["runId"].clone();
+        }
+    };
+    let id = &asked["suspensionId"];
+    app.post("/threads/t1/resume", json!({ "suspensionId": id, "approved": true })).await.expect(202);
+    let rest = events.all().await;
+    let tokens: Vec<_> = rest.iter().filter(|event| event.event == "token").collect();
+    assert!(!tokens.is_empty() && tokens.iter().all(|token| token.data["runId"] == own), "{tokens:#?}");
+}
