@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
@@ -21,18 +21,21 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::capped::Capped;
 use super::definition::{Definition, Hints};
 use super::handler::Handler;
-use super::http::Wire;
+use super::http::{Failure, Wire};
 use super::process::Process;
 use super::questions::{self, Questions};
 use super::reply;
 use super::server::Profile;
 use crate::config::env::Variables;
 use crate::domain::tool::ToolError;
-use crate::egress::{Destination, Egress};
+use crate::egress::{self, Destination, Egress};
 use crate::tool::{ToolContext, ToolOutput};
 
 /// Where a call's idempotency key stands in `_meta`.
 const KEY: &str = "pes/idempotencyKey";
+
+/// How many pages of tools are read.
+const MOST_PAGES: usize = 500;
 
 /// How often a server may answer a call with what it wants to know first.
 const MOST_ROUNDS: usize = 20;
@@ -46,6 +49,7 @@ pub(super) struct Connection {
     /// Why, once it has ended.
     why: Arc<OnceLock<String>>,
     questions: Arc<Questions>,
+    forgotten: CancellationToken,
     _end: DropGuard,
 }
 
@@ -54,6 +58,7 @@ impl Connection {
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
         let questions = Arc::<Questions>::default();
         let handler = Handler { server: profile.name.clone(), changed, questions: questions.clone() };
+        let forgotten = CancellationToken::new();
         match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
@@ -61,19 +66,19 @@ impl Connection {
                 let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, pipes.input)
                     .with_max_line_length(profile.message_bytes);
                 match handler.serve_with_lifecycle(transport, lifecycle()).await {
-                    Ok(running) => Ok(Self::of(running, Some(process), questions)),
+                    Ok(running) => Ok(Self::of(running, Some(process), questions, forgotten)),
                     Err(error) => Err(told(&error.to_string(), &process.kill().await)),
                 }
             }
             Some(url) => {
-                let transport = wire(profile, egress, url)?;
+                let transport = wire(profile, egress, url, forgotten.clone())?;
                 let running = handler.serve_with_lifecycle(transport, lifecycle()).await;
-                running.map(|running| Self::of(running, None, questions)).map_err(|error| chain(&error))
+                running.map(|running| Self::of(running, None, questions, forgotten)).map_err(|error| chain(&error))
             }
         }
     }
 
-    fn of(running: Running, process: Option<Process>, questions: Arc<Questions>) -> Self {
+    fn of(running: Running, process: Option<Process>, questions: Arc<Questions>, forgotten: CancellationToken) -> Self {
         let peer = running.peer().clone();
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
@@ -95,7 +100,7 @@ impl Connection {
             let _: Result<(), String> = reason.set(told("the connection ended", &words));
             gone.cancel();
         });
-        Self { peer, ended, why, questions, _end: end.drop_guard() }
+        Self { peer, ended, why, questions, forgotten, _end: end.drop_guard() }
     }
 
     /// Returns when the connection has ended: why.
@@ -104,9 +109,15 @@ impl Connection {
         self.why.get().cloned().unwrap_or_default()
     }
 
+    /// Returns when the server no longer knows the session: nothing new can be sent, and what it has taken may still be
+    /// answered.
+    pub(super) async fn forgotten(&self) {
+        self.forgotten.cancelled().await;
+    }
+
     /// Whether something can still be sent. One that has just broken is replaced soon.
     pub(super) fn is_live(&self) -> bool {
-        !self.peer.is_transport_closed()
+        !self.peer.is_transport_closed() && !self.forgotten.is_cancelled()
     }
 
     pub(super) fn protocol(&self) -> Option<String> {
@@ -116,20 +127,20 @@ impl Connection {
     /// At most `most` tools, in the server's order; and whether there are more.
     pub(super) async fn definitions(&self, most: usize) -> Result<(Vec<Definition>, bool), String> {
         let (mut found, mut cursor) = (Vec::new(), None);
-        loop {
+        for _ in 0..MOST_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.peer.list_tools(Some(params)).await.map_err(|error| chain(&error))?;
-            let is_empty = page.tools.is_empty();
             found.extend(page.tools.into_iter().map(definition));
             cursor = page.next_cursor;
             if found.len() > most {
                 found.truncate(most);
                 return Ok((found, true));
             }
-            if cursor.is_none() || is_empty {
+            if cursor.is_none() {
                 return Ok((found, false));
             }
         }
+        Ok((found, true))
     }
 
     /// Servers of the newest protocol tell of changes only to whom has asked to hear of them.
@@ -159,7 +170,7 @@ impl Connection {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         params.meta = Some(meta(context));
         let running = self.questions.begin(context);
-        for _ in 0..MOST_ROUNDS {
+        for round in 0..MOST_ROUNDS {
             match self.peer.call_tool_once(params.clone()).await {
                 Ok(CallToolResponse::Complete(result)) => {
                     running.ended();
@@ -177,8 +188,9 @@ impl Connection {
                 }
                 Err(ServiceError::UnexpectedResponse) => return Err(failed("the server's answer is none to a call")),
                 Err(error) => {
+                    let not_taken = (round == 0).then(|| not_taken(&error)).flatten();
                     let message = format!("The connection to the server broke during the call: {error}");
-                    return Err(ToolError::lost(message));
+                    return Err(not_taken.unwrap_or_else(|| ToolError::lost(message)));
                 }
             }
         }
@@ -190,7 +202,12 @@ fn lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::LATEST], legacy_version: None }
 }
 
-fn wire(profile: &Profile, egress: &Arc<Egress>, url: &str) -> Result<StreamableHttpClientTransport<Wire>, String> {
+fn wire(
+    profile: &Profile,
+    egress: &Arc<Egress>,
+    url: &str,
+    forgotten: CancellationToken,
+) -> Result<StreamableHttpClientTransport<Wire>, String> {
     let to = url::Url::parse(url).map_err(|error| format!("`{url}`: {error}"))?;
     let to = match profile.owner {
         None => Destination::Operator(to),
@@ -211,6 +228,7 @@ fn wire(profile: &Profile, egress: &Arc<Egress>, url: &str) -> Result<Streamable
         to,
         patience: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
+        forgotten,
     };
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
@@ -244,6 +262,35 @@ fn definition(tool: rmcp::model::Tool) -> Definition {
             open_world: hints.open_world_hint,
         },
     }
+}
+
+/// What a call comes to that the server has certainly not begun; `None`: it may have.
+fn not_taken(error: &ServiceError) -> Option<ToolError> {
+    let ServiceError::TransportSend(sending) = error else { return None };
+    let failure = sending.error.downcast_ref::<Failure>()?;
+    match failure {
+        StreamableHttpError::SessionExpired => Some(unavailable(failure)),
+        StreamableHttpError::AuthRequired(_) => Some(refused(failure)),
+        StreamableHttpError::Client(error) => match error {
+            egress::Error::Unreachable(_) => Some(unavailable(failure)),
+            egress::Error::Refused(_) => Some(refused(failure)),
+            egress::Error::Cut(_)
+            | egress::Error::NoHeaders(_)
+            | egress::Error::Stalled(_)
+            | egress::Error::Overdue(_)
+            | egress::Error::TooLarge(_) => None,
+        },
+        _ => None,
+    }
+}
+
+fn unavailable(failure: &Failure) -> ToolError {
+    let message = format!("The server did not take the call: {failure}");
+    ToolError { code: "unavailable".to_owned(), message, pointer: None }
+}
+
+fn refused(failure: &Failure) -> ToolError {
+    failed(&format!("The call was refused: {}", chain(failure)))
 }
 
 fn failed(message: &str) -> ToolError {

@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
 
@@ -27,7 +28,7 @@ const ERROR_BYTES: usize = 4 << 10;
 /// have to wait for a person.
 const STREAM: Duration = Duration::from_secs(3_600);
 
-type Failure = StreamableHttpError<egress::Error>;
+pub(super) type Failure = StreamableHttpError<egress::Error>;
 
 /// The wire of one server.
 #[derive(Clone)]
@@ -38,6 +39,8 @@ pub(super) struct Wire {
     pub(super) patience: Duration,
     /// The size of one message.
     pub(super) message_bytes: usize,
+    /// Cancelled when the server no longer knows the session.
+    pub(super) forgotten: CancellationToken,
 }
 
 /// What goes with a request besides its body.
@@ -116,6 +119,7 @@ impl StreamableHttpClient for Wire {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if status == StatusCode::NOT_FOUND && had_session {
+            self.forgotten.cancel();
             return Err(StreamableHttpError::SessionExpired);
         }
         let session = answer.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);

@@ -150,6 +150,8 @@ impl Server {
         loop {
             tokio::select! {
                 why = connection.ended() => return why,
+                // Calls under way hold the connection until they are answered.
+                () = connection.forgotten() => return "it has forgotten the session".to_owned(),
                 () = &mut listens => {}
                 () = changed.notified() => {
                     sleep(GATHER).await;

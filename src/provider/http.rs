@@ -39,6 +39,7 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
     let (message, code) = said(&body);
     let kind = match status.as_u16() {
         400 | 413 | 422 | 500 if is_too_long(&message, &code) => FailureKind::TooLong,
+        400 if is_garbled(&code) => FailureKind::Broken,
         429 if is_final(&code) => FailureKind::Refused,
         408 | 409 | 425 | 429 => FailureKind::Retry,
         501 | 505 => FailureKind::Refused,
@@ -68,10 +69,15 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
     };
     let kind = match is_retry {
         _ if is_too_long(&message, &code) => FailureKind::TooLong,
+        _ if is_garbled(&code) => FailureKind::Broken,
         true => FailureKind::Retry,
         false => FailureKind::Refused,
     };
-    ModelFailure { http_status: status, ..failure(kind, format!("the provider broke off: {message}")) }
+    ModelFailure {
+        http_status: status,
+        retry_after_ms: retry::told(error),
+        ..failure(kind, format!("the provider broke off: {message}"))
+    }
 }
 
 /// Out of quota: waiting does not help.
@@ -79,10 +85,15 @@ fn is_final(code: &str) -> bool {
     ["insufficient_quota", "billing", "credit"].iter().any(|word| code.contains(word))
 }
 
+/// The model spelled a call that its vendor cannot read: another attempt may be better.
+fn is_garbled(code: &str) -> bool {
+    code == "tool_use_failed"
+}
+
 /// The prompt does not fit into the model's window, as vendors and local servers say it.
 fn is_too_long(message: &str, code: &str) -> bool {
     const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size", "string_above_max_length"];
-    const WORDS: [&str; 7] = [
+    const WORDS: [&str; 12] = [
         "prompt is too long",
         "maximum context length",
         "context window",
@@ -90,6 +101,13 @@ fn is_too_long(message: &str, code: &str) -> bool {
         "input token count",
         "context length exceeded",
         "too many input tokens",
+        // Anthropic, with what the reply may be long.
+        "exceed context limit",
+        "maximum prompt length",
+        // LM Studio and llama.cpp, which would keep the beginning of a prompt that they shorten.
+        "greater than the context length",
+        "context the overflows",
+        "n_keep",
     ];
     let message = message.to_lowercase();
     CODES.iter().any(|known| code.contains(known)) || WORDS.iter().any(|words| message.contains(words))
@@ -114,47 +132,4 @@ fn said(body: &Value) -> (String, String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn statuses_say_what_can_be_done() {
-        let quota = r#"{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}"#;
-        let table = [
-            (400, r#"{"error":{"message":"bad schema"}}"#, FailureKind::Refused, "bad schema"),
-            (401, r#"{"error":"no such key"}"#, FailureKind::Refused, "no such key"),
-            (404, "", FailureKind::Refused, "without a word"),
-            (302, "moved", FailureKind::Refused, "moved"),
-            (408, "{}", FailureKind::Retry, "without a word"),
-            (429, "slow down", FailureKind::Retry, "slow down"),
-            (429, quota, FailureKind::Refused, "exceeded"),
-            (500, "<html>", FailureKind::Retry, "<html>"),
-            (400, r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#, FailureKind::TooLong, "m"),
-            (501, "", FailureKind::Refused, "501"),
-            (529, r#"{"message":"overloaded"}"#, FailureKind::Retry, "overloaded"),
-        ];
-        for (status, body, kind, words) in table {
-            let failure = classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes());
-            assert_eq!((failure.kind, failure.http_status), (kind, Some(status)), "{status} {body}");
-            assert!(failure.message.contains(words), "{}", failure.message);
-        }
-    }
-
-    #[test]
-    fn errors_in_a_stream_are_classified_alike() {
-        let table = [
-            (json!({"error": {"message": "m", "code": 429}}), FailureKind::Retry),
-            (json!({"error": {"message": "m", "code": "502"}}), FailureKind::Retry),
-            (json!({"error": {"message": "m", "type": "server_error"}}), FailureKind::Retry),
-            (json!({"error": {"message": "m", "code": 400}}), FailureKind::Refused),
-            (json!({"object": "error", "message": "m", "type": "BadRequestError"}), FailureKind::Refused),
-            (json!({"error": "m"}), FailureKind::Refused),
-        ];
-        for (error, kind) in table {
-            let failure = in_stream(&error);
-            assert_eq!((failure.kind, failure.message.as_str()), (kind, "the provider broke off: m"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -21,9 +21,10 @@ pub(crate) fn after(headers: &HeaderMap) -> Option<Millis> {
     Some((wait.ceil() as Millis).clamp(0, LONGEST))
 }
 
-/// `retryDelay: "34s"` in the details of a Google error.
+/// `retryDelay: "34s"` in the details of a Google error, which may stand in a body of its own.
 pub(crate) fn told(body: &Value) -> Option<Millis> {
-    let details = body.get(0).unwrap_or(body)["error"]["details"].as_array()?;
+    let body = body.get(0).unwrap_or(body);
+    let details = body.get("error").unwrap_or(body)["details"].as_array()?;
     let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
     let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
     let wait = seconds * 1000.0;

@@ -8,9 +8,8 @@ use super::state::{ModelCall, State};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ContextFit;
 use crate::domain::payload::{self, Payloads};
-use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
-use crate::domain::tool::{ToolResult, ToolSpec};
+use crate::domain::tool::ToolResult;
 use crate::engine::prompt::{History, StepResult, shortened, tokens};
 use crate::engine::{Extent, Material, World};
 
@@ -129,19 +128,6 @@ pub(super) fn limit(world: &World<'_>, settings: &RunSettings, call: &ModelCall,
         false => window.map(|window| window / 4 * 3),
         true => Some(window.map_or(size, |window| size.min(window / 4 * 3)) / 2),
     }
-}
-
-pub(super) fn size(messages: &[PromptMessage], tools: &[std::sync::Arc<ToolSpec>]) -> u64 {
-    let said = messages.iter().map(|message| match message {
-        PromptMessage::System { content } | PromptMessage::User { content } | PromptMessage::Tool { content, .. } => {
-            tokens(content)
-        }
-        PromptMessage::Assistant { content, tool_calls, replay } => {
-            let calls: u64 = tool_calls.iter().map(|call| tokens(&call.arguments.to_string())).sum();
-            tokens(content) + calls + replay.as_ref().map_or(0, |replay| tokens(&replay.to_string()))
-        }
-    });
-    said.sum::<u64>() + tools.iter().map(|tool| tokens(&tool.input_schema.to_string())).sum::<u64>()
 }
 
 /// Results with whatever is longer than that cut.

@@ -141,7 +141,7 @@ fn rendered(
     let told = if open.call.fitted { told.newest(most) } else { told };
     let offered = world.tools.offered(settings);
     let whole = render(state, open, frame, &offered, &told);
-    let size = fit::size(&whole.messages, &whole.tools);
+    let size = prompt::size(&whole.messages, &whole.tools);
     let limit = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
     let gone = [told.excess(most), limit.and_then(|limit| told.overflow(size, limit))].into_iter().flatten();
     if let Some(extent) = gone.max_by_key(|extent| extent.messages).filter(|_| !open.call.fitted) {

@@ -99,7 +99,7 @@ pub(super) fn request(
     let messages = &told.messages[..end.map_or(told.messages.len(), |at| at + 1)];
     let render = |most| prompt::summary(&prompt::SummaryPrompt { frame, so_far: told.summary(), messages, most });
     let whole = render(usize::MAX);
-    let size = fit::size(&whole, &[]);
+    let size = prompt::size(&whole, &[]);
     let fit = ContextFit { summarised: messages.len(), ..ContextFit::default() };
     let Some(limit) = fit::limit(world, settings, call, size).filter(|limit| size > *limit) else {
         return (whole, fit);

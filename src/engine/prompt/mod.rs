@@ -11,6 +11,7 @@ mod planning;
 mod repair;
 mod results;
 mod schema;
+mod size;
 mod summary;
 mod synthesis;
 mod template;
@@ -31,13 +32,9 @@ pub use execution::{converse, enforcement, reasoning_step, tool_step};
 pub use planning::{plan, refine};
 pub use repair::repair;
 pub use schema::plan_schema;
+pub use size::{size, tokens};
 pub use summary::summary;
 pub use synthesis::synthesis;
-
-/// How many tokens a text has, cheaply and rather too many than too few.
-pub fn tokens(text: &str) -> u64 {
-    text.len() as u64 / 3 + 1
-}
 
 /// What every prompt of a run shares.
 #[derive(Clone, Copy, Debug)]

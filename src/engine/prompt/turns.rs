@@ -49,9 +49,9 @@ impl History {
     }
 
     fn returned(&mut self, id: &str, result: &ToolResult, content: String) {
-        match self.open.iter_mut().find(|(call, _)| call.id == id) {
-            Some((_, known @ None)) => *known = Some(content),
-            Some((_, Some(_))) => {}
+        // Calls that share an id are answered one after the other.
+        match self.open.iter_mut().find(|(call, known)| call.id == id && known.is_none()) {
+            Some((_, known)) => *known = Some(content),
             None if self.known.contains(id) => {}
             None => {
                 let content = format!("An earlier call of {} returned:\n{content}", result.tool_name);

@@ -32,8 +32,8 @@ struct Messages {
 }
 
 impl Messages {
-    fn most_output(&self, model: &str) -> Option<u64> {
-        self.known.facts(&self.provider, model).max_output
+    fn most_output(&self, request: &ModelRequest) -> u64 {
+        request::most_output(request, self.known.facts(&self.provider, &request.model))
     }
 }
 
@@ -50,11 +50,11 @@ impl Protocol for Messages {
     }
 
     fn body(&self, request: &ModelRequest) -> Value {
-        request::body(request, self.most_output(&request.model))
+        request::body(request, self.most_output(request))
     }
 
     fn wire(&self, request: &ModelRequest) -> Wire {
-        let form = request::has_form_tool(request, self.most_output(&request.model)).then_some(request::FORM_TOOL);
+        let form = request::has_form_tool(request, self.most_output(request)).then_some(request::FORM_TOOL);
         Wire::new(&request.model, form)
     }
 

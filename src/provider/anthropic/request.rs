@@ -7,25 +7,35 @@ use super::models::{Generation, generation, takes_form};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
 use crate::domain::tool::ToolSpec;
-use crate::provider::replay;
+use crate::engine::prompt::size;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
+use crate::provider::{ModelFacts, replay};
 
 /// The tool that a reply in a given form is asked for with where the form itself is not taken.
 pub(super) const FORM_TOOL: &str = "reply_in_this_form";
 /// What a reply may be long where nobody knows what the model can.
 const MOST_OUTPUT: u64 = 8_192;
+/// What is asked for even if the prompt seems to leave no room: it is measured rather too long.
+const LEAST_OUTPUT: u64 = 1_024;
 /// The smallest budget that is accepted.
 const LEAST_THINKING: u64 = 1_024;
 
-pub(super) fn body(request: &ModelRequest, most_output: Option<u64>) -> Value {
+/// How long a reply may be: as long as the model can write, in the room that the prompt leaves in what it reads. More is
+/// refused, not shortened.
+pub(super) fn most_output(request: &ModelRequest, facts: ModelFacts) -> u64 {
+    let most = facts.max_output.unwrap_or(MOST_OUTPUT);
+    let room = facts.context_window.map(|window| window.saturating_sub(size(&request.messages, &request.tools)));
+    room.map_or(most, |room| most.min(room.max(LEAST_OUTPUT)))
+}
+
+pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
     let conversation = Conversation::of(&request.messages);
-    let most_output = most_output.unwrap_or(MOST_OUTPUT);
     let thinking = thinking(request, &conversation, most_output);
     let asked = request.params.get("maxTokens").and_then(Value::as_u64);
     let budget = thinking.as_ref().and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or(0);
     let mut body = json!({
         "model": request.model,
-        "max_tokens": asked.map_or(most_output, |asked| (asked + budget).min(most_output.max(asked))),
+        "max_tokens": asked.map_or(most_output, |asked| asked.saturating_add(budget).min(most_output.max(asked))),
         "stream": true,
     });
     if !conversation.system.is_empty() {
@@ -80,9 +90,9 @@ fn form(request: &ModelRequest, thinks: bool) -> Form {
 }
 
 /// Whether the reply to this request comes as the arguments of a tool.
-pub(super) fn has_form_tool(request: &ModelRequest, most_output: Option<u64>) -> bool {
+pub(super) fn has_form_tool(request: &ModelRequest, most_output: u64) -> bool {
     let conversation = Conversation::of(&request.messages);
-    form(request, thinking(request, &conversation, most_output.unwrap_or(MOST_OUTPUT)).is_some()) == Form::Tool
+    form(request, thinking(request, &conversation, most_output).is_some()) == Form::Tool
 }
 
 /// `None` where it is not asked for, or where a tool loop goes on whose thinking another model did: theirs would be

@@ -45,7 +45,7 @@ fn the_request_is_what_messages_takes() {
         ("a_plan_of_an_older_model", planned("claude-opus-4-1")),
     ];
     for (name, request) in table {
-        insta::assert_json_snapshot!(name, request::body(&request, Some(64_000)));
+        insta::assert_json_snapshot!(name, request::body(&request, 64_000));
     }
 }
 
@@ -53,13 +53,42 @@ fn the_request_is_what_messages_takes() {
 fn thinking_of_another_model_is_not_sent_and_ends_thinking_in_its_loop() {
     let thinking = json!({"reasoningEffort": "high"});
     for request in [replayed(step(MODEL, thinking.clone()), "claude-opus-4-1"), step(MODEL, thinking.clone())] {
-        let body = request::body(&request, Some(64_000));
+        let body = request::body(&request, 64_000);
         assert_eq!((body.get("thinking"), body["messages"][1]["content"][0]["type"].as_str()), (None, Some("text")));
     }
     let mut begun = step(MODEL, thinking);
     begun.messages.truncate(2);
-    assert_eq!(request::body(&begun, Some(64_000))["thinking"]["budget_tokens"], 20_480);
-    assert_eq!(request::body(&begun, None)["thinking"]["budget_tokens"], 4_096, "half of what it may write");
+    assert_eq!(request::body(&begun, 64_000)["thinking"]["budget_tokens"], 20_480);
+    assert_eq!(
+        request::body(&begun, request::most_output(&begun, Default::default()))["thinking"]["budget_tokens"],
+        4_096,
+        "half of what it may write"
+    );
+}
+
+#[test]
+fn a_reply_may_be_as_long_as_its_prompt_leaves_room() {
+    let known = crate::provider::known::Known::new(&Default::default());
+    let messages = super::Messages { provider: "anthropic".into(), known: std::sync::Arc::new(known) };
+    let most = |bytes: usize, params: Value| {
+        let mut request = step(MODEL, params);
+        request.messages.insert(1, PromptMessage::User { content: "x".repeat(bytes) });
+        let body = super::Protocol::body(&messages, &request);
+        (body["max_tokens"].as_u64().unwrap(), body["thinking"]["budget_tokens"].as_u64())
+    };
+    assert_eq!(most(3_000, json!({})), (64_000, None));
+    let (room, _) = most(450_000, json!({}));
+    assert!((49_000..50_000).contains(&room), "200,000 less what is asked: {room}");
+    assert_eq!(most(450_000, json!({"maxTokens": 60_000})).0, 60_000, "what was asked for is asked for");
+    assert_eq!(most(900_000, json!({})).0, 1_024, "some room is always left");
+}
+
+#[test]
+fn no_length_is_too_great_to_be_asked_for() {
+    let params = json!({"maxTokens": u64::MAX, "reasoningEffort": "low"});
+    let request = ModelRequest { params: params.as_object().cloned().unwrap(), ..planned(MODEL) };
+    let body = request::body(&request, 64_000);
+    assert_eq!((&body["max_tokens"], &body["thinking"]["budget_tokens"]), (&json!(u64::MAX), &json!(4_096)));
 }
 
 /// A call that is forced is refused beside thinking, and would hide the tools of a step.
@@ -74,9 +103,9 @@ fn a_model_that_takes_no_form_is_forced_only_where_that_is_taken() {
         (planned(MODEL), false),
     ];
     for (request, is_forced) in table {
-        let body = request::body(&request, Some(64_000));
+        let body = request::body(&request, 64_000);
         assert_eq!(body.get("tool_choice").is_some(), is_forced, "{body:#}");
-        assert_eq!(request::has_form_tool(&request, Some(64_000)), is_forced, "the reply is read as it was asked for");
+        assert_eq!(request::has_form_tool(&request, 64_000), is_forced, "the reply is read as it was asked for");
         assert!(!(is_forced && body.get("thinking").is_some()));
     }
 }

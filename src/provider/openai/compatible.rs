@@ -17,6 +17,8 @@ pub(crate) struct Dialect {
     /// Whether the usage must be asked for, and may be.
     pub(crate) has_usage_option: bool,
     pub(crate) reasoning: Reasoning,
+    /// It, or a template that it may use, takes a prompt only if user and assistant take turns.
+    pub(crate) takes_turns: bool,
     /// Ids of tool calls must be nine letters or digits.
     pub(crate) has_short_ids: bool,
     /// `llmParams` that it answers with an error.
@@ -54,6 +56,19 @@ pub(crate) enum Reasoning {
     Details,
 }
 
+/// Families of OpenAI's from before forms: they answer one with an error, whoever offers them.
+const FORMLESS: [&str; 6] = ["chatgpt-4o", "gpt-3.5", "gpt-4-", "gpt-4o-2024-05-13", "o1-mini", "o1-preview"];
+
+impl Dialect {
+    /// How this model's replies may be held to a form.
+    pub(crate) fn schema_of(&self, model: &str) -> Schema {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let name = name.strip_prefix("ft:").unwrap_or(name);
+        let is_formless = name == "gpt-4" || FORMLESS.iter().any(|family| name.starts_with(family));
+        if is_formless { Schema::None } else { self.schema }
+    }
+}
+
 pub(crate) const OPENAI: Dialect = Dialect {
     name: "openai",
     base_url: "https://api.openai.com/v1",
@@ -64,13 +79,21 @@ pub(crate) const OPENAI: Dialect = Dialect {
     schema: Schema::Whole,
     has_usage_option: true,
     reasoning: Reasoning::Nothing,
+    takes_turns: false,
     has_short_ids: false,
     refuses: &[],
 };
 
 /// Any other endpoint that is named by its URL: only what all of them understand.
-pub(crate) const ANY: Dialect =
-    Dialect { name: "any", base_url: "", needs_key: false, max_tokens: "max_tokens", schema: Schema::None, ..OPENAI };
+pub(crate) const ANY: Dialect = Dialect {
+    name: "any",
+    base_url: "",
+    needs_key: false,
+    max_tokens: "max_tokens",
+    schema: Schema::None,
+    takes_turns: true,
+    ..OPENAI
+};
 
 /// A server on one's own machine that turns schemas into grammars.
 const LOCAL: Dialect = Dialect { schema: Schema::Whole, ..ANY };
@@ -102,6 +125,7 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         max_tokens: "max_tokens",
         seed: "random_seed",
         has_usage_option: false,
+        takes_turns: true,
         has_short_ids: true,
         refuses: &["reasoningEffort"],
         ..OPENAI

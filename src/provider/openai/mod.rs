@@ -3,8 +3,10 @@
 //! A reply is complete only if its end came *and* the vendor said why it stopped; anything else is an error, never a
 //! shorter reply.
 
+mod calls;
 pub(crate) mod compatible;
 mod kept;
+mod order;
 mod request;
 #[cfg(test)]
 mod tests;

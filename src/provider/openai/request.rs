@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::WIRE;
 use super::compatible::{Dialect, Effort, Reasoning, Schema};
+use super::{WIRE, order};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolSpec;
 use crate::provider::replay;
 
 pub(super) fn body(dialect: &Dialect, request: &ModelRequest) -> Value {
-    let messages: Vec<Value> = request.messages.iter().map(|said| message(dialect, &request.model, said)).collect();
+    let in_turns = dialect.takes_turns.then(|| order::in_turns(&request.messages));
+    let messages = in_turns.as_ref().unwrap_or(&request.messages);
+    let messages: Vec<Value> = messages.iter().map(|said| message(dialect, &request.model, said)).collect();
     let mut body = json!({ "model": request.model, "messages": messages, "stream": true });
     if dialect.has_usage_option {
         body["stream_options"] = json!({ "include_usage": true });
@@ -22,7 +24,7 @@ pub(super) fn body(dialect: &Dialect, request: &ModelRequest) -> Value {
         body["tools"] = request.tools.iter().map(|spec| tool(spec)).collect();
     }
     if let Some(schema) = &request.response_schema {
-        match dialect.schema {
+        match dialect.schema_of(&request.model) {
             Schema::Whole => {
                 body["response_format"] =
                     json!({ "type": "json_schema", "json_schema": { "name": "reply", "schema": schema } });

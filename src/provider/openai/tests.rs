@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::compatible::{DIALECTS, Reasoning};
+use super::compatible::{DIALECTS, Dialect, Reasoning};
 use super::request;
 use super::wire::Wire;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason};
@@ -31,9 +31,68 @@ fn the_request_is_what_each_dialect_understands() {
     }
 }
 
+fn dialect(name: &str) -> &'static Dialect {
+    DIALECTS.iter().find(|known| known.name == name).unwrap()
+}
+
+/// What Mistral and the templates of local models hold a prompt to: no user right behind a result; and without calls and
+/// their results, user and assistant take turns.
+fn is_in_turns(messages: &[Value]) -> bool {
+    let said: Vec<&Value> = messages.iter().skip_while(|said| said["role"] == "system").collect();
+    let is_apart = said.windows(2).all(|pair| pair[0]["role"] != "tool" || pair[1]["role"] != "user");
+    let spoken = said.iter().filter(|said| said["role"] != "tool" && said.get("tool_calls").is_none());
+    is_apart && spoken.enumerate().all(|(at, said)| said["role"] == if at % 2 == 0 { "user" } else { "assistant" })
+}
+
+#[test]
+fn those_who_take_turns_only_are_given_turns_and_every_word() {
+    let user = |text: &str| PromptMessage::User { content: text.into() };
+    let mut step = asked("some-model");
+    step.messages.insert(1, user("What was said before"));
+    step.messages.extend([user("One call is left."), user("Answer now.")]);
+    for name in ["mistral", "any", "vllm", "lmstudio", "llamacpp", "ollama-v1"] {
+        for request in [&step, &planned("some-model")] {
+            let body = request::body(dialect(name), request);
+            let messages = body["messages"].as_array().unwrap();
+            assert!(is_in_turns(messages), "{name}: {messages:#?}");
+        }
+        let messages = request::body(dialect(name), &step)["messages"].clone();
+        assert_eq!(messages[1]["content"], "What was said before\n\nCompute a tip of 12% of the bill");
+        let [.., result, _, last] = messages.as_array().unwrap().as_slice() else { panic!("{messages}") };
+        assert_eq!((&result["role"], &result["content"]), (&json!("tool"), &json!("error: not JSON")));
+        assert_eq!((&last["role"], &last["content"]), (&json!("user"), &json!("One call is left.\n\nAnswer now.")));
+    }
+    assert_eq!(request::body(dialect("openai"), &step)["messages"].as_array().map(Vec::len), Some(8), "as it is");
+}
+
+#[test]
+fn older_families_are_asked_for_a_form_in_words_alone() {
+    let table = [
+        ("gpt-4o", true),
+        ("gpt-4o-mini-2024-07-18", true),
+        ("gpt-4.1", true),
+        ("gpt-5", true),
+        ("o1", true),
+        ("ft:gpt-4o-mini-2024-07-18:us::a", true),
+        ("gpt-4", false),
+        ("gpt-4-0613", false),
+        ("gpt-4-turbo", false),
+        ("gpt-4o-2024-05-13", false),
+        ("gpt-3.5-turbo", false),
+        ("ft:gpt-3.5-turbo-0125:us::a", false),
+        ("o1-mini", false),
+    ];
+    for (model, is_taken) in table {
+        let body = request::body(dialect("openai"), &planned(model));
+        assert_eq!(body.get("response_format").is_some(), is_taken, "{model}");
+    }
+    let routed = request::body(dialect("openrouter"), &planned("openai/gpt-4-turbo"));
+    assert_eq!(routed.get("response_format"), None);
+}
+
 #[test]
 fn every_cassette_gives_its_reply_wherever_it_is_split() {
-    replay_everywhere("openai", Framing::Events, 15, wire);
+    replay_everywhere("openai", Framing::Events, 16, wire);
 }
 
 #[test]
@@ -43,15 +102,14 @@ fn a_reply_that_was_cut_is_never_taken_for_a_shorter_one() {
 
 #[test]
 fn reasoning_comes_back_to_whom_it_came_from() {
-    let sent = |dialect: &str, model: &str, replay: Value| {
-        let dialect = DIALECTS.iter().find(|known| known.name == dialect).unwrap();
+    let sent = |name: &str, model: &str, replay: Value| {
         let mut request = asked(model);
         for message in &mut request.messages {
             if let PromptMessage::Assistant { replay: kept, .. } = message {
                 *kept = Some(replay.clone());
             }
         }
-        request::body(dialect, &request)["messages"][2].clone()
+        request::body(dialect(name), &request)["messages"][2].clone()
     };
     let kept = |blocks: Value| json!({"wire": "openai", "model": "m", "blocks": blocks});
     assert_eq!(sent("deepseek", "m", kept(json!("hm")))["reasoning_content"], "hm");
@@ -85,6 +143,41 @@ fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
     for (text, kind) in table {
         assert_eq!(heard([text.as_bytes()]).1.unwrap_err().kind, kind, "{text}");
     }
+}
+
+/// The calls that these pieces come to, each an index, an id, a name and arguments.
+fn called(pieces: &[(Option<u64>, &str, &str, &str)]) -> Value {
+    let event = |(index, id, name, arguments): &(Option<u64>, &str, &str, &str)| {
+        let call = json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
+        format!("data: {}\n\n", json!({"choices": [{"delta": {"tool_calls": [call]}}]}))
+    };
+    let pieces: String = pieces.iter().map(event).collect();
+    reply(heard([pieces.as_bytes()]).0)["calls"].clone()
+}
+
+#[test]
+fn whole_calls_under_one_index_are_calls_of_their_own() {
+    let (one, two) = (r#"{"x":"}"}"#, r#"{"x":2}"#);
+    for id in ["", "c"] {
+        let calls = json!([[id, "a", one], [id, "b", two], [id, "b", "{}"]]);
+        for index in [Some(0), None] {
+            let pieces = [(index, id, "a", one), (index, id, "b", two), (index, id, "b", "{}")];
+            assert_eq!(called(&pieces), calls, "{index:?} {id}");
+        }
+    }
+    let begun_in_pieces = [(Some(0), "", "a", r#"{"x":"#), (Some(0), "", "", "1}"), (Some(0), "", "b", "{}")];
+    assert_eq!(called(&begun_in_pieces), json!([["", "a", r#"{"x":1}"#], ["", "b", "{}"]]));
+    let without_arguments = [(Some(0), "", "a", "{}"), (Some(0), "", "b", "")];
+    assert_eq!(called(&without_arguments), json!([["", "a", "{}"], ["", "b", ""]]));
+}
+
+#[test]
+fn a_name_with_every_piece_and_a_call_said_again_make_no_further_call() {
+    let pieces = [(Some(0), "c", "a", r#"{"x":[{"#), (Some(0), "c", "a", r#"}]}"#), (Some(0), "c", "a", "")];
+    let said = called(&pieces);
+    assert_eq!((said.as_array().map(Vec::len), &said[0][2]), (Some(1), &json!(r#"{"x":[{}]}"#)));
+    let again = [(Some(0), "c", "a", r#"{"x":1}"#), (Some(0), "c", "a", r#"{"x":1}"#)];
+    assert_eq!(called(&again), json!([["c", "a", r#"{"x":1}"#]]), "the same call, told whole a second time");
 }
 
 #[test]
@@ -129,9 +222,11 @@ fn a_message_after_or_beside_its_pieces_is_not_said_twice() {
 
 #[test]
 fn a_megabyte_of_arguments_in_tiny_pieces_costs_linear_time() {
-    let piece =
-        json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "0123456789"}}]}}]});
-    let piece = format!("data: {piece}\n\n");
-    let passed = passed_on(Framing::Events, Wire::default(), "", &piece, 100_000);
-    assert_eq!(passed, (100_000, 1_000_000), "each piece is passed on alone, nothing is repeated");
+    for name in [Value::Null, json!("f")] {
+        let function = json!({"name": name, "arguments": "{123456789"});
+        let piece = json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": function}]}}]});
+        let piece = format!("data: {piece}\n\n");
+        let passed = passed_on(Framing::Events, Wire::default(), "", &piece, 100_000);
+        assert_eq!(passed, (100_000, 1_000_000), "each piece is passed on alone, nothing is repeated");
+    }
 }

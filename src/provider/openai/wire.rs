@@ -1,11 +1,10 @@
 //! What comes back: chunks of a streamed completion, as deltas. Pure; tolerant of what vendors add and leave out.
 
-use std::collections::HashMap;
-
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::WIRE;
+use super::calls::{Calls, Piece};
 use super::compatible::Reasoning;
 use super::kept::Kept;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
@@ -15,16 +14,11 @@ use crate::provider::replay;
 use crate::provider::think::Splitter;
 use crate::provider::wire;
 
-/// Tool calls in one reply at most; far above what any run accepts.
-const MAX_CALLS: usize = 256;
-
 /// Where a reply stands.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     splitter: Splitter,
-    /// Our index of a call by the vendor's, which may be any number.
-    slots: HashMap<u64, u32>,
-    ids: Vec<Option<String>>,
+    calls: Calls,
     usage: Option<Usage>,
     stop: Option<StopReason>,
     /// A piece came: a whole message beside or after it says the same again.
@@ -155,7 +149,7 @@ impl wire::Wire for Wire {
 
     fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         self.splitter.finish(deltas);
-        if !self.ids.is_empty() {
+        if !self.calls.is_empty() {
             let kept = std::mem::take(&mut self.reasoning).blocks();
             deltas.extend(kept.map(|blocks| Delta::Replay(replay::sealed(WIRE, &self.model, blocks))));
         }
@@ -218,41 +212,18 @@ impl Wire {
         let id = part.id.filter(|id| !id.is_empty());
         let function = part.function.unwrap_or_default();
         let name = function.name.filter(|name| !name.is_empty());
-        let index = self.slot(part.index, id.as_deref(), name.is_some())?;
         let arguments = match function.arguments {
             Some(Value::String(piece)) => piece,
             // Some servers send an object, whole, where text is due.
             Some(object @ Value::Object(_)) => object.to_string(),
             Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => String::new(),
         };
-        deltas.push(Delta::ToolCall { index, id, name, arguments });
+        let piece = Piece { index: part.index, id, name, arguments };
+        if let Some(index) = self.calls.take(&piece)? {
+            let Piece { index: _, id, name, arguments } = piece;
+            deltas.push(Delta::ToolCall { index, id, name, arguments });
+        }
         Ok(())
-    }
-
-    /// Which call a piece belongs to: the one with its index; without an index the one with its id, else the last. A new
-    /// id with a name under a known index is a new call: some servers number every call 0.
-    fn slot(&mut self, index: Option<u64>, id: Option<&str>, has_name: bool) -> Result<u32, ModelFailure> {
-        let known = match index {
-            Some(index) => self.slots.get(&index).copied(),
-            None if id.is_some() => self.ids.iter().position(|known| known.as_deref() == id).map(|at| at as u32),
-            None if has_name => None,
-            None => self.ids.len().checked_sub(1).map(|at| at as u32),
-        };
-        if let Some(slot) = known {
-            let begun = self.ids[slot as usize].as_deref();
-            if !(has_name && id.is_some() && begun.is_some() && begun != id) {
-                return Ok(slot);
-            }
-        }
-        let slot = self.ids.len() as u32;
-        if self.ids.len() == MAX_CALLS {
-            return Err(failure(FailureKind::Broken, format!("the reply has more than {MAX_CALLS} tool calls")));
-        }
-        self.ids.push(id.map(str::to_owned));
-        if let Some(index) = index {
-            self.slots.insert(index, slot);
-        }
-        Ok(slot)
     }
 }
 

@@ -1,5 +1,7 @@
 //! A streamed reply as it grows: bounded, and every piece is copied once.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -79,7 +81,7 @@ impl Growing {
             total_ms: since(Instant::now()),
             text: self.text,
             thinking: self.thinking,
-            tool_calls: self.calls.into_iter().map(|(_, call)| call).collect(),
+            tool_calls: told_apart(self.calls.into_iter().map(|(_, call)| call).collect()),
             replay: self.replay,
             usage: self.usage,
             provider,
@@ -109,6 +111,15 @@ impl Growing {
     }
 }
 
+/// An id that comes again says nothing of its call, which goes by our own from here on.
+fn told_apart(mut calls: Vec<RawToolCall>) -> Vec<RawToolCall> {
+    let mut seen = HashSet::new();
+    for call in &mut calls {
+        call.id = call.id.take().filter(|id| seen.insert(id.clone()));
+    }
+    calls
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +146,17 @@ mod tests {
             calls.iter().map(|c| (&*c.name, &*c.arguments)).collect::<Vec<_>>(),
             [("second", "{\"x\":1}"), ("first", "{}")]
         );
+    }
+
+    #[tokio::test]
+    async fn an_id_that_comes_twice_names_the_first_call_only() {
+        let mut reply = Growing::new(Instant::now(), 1_000);
+        for index in 0..3 {
+            reply.take(piece(index, Some(if index == 2 { "b" } else { "a" }), Some("f"), "{}")).unwrap();
+        }
+        reply.take(Delta::Stop(StopReason::ToolUse)).unwrap();
+        let calls = reply.finish("p".into(), "m".into()).unwrap().tool_calls;
+        assert_eq!(calls.iter().map(|call| call.id.as_deref()).collect::<Vec<_>>(), [Some("a"), None, Some("b")]);
     }
 
     #[tokio::test]

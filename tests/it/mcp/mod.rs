@@ -8,5 +8,6 @@ mod questions;
 mod rest;
 mod robust;
 mod runs;
+mod sessions;
 mod streams;
 mod trust;

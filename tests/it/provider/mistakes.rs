@@ -28,9 +28,13 @@ fn plan() -> String {
 }
 
 fn calls(expressions: &[&str]) -> Vec<Step> {
+    calls_named(expressions, |index| format!("c{index}"))
+}
+
+fn calls_named(expressions: &[&str], id: impl Fn(usize) -> String) -> Vec<Step> {
     let call = |(index, expression): (usize, &&str)| {
         let function = json!({"name": "calculator", "arguments": json!({"expression": expression}).to_string()});
-        chunk(json!({"tool_calls": [{"index": index, "id": format!("c{index}"), "function": function}]}), Value::Null)
+        chunk(json!({"tool_calls": [{"index": index, "id": id(index), "function": function}]}), Value::Null)
     };
     let calls = expressions.iter().enumerate().map(call);
     let ending = [chunk(json!({}), json!("tool_calls")), usage(), end()];
@@ -127,6 +131,25 @@ async fn usage_is_the_sum_of_all_calls_and_every_result_follows_its_call() {
         assert_eq!(open, [] as [Value; 0]);
     }
     assert_eq!(results, [0, 0, 2, 3, 0], "errors are results, too");
+}
+
+/// Some servers stream parallel calls under one id: each has run, and is told what it brought.
+#[tokio::test]
+async fn calls_of_one_id_are_told_apart() {
+    let twins = calls_named(&["20 + 1", "30 + 2"], |_| "call_0".to_owned());
+    let steps = [says(&[&plan()]), twins, says(&["done"]), says(&["It is 21 and 32."])];
+    let (app, mut wire) = start(steps.into()).await;
+    app.finish("t", "how much?").await;
+    wire.request().await;
+    wire.request().await;
+    let body = wire.request().await.body;
+    let messages = body["messages"].as_array().unwrap();
+    let [.., reply, first, second] = messages.as_slice() else { panic!("{body:#}") };
+    for (at, (result, brought)) in [(first, "21"), (second, "32")].into_iter().enumerate() {
+        assert!(result["content"].as_str().unwrap().contains(brought), "{result}");
+        assert_eq!(result["tool_call_id"], reply["tool_calls"][at]["id"]);
+    }
+    assert_ne!(first["tool_call_id"], second["tool_call_id"], "the second is known by an id of ours");
 }
 
 #[tokio::test]

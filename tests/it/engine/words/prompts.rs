@@ -287,6 +287,17 @@ fn a_result_that_comes_again_is_not_told_again() {
     assert_eq!(shown(&messages).matches("once").count(), 1, "{}", shown(&messages));
 }
 
+#[test]
+fn calls_that_share_an_id_have_each_its_own_result() {
+    let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
+    let call = || PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
+    let returned = |what: &str| Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!(what))) };
+    let said = Turn::Said { content: "x".into(), calls: vec![call(), call()], replay: None };
+    let text = shown(&tool_step(&step_prompt(&settings, &item, &[], &[said, returned("first"), returned("second")])));
+    assert!(text.find("first").unwrap() < text.find("second").unwrap(), "{text}");
+    assert!(!text.contains("No result"), "{text}");
+}
+
 /// Whoever has seen a prompt's markers and writes them into data closes nothing: the next prompt has another nonce.
 #[test]
 fn text_can_never_close_a_marker() {

@@ -1,0 +1,246 @@
+//! An endpoint with sessions, which it forgets; that lists its tools on pages; and that is not there at times.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use pes::config::{Mcp, McpServer};
+use pes::domain::tool::ToolError;
+use pes::egress::Egress;
+use pes::mcp::{Catalog, Health, Parts, ServerView};
+use pes::store::document::Documents;
+use pes::store::memory::Memory;
+use pes::tool::{ToolOutput, ToolSource};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::bed::{TENANT, caller, context};
+use crate::support::http::soon;
+
+/// What the endpoint knows, and what it is told to do.
+#[derive(Default)]
+struct Standing {
+    /// The session that it knows, counted from 1.
+    session: u32,
+    is_forgotten: bool,
+    /// How it answers calls instead of carrying them out.
+    refuses: Option<StatusCode>,
+    carried_out: u32,
+    /// The tools of each page; all but the last have a cursor.
+    pages: Vec<Vec<&'static str>>,
+    has_endless_pages: bool,
+}
+
+#[derive(Clone)]
+struct Endpoint {
+    standing: Arc<Mutex<Standing>>,
+    slow_began: Arc<Notify>,
+    slow_ends: Arc<Notify>,
+}
+
+struct Bed {
+    catalog: Arc<Catalog>,
+    endpoint: Endpoint,
+    serving: JoinHandle<()>,
+}
+
+impl Bed {
+    async fn new(change: impl FnOnce(&mut Standing)) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let mut standing = Standing { pages: vec![vec!["plain", "slow"]], ..Standing::default() };
+        change(&mut standing);
+        let standing = Arc::new(Mutex::new(standing));
+        let endpoint = Endpoint { standing, slow_began: Arc::default(), slow_ends: Arc::default() };
+        let refused = async || ([(CONNECTION, "close")], StatusCode::METHOD_NOT_ALLOWED);
+        let routes = Router::new().route("/mcp", post(answer).get(refused)).with_state(endpoint.clone());
+        let serving = tokio::spawn(async move { axum::serve(listener, routes).await.expect("it serves") });
+        Self { catalog: catalog(address).await, endpoint, serving }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Standing)) {
+        change(&mut self.endpoint.standing.lock().unwrap());
+    }
+
+    fn carried_out(&self) -> u32 {
+        self.endpoint.standing.lock().unwrap().carried_out
+    }
+
+    async fn until(&self, what: impl Fn(&ServerView) -> bool) -> ServerView {
+        let mut offers = self.catalog.offers();
+        soon(async {
+            loop {
+                let seen = self.catalog.show(&caller(), "far").expect("it is configured");
+                if what(&seen) {
+                    return seen;
+                }
+                offers.changed().await.expect("the catalog is there");
+            }
+        })
+        .await
+    }
+
+    async fn call(&self, name: &str) -> Result<ToolOutput, ToolError> {
+        let name = format!("far__{name}");
+        self.until(|view| view.tools.iter().any(|tool| tool.name == name)).await;
+        let tools = self.catalog.tools(TENANT);
+        let tool = tools.iter().find(|tool| tool.spec().name == name).expect("it is offered");
+        soon(tool.call(json!({}), context())).await
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.catalog.close();
+    }
+}
+
+async fn catalog(address: SocketAddr) -> Arc<Catalog> {
+    let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
+    let url = Some(format!("http://{address}/mcp"));
+    config.servers.insert("far".to_owned(), McpServer { url, ..McpServer::default() });
+    let documents = Documents::open(Arc::new(Memory::new())).await.expect("a store");
+    let egress = Arc::new(Egress::new(Duration::from_secs(5)));
+    Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
+}
+
+/// Every answer ends its connection, so that nothing reaches an endpoint that is gone.
+async fn answer(State(endpoint): State<Endpoint>, headers: HeaderMap, Json(asked): Json<Value>) -> Response {
+    let mut response = endpoint.answer(&headers, &asked).await;
+    response.headers_mut().insert(CONNECTION, "close".parse().unwrap());
+    response
+}
+
+impl Endpoint {
+    async fn answer(&self, headers: &HeaderMap, asked: &Value) -> Response {
+        let result = |result: Value| Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }));
+        let text = |text: &str| result(json!({ "content": [{ "type": "text", "text": text }] })).into_response();
+        if asked["method"] == "initialize" {
+            let session = self.begin();
+            let server = json!({ "name": "far", "version": "1" });
+            let said =
+                json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} }, "serverInfo": server });
+            return ([("mcp-session-id", session)], result(said)).into_response();
+        }
+        if !self.knows(headers) {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        match asked["method"].as_str() {
+            Some("tools/list") => result(self.page(&asked["params"]["cursor"])).into_response(),
+            Some("tools/call") => match self.carry_out() {
+                Err(status) => status.into_response(),
+                Ok(()) if asked["params"]["name"] == "slow" => {
+                    self.slow_began.notify_one();
+                    self.slow_ends.notified().await;
+                    text("at last")
+                }
+                Ok(()) => text("done"),
+            },
+            _ if asked.get("id").is_none() => StatusCode::ACCEPTED.into_response(),
+            _ => {
+                let error = json!({ "code": -32601, "message": "no such method" });
+                Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error })).into_response()
+            }
+        }
+    }
+
+    fn begin(&self) -> String {
+        let mut standing = self.standing.lock().unwrap();
+        standing.session += 1;
+        standing.is_forgotten = false;
+        format!("s{}", standing.session)
+    }
+
+    /// What comes without a session asks for none.
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let standing = self.standing.lock().unwrap();
+        let known = format!("s{}", standing.session);
+        headers.get("mcp-session-id").is_none_or(|id| !standing.is_forgotten && id == known.as_str())
+    }
+
+    fn carry_out(&self) -> Result<(), StatusCode> {
+        let mut standing = self.standing.lock().unwrap();
+        standing.refuses.map_or(Ok(()), Err)?;
+        standing.carried_out += 1;
+        Ok(())
+    }
+
+    fn page(&self, cursor: &Value) -> Value {
+        let standing = self.standing.lock().unwrap();
+        let at: usize = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
+        let names = standing.pages.get(at).map(Vec::as_slice).unwrap_or_default();
+        let tools: Vec<Value> =
+            names.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
+        let mut page = json!({ "tools": tools });
+        if standing.has_endless_pages || at + 1 < standing.pages.len() {
+            page["nextCursor"] = json!((at + 1).to_string());
+        }
+        page
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_forgotten_is_begun_anew_and_its_call_was_not_carried_out() {
+    let bed = Bed::new(|_| ()).await;
+    assert_eq!(bed.call("plain").await.unwrap().output, "done");
+    bed.change(|standing| standing.is_forgotten = true);
+    let error = bed.call("plain").await.unwrap_err();
+    assert_eq!(error.code, "unavailable", "{error:?}");
+    assert_eq!(bed.call("plain").await.unwrap().output, "done", "the next one waits for the new session");
+    assert_eq!(bed.carried_out(), 2);
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!(view.restarts, 1);
+}
+
+#[tokio::test]
+async fn a_call_that_was_taken_is_answered_although_its_session_is_forgotten() {
+    let bed = Bed::new(|_| ()).await;
+    let (slow, ()) = tokio::join!(bed.call("slow"), async {
+        soon(bed.endpoint.slow_began.notified()).await;
+        bed.change(|standing| standing.is_forgotten = true);
+        assert_eq!(bed.call("plain").await.unwrap_err().code, "unavailable");
+        assert_eq!(bed.call("plain").await.unwrap().output, "done");
+        bed.endpoint.slow_ends.notify_one();
+    });
+    assert_eq!(slow.unwrap().output, "at last");
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_or_reaches_nobody_is_not_lost() {
+    let mut bed = Bed::new(|_| ()).await;
+    for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
+        bed.change(|standing| standing.refuses = Some(status));
+        let error = bed.call("plain").await.unwrap_err();
+        assert_eq!(error.code, "failed", "{status}: {error:?}");
+    }
+    bed.change(|standing| standing.refuses = Some(StatusCode::BAD_GATEWAY));
+    let error = bed.call("plain").await.unwrap_err();
+    assert!(error.is_lost(), "somebody may have passed it on: {error:?}");
+    bed.serving.abort();
+    (&mut bed.serving).await.unwrap_err();
+    let error = bed.call("plain").await.unwrap_err();
+    assert_eq!(error.code, "unavailable", "{error:?}");
+}
+
+#[tokio::test]
+async fn a_page_without_tools_is_not_the_last_one() {
+    let bed = Bed::new(|standing| standing.pages = vec![vec!["plain"], vec![], vec!["later"]]).await;
+    assert_eq!(bed.call("later").await.unwrap().output, "done");
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert!(!view.has_more_tools);
+}
+
+#[tokio::test]
+async fn pages_without_end_end() {
+    let bed = Bed::new(|standing| standing.has_endless_pages = true).await;
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert!(view.has_more_tools && view.tools.len() == 2, "{view:?}");
+}
