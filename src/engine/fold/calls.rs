@@ -13,23 +13,30 @@ pub(super) struct Calls(BTreeMap<String, Called>);
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Called {
     made: Vec<Value>,
-    results: Vec<Value>,
-    /// Those of the last reply.
-    batch: Vec<Value>,
+    /// How many of them came before the last reply.
+    earlier: usize,
+    results: BTreeMap<String, Value>,
+}
+
+impl Called {
+    /// In the order in which the calls were made.
+    fn results(&self, made: &[Value]) -> Vec<Value> {
+        made.iter().filter_map(|call| self.results.get(call["callId"].as_str()?)).cloned().collect()
+    }
 }
 
 impl Calls {
     /// A `TOOL_CALL`.
     pub(super) fn made(&mut self, told: &Observation) {
         let Some(called) = self.of(told) else { return };
-        called.batch = told.content["toolCalls"].as_array().cloned().unwrap_or_default();
-        called.made.extend(called.batch.iter().cloned());
+        called.earlier = called.made.len();
+        called.made.extend(told.content["toolCalls"].as_array().into_iter().flatten().cloned());
     }
 
     /// A `TOOL_EXECUTION`.
     pub(super) fn ended(&mut self, told: &Observation) {
-        if let Some(called) = self.of(told) {
-            called.results.push(told.content.clone());
+        if let (Some(called), Some(id)) = (self.of(told), told.content["callId"].as_str()) {
+            called.results.insert(id.to_owned(), told.content.clone());
         }
     }
 
@@ -40,9 +47,9 @@ impl Calls {
     /// The item with its calls, where it has none of its own.
     pub(super) fn complete(&self, mut item: Value) -> Value {
         if let Some(called) = item["id"].as_str().and_then(|id| self.0.get(id)) {
-            for (key, all) in [("toolCalls", &called.made), ("toolResults", &called.results)] {
+            for (key, all) in [("toolCalls", called.made.clone()), ("toolResults", called.results(&called.made))] {
                 if item.get(key).is_none() && !all.is_empty() {
-                    item[key] = all.iter().cloned().collect();
+                    item[key] = all.into();
                 }
             }
         }
@@ -56,8 +63,7 @@ impl Calls {
             suspension["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": arguments });
         }
         if let Some(called) = suspension["itemId"].as_str().and_then(|id| self.0.get(id)) {
-            let is_beside = |result: &&Value| called.batch.iter().any(|call| call["callId"] == result["callId"]);
-            suspension["partialToolResults"] = called.results.iter().filter(is_beside).cloned().collect();
+            suspension["partialToolResults"] = called.results(&called.made[called.earlier..]).into();
         }
         suspension
     }
