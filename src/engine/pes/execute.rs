@@ -25,7 +25,7 @@ impl Transition<'_> {
         let draft = self.read_step(replied.reply);
         self.work(id, |work| work.model = None);
         if draft.is_empty() || (draft.calls.is_empty() && replied.reply.is_cut()) {
-            return self.repair_step(id, &replied);
+            return self.repair_step(id, &replied, draft.content);
         }
         if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
             let text = self.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
@@ -105,14 +105,14 @@ impl Transition<'_> {
     }
 
     /// What was cut off is no result: it may end before what matters.
-    fn repair_step(&mut self, id: &ItemId, replied: &Replied<'_>) {
+    fn repair_step(&mut self, id: &ItemId, replied: &Replied<'_>, content: String) {
         let round = self.work(id, |work| {
             work.repaired += 1;
             work.repaired
         });
         if round.is_none_or(|round| round > REPAIRS) {
             return match replied.reply.is_cut() {
-                true => self.fail_item(id, "reply_cut_off", "the model's replies were cut off for their length".into()),
+                true => self.item_cut_off(id, content),
                 false => self.fail_item(id, "empty_reply", "the model kept answering nothing".into()),
             };
         }

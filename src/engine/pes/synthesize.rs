@@ -63,7 +63,7 @@ impl Transition<'_> {
     }
 
     /// Half an answer is better than none, if it says that it is half.
-    fn answer_half(&mut self, draft: SynthesisDraft, code: Code, why: &str) {
+    pub fn answer_half(&mut self, draft: SynthesisDraft, code: Code, why: &str) {
         let message = format!("The answer was cut off: {why}.");
         self.record_error(model::Phase::Synthesis, code.as_str(), &message, false, None);
         let content = format!("{}\n\n{message}", draft.content);
