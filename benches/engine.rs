@@ -46,8 +46,8 @@ impl Toolbox for Open {
     fn judge(&self, _: &Proposal<'_>) -> Judgement {
         Verdict::Run { class: ToolClass::Read, idempotent: true }.into()
     }
-    fn check_arguments(&self, _: &str, _: &Value) -> Result<(), Fault> {
-        Ok(())
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
+        Ok(self.judge(call))
     }
     fn check_answer(&self, _: &Suspension, _: &Value) -> Result<(), Fault> {
         Ok(())

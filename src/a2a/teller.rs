@@ -77,8 +77,7 @@ impl Teller {
             ObservationType::SuspensionTimeout if content["policy"] == "remind" => Vec::new(),
             ObservationType::AgentResumed | ObservationType::SuspensionTimeout => {
                 self.open.retain(|open| open["suspensionId"] != content["suspensionId"]);
-                // The end of the run has closed it; that is told next.
-                if content["decision"] == "cancelled" { Vec::new() } else { self.stands(heard.timestamp) }
+                self.stands(heard.timestamp)
             }
             ObservationType::Error => {
                 if content["fatal"] == true {

@@ -150,6 +150,21 @@ pub struct ModelReply {
     pub fit: Option<ContextFit>,
 }
 
+impl ModelReply {
+    /// It ended before the model had said all: what came last may be half.
+    pub fn is_cut(&self) -> bool {
+        match self.stop {
+            StopReason::MaxTokens | StopReason::Refusal => true,
+            StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::Other(_) => false,
+        }
+    }
+
+    /// The model would not say it, or may not: words beside that are no answer.
+    pub fn is_refusal(&self) -> bool {
+        self.stop == StopReason::Refusal && self.tool_calls.is_empty()
+    }
+}
+
 /// A native tool call as the provider spelled it; `arguments` is JSON text, perhaps broken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RawToolCall {

@@ -179,6 +179,16 @@ pub enum Verdict {
     Refuse(ToolError),
 }
 
+impl Verdict {
+    /// Whether the call may be repeated after a crash, under the same key.
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
+            Verdict::Input { .. } | Verdict::Client | Verdict::Delegate | Verdict::Refuse(_) => false,
+        }
+    }
+}
+
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]

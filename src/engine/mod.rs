@@ -74,8 +74,8 @@ pub trait Toolbox: Send + Sync {
         let _ = (tool, arguments, now, limits);
         None
     }
-    /// Whether arguments that a person edited fit the tool's schema.
-    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault>;
+    /// The same of a call with the arguments that a person put in place of its own; `Err`: it may not run with them.
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
     /// Whether a person's answer fits the suspension's feedback schema.
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
 }

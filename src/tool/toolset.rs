@@ -19,6 +19,11 @@ use crate::domain::thread::Limits;
 use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use crate::engine::Toolbox;
 
+/// Where edited arguments stand in an answer.
+const EDITED: &str = "/modifiedArgs";
+/// What a call is refused as that policy denies.
+const DENIED: &str = "denied";
+
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
 pub struct Toolset {
     tools: BTreeMap<String, Arc<Entry>>,
@@ -182,6 +187,15 @@ impl Toolset {
         self.policy.decide(call, Ruling::new(PolicyAction::Auto, "the caller's own tool", RuleScope::Default))
     }
 
+    /// Every mistake at its place. Where there is no schema to fit, the judgement says so.
+    fn check_edited(&self, call: &Proposal<'_>) -> Result<(), Fault> {
+        if let Some(tool) = call.settings.client_tool(call.tool) {
+            let schema = Schema::compile(&tool.input_schema).ok();
+            return schema.map_or(Ok(()), |schema| schema.check_member(EDITED, call.arguments));
+        }
+        self.tools.get(call.tool).map_or(Ok(()), |entry| entry.arguments.check_member(EDITED, call.arguments))
+    }
+
     fn judge_client(&self, tool: &ClientTool, call: &Proposal<'_>) -> Judgement {
         let fits = Schema::compile(&tool.input_schema).map(|schema| schema.check_call(call.arguments));
         match fits {
@@ -255,11 +269,15 @@ impl Toolbox for Toolset {
         Some(self.kept(tool, answer, limits.tool_output_bytes))
     }
 
-    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), Fault> {
-        match self.tools.get(tool) {
-            Some(entry) => entry.arguments.check_member("/modifiedArgs", arguments),
-            None => Err(Fault::new(Code::Invalid, format!("There is no tool `{tool}` any more; reject the call."))),
-        }
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
+        self.check_edited(call)?;
+        let judgement = self.judge(call);
+        let Verdict::Refuse(error) = judgement.verdict else { return Ok(judgement) };
+        let way_out = match error.code.as_str() {
+            DENIED => "Send other arguments, or reject the call.",
+            _ => "Reject the call.",
+        };
+        Err(Fault::new(Code::Invalid, format!("{} {way_out}", error.message)).at(EDITED, error.message))
     }
 
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault> {
@@ -288,7 +306,7 @@ fn unfit(tool: &str, place: &str, member: &str, why: String) -> Fault {
 
 fn denied(tool: &str, ruling: &Ruling) -> Verdict {
     let why = ruling.reason.as_ref().map_or_else(String::new, |reason| format!(" {reason}"));
-    refuse("denied", format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
+    refuse(DENIED, format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
 }
 
 fn refuse(code: &str, message: String) -> Verdict {

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::super::types::AgentCard;
 use super::super::wire::{Method, Version};
-use super::Error;
+use super::{Error, segment};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
@@ -42,30 +42,39 @@ impl Line {
                 Binding::JsonRpc => Version::named(&interface.version)?,
                 Binding::HttpJson => Version::named(&interface.version)?.over_rest(),
             };
-            Some(Line { url: interface.url.parse().ok()?, binding, version, tenant: interface.tenant.clone() })
+            // 0.3 knows no tenants.
+            let tenant = interface.tenant.clone().filter(|name| version == Version::V1 && !name.is_empty());
+            Some(Line { url: interface.url.parse().ok()?, binding, version, tenant })
         });
         let first = lines.next()?;
         let newer = std::iter::once(first.clone()).chain(lines).find(|line| line.version == Version::V1);
         Some(newer.unwrap_or(first))
     }
 
-    /// As the binding has it; `path` and `verb` are those of HTTP+JSON.
+    /// As the binding has it; `path` and `verb` are those of HTTP+JSON, where the tenant stands before the path.
     pub(super) fn request(
         &self,
         method: Method,
         path: &str,
         verb: http::Method,
-        params: Value,
+        mut params: Value,
     ) -> Result<Request, Error> {
         match self.binding {
             Binding::JsonRpc => {
                 let unknown = || Error::Refused(format!("version {} knows no such call", self.version.as_str()));
                 let name = method.name(self.version).ok_or_else(unknown)?;
+                if let Some(tenant) = &self.tenant {
+                    params["tenant"] = tenant.as_str().into();
+                }
                 let body = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
                 Ok(Request { verb: http::Method::POST, url: self.url.clone(), body: Some(body) })
             }
             Binding::HttpJson => {
-                let folder = if self.version == Version::V03Rest { "v1/" } else { "" };
+                let folder = match (self.version, &self.tenant) {
+                    (Version::V03Rest, _) => "v1/".to_owned(),
+                    (Version::V1 | Version::V03, Some(tenant)) => format!("{}/", segment(tenant)),
+                    (Version::V1 | Version::V03, None) => String::new(),
+                };
                 let url = format!("{}/{folder}{path}", self.url.as_str().trim_end_matches('/'));
                 let url = url.parse().map_err(|_| Error::Refused("its card names a URL that is none".to_owned()))?;
                 let body = (verb == http::Method::POST).then_some(params);

@@ -6,7 +6,7 @@ use super::CallDraft;
 use super::field::{self, Object};
 use super::find::Found;
 use super::json::Tail;
-use crate::domain::model::RawToolCall;
+use crate::domain::model::{ModelReply, RawToolCall};
 
 pub(super) const CALLS: [&str; 3] = ["toolCalls", "tool_calls", "calls"];
 const NAME: [&str; 4] = ["toolName", "tool_name", "name", "tool"];
@@ -14,14 +14,27 @@ const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "args", "input", "toolI
 /// Brackets around a call's own arguments: the call, its list and the reply.
 const AROUND_A_CALL: usize = 3;
 
-/// Native calls. Nothing is guessed: what is not JSON is told back to the model.
-pub(super) fn native(calls: &[RawToolCall]) -> Vec<CallDraft> {
+/// Native calls. Nothing is guessed: what is not JSON is told back to the model, and what the end of the reply cut off has
+/// no arguments.
+pub(super) fn native(reply: &ModelReply) -> Vec<CallDraft> {
     let draft = |call: &RawToolCall| CallDraft {
         provider_id: call.id.clone(),
         name: call.name.trim().to_owned(),
         arguments: arguments(&call.arguments),
     };
-    calls.iter().map(draft).collect()
+    let mut calls: Vec<CallDraft> = reply.tool_calls.iter().map(draft).collect();
+    // An object that is closed is whole, wherever the reply ended.
+    let is_closed = |call: &RawToolCall| serde_json::from_str::<Object>(&call.arguments).is_ok();
+    if reply.is_cut() && !reply.tool_calls.last().is_some_and(is_closed) {
+        cut_off(&mut calls);
+    }
+    calls
+}
+
+fn cut_off(calls: &mut [CallDraft]) {
+    if let Some(last) = calls.last_mut() {
+        last.arguments = Err("The reply ended inside this call; write it again, whole.".to_owned());
+    }
 }
 
 fn arguments(text: &str) -> Result<Value, String> {
@@ -46,8 +59,8 @@ pub(super) fn written(found: &Found) -> Vec<CallDraft> {
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
-    if let (true, Some(last)) = (cuts_a_call(found), calls.last_mut()) {
-        last.arguments = Err("The reply ended inside this call; write it again, whole.".to_owned());
+    if cuts_a_call(found) {
+        cut_off(&mut calls);
     }
     calls
 }

@@ -24,6 +24,9 @@ pub use plan::plan;
 pub use step::step;
 pub use synthesis::synthesis;
 
+/// What is wrong with a reply that its greatest length cut off.
+pub const TOO_LONG: &str = "It was cut off at the greatest length that a reply may have.";
+
 /// Why a reply cannot be used: a sentence for the model that is asked to repair it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseFault(pub String);

@@ -7,24 +7,41 @@ use super::field::{self, Object};
 use super::find::{Finds, Found, find};
 use super::item::{self, LIST};
 use super::json::Tail;
-use super::{CallDraft, ItemDraft, ParseFault, PlanDraft, PlanPatchDraft};
-use crate::domain::model::RawToolCall;
+use super::{CallDraft, ItemDraft, ParseFault, PlanDraft, PlanPatchDraft, TOO_LONG};
+use crate::domain::model::{ModelReply, StopReason};
 use crate::domain::plan::StepType;
 
 const PLAN: [&str; 2] = ["plan", "strategy"];
 
-/// Reads a plan; `native` are the reply's native tool calls. Calls without a list become one tool item. An empty list
-/// needs an answer, and a list that the reply's end tore is a fault: half a plan is none.
-pub fn plan(text: &str, native: &[RawToolCall]) -> Result<PlanDraft, ParseFault> {
+/// Reads a plan. Calls without a list become one tool item. An empty list needs an answer, and a list that the reply's
+/// end tore is a fault: half a plan is none, and neither is half an answer.
+pub fn plan(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
+    let draft = whole_or_not(reply);
+    match reply.stop {
+        StopReason::MaxTokens => draft.map_err(|ParseFault(fault)| ParseFault(format!("{TOO_LONG} {fault}"))),
+        StopReason::EndTurn
+        | StopReason::ToolUse
+        | StopReason::StopSequence
+        | StopReason::Refusal
+        | StopReason::Other(_) => draft,
+    }
+}
+
+fn whole_or_not(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
+    let text = &reply.text;
     let finds = find(text);
     // The last one counts: models correct themselves.
     let chosen = finds.found.iter().rev().find_map(|found| Some((found, body(&found.value)?)));
+    // Brackets that a model forgets to close are no loss; after a cut nobody knows what would have followed.
+    if reply.is_cut() && chosen.as_ref().is_some_and(|(found, _)| found.tail != Tail::Whole) {
+        return Err(ParseFault("The JSON object is not whole; write a shorter one.".to_owned()));
+    }
     if let Some((found, body)) = &chosen
         && body.list.is_some()
     {
         return listed(found, body);
     }
-    let calls = calls(&finds, native);
+    let calls = calls(&finds, reply);
     if !calls.is_empty() {
         return Ok(of_calls(&finds.prose(text), calls));
     }
@@ -132,8 +149,8 @@ impl Body<'_> {
     }
 }
 
-fn calls(finds: &Finds, native: &[RawToolCall]) -> Vec<CallDraft> {
-    if native.is_empty() { finds.found.iter().flat_map(call::written).collect() } else { call::native(native) }
+fn calls(finds: &Finds, reply: &ModelReply) -> Vec<CallDraft> {
+    if reply.tool_calls.is_empty() { finds.found.iter().flat_map(call::written).collect() } else { call::native(reply) }
 }
 
 fn of_calls(prose: &str, calls: Vec<CallDraft>) -> PlanDraft {

@@ -21,7 +21,7 @@ const THOUGHTS: [&str; 3] = ["thoughts", "thought", "reasoning"];
 pub fn step(reply: &ModelReply) -> StepDraft {
     let mut finds = find(&reply.text);
     finds.found.retain(is_step);
-    let mut draft = StepDraft { calls: call::native(&reply.tool_calls), ..StepDraft::default() };
+    let mut draft = StepDraft { calls: call::native(reply), ..StepDraft::default() };
     for found in &finds.found {
         if reply.tool_calls.is_empty() {
             draft.calls.extend(call::written(found));

@@ -71,10 +71,6 @@ impl Transition<'_> {
         let delegates = matches!(verdict, Verdict::Delegate | Verdict::Ask { delegates: true, .. });
         let delegation = delegates.then(|| Delegation::new(self.mint.task(), &arguments));
         let arguments = self.store(format!("{call_id}.arguments"), arguments);
-        let idempotent = match verdict {
-            Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
-            Verdict::Input { .. } | Verdict::Client | Verdict::Delegate | Verdict::Refuse(_) => false,
-        };
         let record = CallRecord {
             call_id: call_id.clone(),
             tool_name: draft.name,
@@ -86,7 +82,7 @@ impl Transition<'_> {
             attempt: 1,
             status: CallStatus::Ready,
             provider_call_id: draft.provider_id,
-            idempotent,
+            idempotent: verdict.is_idempotent(),
             policy: judgement.ruling.clone(),
             digest,
             delegation,
@@ -247,7 +243,7 @@ impl Transition<'_> {
 }
 
 /// Whether the order of this call among others makes no difference to the world.
-fn only_reads(verdict: &Verdict) -> bool {
+pub(super) fn only_reads(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Run { class, .. } | Verdict::Ask { class, .. } => *class == ToolClass::Read,
         Verdict::Delegate => false,

@@ -149,7 +149,7 @@ impl Transition<'_> {
     }
 
     /// What of the budget is spent, in words.
-    fn spent(&self) -> Option<&'static str> {
+    pub fn spent(&self) -> Option<&'static str> {
         if self.deadline().is_some_and(|at| at <= self.stamp.now) {
             return Some(TIME);
         }

@@ -9,7 +9,7 @@ use super::transition::Transition;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{ModelReply, Phase};
 use crate::domain::plan::ItemStatus;
-use crate::engine::parse::{self, CallDraft, Decision, StepDraft};
+use crate::engine::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
 
 /// Who answered and with what, for whoever deals with the reply.
 pub(super) struct Replied<'a> {
@@ -24,8 +24,8 @@ impl Transition<'_> {
     pub fn step_replied(&mut self, id: &ItemId, replied: Replied<'_>) {
         let draft = self.read_step(replied.reply);
         self.work(id, |work| work.model = None);
-        if draft.is_empty() {
-            return self.repair_step(id, replied);
+        if draft.is_empty() || (draft.calls.is_empty() && replied.reply.is_cut()) {
+            return self.repair_step(id, &replied, draft.content);
         }
         if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
             let text = self.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
@@ -104,15 +104,26 @@ impl Transition<'_> {
         self.say(id, Said::Model { text: replied.text.clone(), calls, replay });
     }
 
-    fn repair_step(&mut self, id: &ItemId, replied: Replied<'_>) {
+    /// What was cut off is no result: it may end before what matters.
+    fn repair_step(&mut self, id: &ItemId, replied: &Replied<'_>, content: String) {
         let round = self.work(id, |work| {
             work.repaired += 1;
             work.repaired
         });
         if round.is_none_or(|round| round > REPAIRS) {
-            return self.fail_item(id, "empty_reply", "the model kept answering nothing".into());
+            return match replied.reply.is_cut() {
+                true => self.item_cut_off(id, content),
+                false => self.fail_item(id, "empty_reply", "the model kept answering nothing".into()),
+            };
         }
-        self.say(id, Said::Engine { text: "Your reply was empty. Call a tool, or answer with the result.".into() });
+        if replied.reply.is_cut() && !replied.reply.text.trim().is_empty() {
+            self.said(id, replied, Vec::new());
+        }
+        let text = match replied.reply.is_cut() {
+            true => format!("Your reply cannot be used. {TOO_LONG} Call a tool, or answer with a shorter result."),
+            false => "Your reply was empty. Call a tool, or answer with the result.".to_owned(),
+        };
+        self.say(id, Said::Engine { text });
         let again = replied.call.again(replied.call.iteration);
         self.work(id, |work| work.model = Some(again));
     }

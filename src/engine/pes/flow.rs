@@ -9,6 +9,7 @@ use super::transition::Transition;
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
+use crate::engine::parse::SynthesisDraft;
 
 impl Transition<'_> {
     /// What a run begins with.
@@ -78,6 +79,19 @@ impl Transition<'_> {
                 let status = self.result_status();
                 self.answer(content, shown, None, status, None);
             }
+        }
+    }
+
+    /// An item's replies stay cut off. Half a result is none; of what would have been the answer it is shown.
+    pub fn item_cut_off(&mut self, id: &ItemId, content: String) {
+        self.fail_item(id, "reply_cut_off", "the model's replies were cut off for their length".into());
+        match self.state.shape {
+            Shape::Single if !content.trim().is_empty() => self.answer_half(
+                SynthesisDraft { content, ui_metadata: None },
+                Code::SynthesisFailed,
+                "the model kept answering at too great a length",
+            ),
+            Shape::Single | Shape::Planned => {}
         }
     }
 

@@ -85,7 +85,7 @@ impl Transition<'_> {
     }
 
     fn usable_plan(&self, reply: &ModelReply) -> Result<PlanDraft, String> {
-        let mut draft = parse::plan(&reply.text, &reply.tool_calls).map_err(|fault| fault.0)?;
+        let mut draft = parse::plan(reply).map_err(|fault| fault.0)?;
         let most = self.world.limits.items_per_plan;
         if draft.items.len() > most {
             return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));

@@ -15,6 +15,10 @@ impl Transition<'_> {
         let Some((item, call)) = self.open_call(stream, attempt) else { return Ok(Taken::No) };
         let phase = call.phase(self.model_phase(item.as_ref()));
         let cost = self.account_for(stream, item.as_ref(), &reply);
+        if reply.is_refusal() {
+            return self.model_failed(stream, attempt, refused(&reply));
+        }
+        self.active().counters.llm_calls += 1;
         let text = self.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
         self.clear_call(item.as_ref());
         if self.active().cancel.is_some() {
@@ -38,7 +42,6 @@ impl Transition<'_> {
         let price = self.world.models.price(&reply.provider, &reply.model);
         let cost = price.map(|price| price.of(&reply.usage));
         let counters = &mut self.active().counters;
-        counters.llm_calls += 1;
         counters.usage.add(&reply.usage);
         counters.total_generation_ms += reply.total_ms;
         let took = reply.usage.input_tokens + reply.usage.output_tokens;
@@ -177,6 +180,13 @@ impl Transition<'_> {
             (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => model::Phase::Planning,
         }
     }
+}
+
+/// Asked again, it would refuse again: another model may not.
+fn refused(reply: &ModelReply) -> ModelFailure {
+    let words = reply.text.trim();
+    let said = if words.is_empty() { "without a word".to_owned() } else { format!("and said: {words}") };
+    ModelFailure { kind: FailureKind::Refused, ..interrupted(&format!("the model refused {said}")) }
 }
 
 pub(super) fn interrupted(message: &str) -> ModelFailure {

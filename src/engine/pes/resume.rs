@@ -10,14 +10,14 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
-use crate::domain::policy::Ruling;
+use crate::domain::policy::{Ruling, Terms};
 use crate::domain::settings::Budget;
-use crate::domain::tool::ToolStatus;
+use crate::domain::tool::{Proposal, ToolStatus};
 
 /// What an answer means for the call that waited for it.
 enum Verdict {
     Run {
-        modified: Option<Modified>,
+        modified: Option<Box<Modified>>,
     },
     End {
         status: ToolStatus,
@@ -54,7 +54,7 @@ impl Transition<'_> {
         }
         self.check_answerer(&open, &answer, by)?;
         let reason = answer.reason.clone();
-        let (decision, verdict) = self.judge(&open, answer)?;
+        let (decision, verdict) = self.judge(&open, answer, by)?;
         let digest = match &verdict {
             Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
             Verdict::Run { modified: None }
@@ -91,20 +91,24 @@ impl Transition<'_> {
         // A caller's own program answers for itself: whether it may run was asked before.
         let binding = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
         let Some(Ruling { terms, .. }) = binding else { return Ok(()) };
+        let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
+        self.check_terms(terms, lets_run, by)
+    }
+
+    fn check_terms(&self, terms: &Terms, lets_run: bool, by: &str) -> Result<(), Fault> {
         if !terms.approvers.is_empty() && !terms.approvers.iter().any(|name| name == by) {
             let fault = Fault::new(Code::NotAnApprover, "Only the approvers that its rule names may answer this.");
             return Err(fault.with("approvers", terms.approvers.clone()));
         }
-        let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
         if terms.four_eyes && lets_run && self.run().requested_by.iter().any(|name| name == by) {
             return Err(Fault::new(Code::FourEyes, "You asked for this run; somebody else must approve."));
         }
         Ok(())
     }
 
-    fn judge(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+    fn judge(&self, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
         match open.kind {
-            SuspensionKind::Approval | SuspensionKind::PlanReview => self.judge_approval(open, answer),
+            SuspensionKind::Approval | SuspensionKind::PlanReview => self.judge_approval(open, answer, by),
             SuspensionKind::InDoubt => judge_doubt(answer),
             SuspensionKind::Pause => Ok((Decision::Resumed, Verdict::GoOn)),
             SuspensionKind::Budget => match answer.approved {
@@ -123,7 +127,8 @@ impl Transition<'_> {
         }
     }
 
-    fn judge_approval(&self, open: &Suspension, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+    /// Edited arguments are another call: who may let that one run is asked again.
+    fn judge_approval(&self, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
         let Some(approved) = answer.approved else {
             return Err(invalid("/approved", "an approval needs true or false"));
         };
@@ -137,9 +142,15 @@ impl Transition<'_> {
             return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
         }
         let tool = open.tool_name.as_deref().unwrap_or_default();
-        self.world.tools.check_arguments(tool, &arguments)?;
+        let (thread, settings) = (&self.run().thread_id, self.settings());
+        let edited = Proposal { thread, settings, tool, arguments: &arguments };
+        let judgement = self.world.tools.judge_edited(&edited)?;
+        if let Some(ruling) = &judgement.ruling {
+            self.check_terms(&ruling.terms, true, by)?;
+        }
         let digest = digest::of_call(tool, &arguments);
-        Ok((Decision::Modified, Verdict::Run { modified: Some(Modified { arguments, digest }) }))
+        let modified = Some(Box::new(Modified { arguments, digest, judgement }));
+        Ok((Decision::Modified, Verdict::Run { modified }))
     }
 
     fn judge_input(

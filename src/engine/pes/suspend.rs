@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::batch::only_reads;
 use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::hitl::{
@@ -11,7 +12,7 @@ use crate::domain::hitl::{
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::policy::Terms;
 use crate::domain::task::Delegation;
-use crate::domain::tool::CallStatus;
+use crate::domain::tool::{CallStatus, Judgement};
 use crate::engine::step::Keep;
 
 /// What a person made of a call.
@@ -19,6 +20,8 @@ pub(super) struct Modified {
     pub arguments: Value,
     /// Of tool and arguments.
     pub digest: String,
+    /// What is to be said of it with these arguments.
+    pub judgement: Judgement,
 }
 
 /// Nobody is reminded more often.
@@ -225,24 +228,36 @@ impl Transition<'_> {
     }
 
     /// A parked call awaits its turn; one of the caller's own goes to it now.
-    pub fn unpark(&mut self, call: &CallId, modified: Option<Modified>) {
+    pub fn unpark(&mut self, call: &CallId, modified: Option<Box<Modified>>) {
         let now = self.stamp.now;
-        let modified = modified.map(|Modified { arguments, digest }| {
+        let modified = modified.map(|modified| {
+            let Modified { arguments, digest, judgement } = *modified;
+            self.keep_order(call, &judgement);
             let stored = self.store(format!("{call}.modified"), arguments.clone());
-            (arguments, stored, digest)
+            (arguments, stored, digest, judgement)
         });
         self.call(call, |call| {
             call.record.status = CallStatus::Ready;
             call.record.updated_at = now;
-            if let Some((arguments, stored, digest)) = modified {
+            if let Some((arguments, stored, digest, judgement)) = modified {
                 let delegation = call.record.delegation.take();
                 call.record.delegation = delegation.map(|known| Delegation::new(known.task_id, &arguments));
                 call.record.modified_arguments = Some(stored);
                 call.record.digest = Some(digest);
+                call.record.idempotent = judgement.verdict.is_idempotent();
+                call.record.policy = judgement.ruling;
             }
         });
         if self.is_clients(call) {
             self.park_for_client(call);
+        }
+    }
+
+    /// A batch that only read goes one by one from now on if this call does more.
+    fn keep_order(&mut self, call: &CallId, judgement: &Judgement) {
+        let item = self.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+        if let Some(item) = item.filter(|_| !only_reads(&judgement.verdict)) {
+            self.work(&item, |work| work.is_together = false);
         }
     }
 }

@@ -12,8 +12,9 @@ use crate::domain::model;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError};
+use crate::domain::settings::OnBudget;
 use crate::domain::tool::ToolStatus;
-use crate::engine::parse;
+use crate::engine::parse::{self, SynthesisDraft, TOO_LONG};
 
 impl Transition<'_> {
     pub fn begin_synthesis(&mut self) {
@@ -25,8 +26,8 @@ impl Transition<'_> {
 
     pub fn synthesis_replied(&mut self, replied: Replied<'_>) {
         let draft = parse::synthesis(&replied.reply.text);
-        if draft.content.trim().is_empty() {
-            return self.repair_synthesis(replied);
+        if draft.content.trim().is_empty() || replied.reply.is_cut() {
+            return self.repair_synthesis(replied, draft);
         }
         self.record_synthesis("completed");
         let shown = match draft.content == replied.reply.text {
@@ -37,15 +38,38 @@ impl Transition<'_> {
         self.answer(draft.content, shown, draft.ui_metadata, status, None);
     }
 
-    fn repair_synthesis(&mut self, replied: Replied<'_>) {
+    fn repair_synthesis(&mut self, replied: Replied<'_>, draft: SynthesisDraft) {
         let round = replied.call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
-        if round > REPAIRS {
-            return self.synthesis_failed("the model kept answering nothing");
-        }
-        let fault = "The answer was empty. Write the answer for the user.".to_owned();
+        let fault = match replied.reply.is_cut() {
+            true => format!("{TOO_LONG} Write a shorter answer for the user."),
+            false => "The answer was empty. Write the answer for the user.".to_owned(),
+        };
         let again = replied.call.again(replied.call.iteration + 1);
         let repair = Repair { round, reply: replied.text, fault };
+        let has_words = !draft.content.trim().is_empty();
+        if round > REPAIRS {
+            return match has_words {
+                true => {
+                    self.answer_half(draft, Code::SynthesisFailed, "the model kept answering at too great a length")
+                }
+                false => self.synthesis_failed("the model kept answering nothing"),
+            };
+        }
         self.active().model = Some(ModelCall { repair: Some(repair), ..again });
+        let ends = self.settings().execution.on_budget == OnBudget::Stop;
+        if let (true, Some(why)) = (has_words && ends, self.spent()) {
+            self.answer_half(draft, Code::BudgetExceeded, &format!("the run's budget leaves no other, {why}"));
+        }
+    }
+
+    /// Half an answer is better than none, if it says that it is half.
+    pub fn answer_half(&mut self, draft: SynthesisDraft, code: Code, why: &str) {
+        let message = format!("The answer was cut off: {why}.");
+        self.record_error(model::Phase::Synthesis, code.as_str(), &message, false, None);
+        let content = format!("{}\n\n{message}", draft.content);
+        let error = RunError { code, message, phase: model::Phase::Synthesis };
+        let shown = self.store(format!("answer-{}", self.run().run_id), Value::String(content.clone()));
+        self.answer(content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
     }
 
     /// The work is done but the answer could not be written: the run says so, and what was done and what failed.

@@ -144,7 +144,7 @@ impl Errand {
         };
         let push = if is_reply { None } else { self.push(to, task) };
         let configuration = Configuration { push, return_immediately: true, ..Configuration::default() };
-        Ok(SendRequest { tenant: to.line.tenant.clone(), message, configuration, metadata: Metadata::new() })
+        Ok(SendRequest { tenant: None, message, configuration, metadata: Metadata::new() })
     }
 
     /// What the agent is told: the person's answer, or the instructions with what they are about.

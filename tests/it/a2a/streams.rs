@@ -181,7 +181,8 @@ async fn what_happens_while_somebody_subscribes_is_told() {
     };
     let (mut stream, ()) = tokio::join!(Stream::of(NEW, &app, &task), meanwhile);
     assert_eq!(stream.task().await.status.state, TaskState::InputRequired);
-    assert_eq!(states(&stream.rest().await), [TaskState::Canceled]);
+    let told = states(&stream.rest().await);
+    assert_eq!(told, [TaskState::Working, TaskState::Canceled], "first the question is withdrawn");
 }
 
 #[tokio::test]

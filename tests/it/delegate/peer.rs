@@ -58,6 +58,10 @@ pub struct Told {
     pub cuts: bool,
     /// So many answers to messages, which it takes, are lost.
     pub loses: usize,
+    /// The tenant that its card names: nobody else has tasks here.
+    pub tenant: Option<&'static str>,
+    /// How often its tasks were listed.
+    pub listed: usize,
 }
 
 #[derive(Clone)]
@@ -145,8 +149,7 @@ impl Peer {
             card["preferredTransport"] = binding.into();
             card["protocolVersion"] = "0.3.0".into();
         } else {
-            card["supportedInterfaces"] =
-                json!([{ "url": base, "protocolBinding": binding, "protocolVersion": "1.0" }]);
+            card["supportedInterfaces"] = json!([{ "url": base, "protocolBinding": binding, "protocolVersion": "1.0", "tenant": self.told().tenant }]);
         }
         card
     }
@@ -176,6 +179,15 @@ impl Peer {
                 _ => json!([]),
             },
         })
+    }
+
+    /// The path without the tenant; `None`: whoever asks does not name it.
+    fn of_its_tenant<'p>(&self, path: &'p str, body: &Value) -> Option<&'p str> {
+        let Some(tenant) = self.told().tenant.filter(|_| !path.starts_with("/.well-known/")) else { return Some(path) };
+        match self.dialect {
+            Dialect::JsonRpc1 | Dialect::JsonRpc03 => (body["params"]["tenant"] == tenant).then_some(path),
+            Dialect::Rest1 | Dialect::Rest03 => path.strip_prefix('/')?.strip_prefix(tenant),
+        }
     }
 
     /// `None`: it took the message, but its answer is lost.
@@ -249,7 +261,8 @@ impl Peer {
     }
 
     fn listed(&self) -> Value {
-        let told = self.told.lock().unwrap();
+        let mut told = self.told.lock().unwrap();
+        told.listed += 1;
         let tasks: Vec<Value> = told.begun.values().map(|id| self.task(id, &told)).collect();
         json!({ "tasks": tasks, "nextPageToken": "", "pageSize": 100, "totalSize": tasks.len() })
     }
@@ -267,6 +280,7 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
     peer.told.lock().unwrap().authorization = header("authorization");
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = uri.path().trim_start_matches("/agent").trim_start_matches("/v1");
+    let Some(path) = peer.of_its_tenant(path, &body) else { return StatusCode::NOT_FOUND.into_response() };
     let sent = || peer.told.lock().unwrap().sent.len();
     let before = sent();
     let moved = peer.told.lock().unwrap().moved;

@@ -6,6 +6,7 @@ mod at_once;
 mod budget;
 mod cancel;
 mod custom_core;
+mod cut_off;
 mod delegate;
 mod fit;
 mod flow;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pes::domain::model::{ModelFailure, ModelReply, ModelRequest};
+use pes::domain::model::{ModelFailure, ModelReply, ModelRequest, StopReason};
 use pes::domain::observation::ObservationType;
 use pes::domain::prompt::PromptMessage;
 use pes::domain::run::{OnBusy, ResultStatus, RunStatus};
@@ -44,6 +44,20 @@ fn the_loops_last_word_is_the_answer() {
     for planned in ["PLAN", "PLAN_UPDATE", "INTENT", "SYNTHESIS"] {
         assert!(!kinds.iter().any(|kind| kind == planned), "{kinds:?}");
     }
+}
+
+#[test]
+fn an_answer_that_stays_cut_off_is_shown_and_named() {
+    let mut sim =
+        react(|_| says("The answer is fort").map(|reply| ModelReply { stop: StopReason::MaxTokens, ..reply }));
+    sim.ask("go").unwrap();
+    sim.go();
+    let run = sim.run("run_1");
+    let outcome = run.outcome.unwrap();
+    assert_eq!((run.status, outcome.status, sim.prompts.len()), (RunStatus::Completed, ResultStatus::Partial, 3));
+    assert_eq!(outcome.error.unwrap().code.as_str(), "synthesis_failed");
+    assert!(answers(&sim)[0].starts_with("The answer is fort\n\nThe answer was cut off"), "{:?}", answers(&sim));
+    assert_eq!(sim.item("run_1")["status"], "failed");
 }
 
 /// The prompt is a conversation: earlier messages, the query, the loop so far.

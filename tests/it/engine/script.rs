@@ -36,7 +36,8 @@ impl ModelBook for Book {
 
 /// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and
 /// would be answered at once if nobody had to be asked), `peer` is delegated and `gated_peer` both, `form` is a question,
-/// `denied` is refused, anything else is unknown. Only `read` and `sum` are declared idempotent.
+/// `denied` is refused, anything else is unknown. Only `read` and `sum` are declared idempotent, and what is `gated` if it
+/// is said to be `safe`.
 #[derive(Default)]
 pub struct Tools {
     /// Errors still to come, by tool.
@@ -91,8 +92,8 @@ impl Toolbox for Tools {
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
             "peer" => Verdict::Delegate,
             "gated" | "gated_peer" => Verdict::Ask {
-                class,
-                idempotent: false,
+                class: if call.arguments["safe"] == true { ToolClass::Read } else { class },
+                idempotent: call.arguments["safe"] == true,
                 message: "may it?".into(),
                 schema,
                 risk: None,
@@ -109,10 +110,10 @@ impl Toolbox for Tools {
         matches!(tool, "sum" | "gated").then(|| ToolOutcome { duration_ms: 0, ..self.run(tool, arguments.clone(), 1) })
     }
 
-    fn check_arguments(&self, _: &str, arguments: &Value) -> Result<(), Fault> {
-        match arguments.get("bad") {
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
+        match call.arguments.get("bad") {
             Some(_) => Err(Fault::new(pes::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),
-            None => Ok(()),
+            None => Ok(self.judge(call)),
         }
     }
 

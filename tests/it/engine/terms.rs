@@ -1,10 +1,12 @@
 //! On which terms a person is asked: how long, who may answer, and that they hold after a crash.
 
-use pes::domain::hitl::{ExpiryPolicy, InDoubtAction};
+use pes::domain::hitl::{ExpiryPolicy, InDoubtAction, SuspensionKind};
 use pes::domain::observation::ObservationType;
 use pes::domain::policy::{RuleScope, Ruling, Terms};
-use pes::domain::settings::PolicyAction;
+use pes::domain::run::OnBusy;
+use pes::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
 use pes::engine::event::Event;
+use serde_json::json;
 
 use super::sim::*;
 use super::suspend::{expiring, one_item, ran};
@@ -60,4 +62,52 @@ fn the_terms_of_a_call_hold_when_it_is_in_doubt() {
     sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
     sim.go();
     assert!(ran(&sim).is_empty());
+}
+
+/// The process dies during a call that was asked about as `asked` and approved as `approved`.
+fn killed(asked: bool, approved: bool) -> Sim {
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[("gated", json!({ "safe": asked }))]),
+        other => says(other),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.answer(0, |answer| {
+        answer.approved = Some(true);
+        answer.modified_args = Some(json!({ "safe": approved }));
+    })
+    .unwrap();
+    sim.crash();
+    sim
+}
+
+#[test]
+fn whether_a_call_may_be_repeated_is_what_its_edited_arguments_say() {
+    let open = killed(true, false).suspensions();
+    assert_eq!(open.iter().map(|open| open.kind).collect::<Vec<_>>(), [SuspensionKind::InDoubt]);
+    let mut sim = killed(false, true);
+    assert!(sim.suspensions().is_empty());
+    sim.go();
+    assert_eq!(sim.tools.ran.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_call_that_only_read_before_it_was_edited_waits_for_its_turn() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[("gated", json!({ "safe": true })), ("gated", json!({ "safe": true }))]),
+        other => says(other),
+    });
+    let execution = ExecutionConfig { parallel_reads: true, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    for safe in [false, true] {
+        sim.answer(0, |answer| {
+            answer.approved = Some(true);
+            answer.modified_args = Some(json!({ "safe": safe }));
+        })
+        .unwrap();
+        assert_eq!(sim.in_flight.len(), 1);
+    }
 }

@@ -168,6 +168,41 @@ async fn only_the_named_approvers_answer() {
 }
 
 #[tokio::test]
+async fn edited_arguments_are_judged_by_the_rules_that_are_about_them() {
+    let app = office().await;
+    let about = |to: &str, mut rule: Value| {
+        rule["when"] = json!([{ "pointer": "/to", "op": "eq", "value": to }]);
+        rule["tool"] = "demo_send_email".into();
+        rule
+    };
+    let rules = json!({ "rules": [
+        { "tool": "demo_*", "action": "ask" },
+        about("evil@example.com", json!({ "action": "deny", "reason": "Not to them." })),
+        about("all@example.com", json!({ "action": "ask", "fourEyes": true })),
+        about("board@example.com", json!({ "action": "ask", "approvers": ["configured-3"] })),
+    ] });
+    app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
+    let app = app.key(ASKER);
+    let suspension = app.suspend("t1", "send").await;
+    let edited = |to: &str| {
+        let mut answer = approval(&suspension);
+        answer["modifiedArgs"] = json!({ "to": to, "subject": "S", "body": "B" });
+        answer
+    };
+    let problem = resume(&app, edited("evil@example.com")).await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/modifiedArgs", "{problem:#}");
+    assert!(problem["detail"].as_str().unwrap().contains("Not to them."), "{problem:#}");
+    resume(&app, edited("all@example.com")).await.problem("four_eyes");
+    resume(&app, edited("board@example.com")).await.problem("not_an_approver");
+    let app = app.key(OTHER);
+    resume(&app, edited("board@example.com")).await.expect(200);
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    let ran = &page["items"][0];
+    assert_eq!(ran["content"]["output"]["to"], "board@example.com", "{page:#}");
+    assert_eq!(ran["metadata"]["policy"]["approvers"], json!(["configured-3"]), "by the rule that is about what ran");
+}
+
+#[tokio::test]
 async fn asking_for_runs_is_not_approving_them() {
     let app = office().await.key(RUNNER);
     let suspension = app.suspend("t1", "send").await;

@@ -94,6 +94,22 @@ async fn policy_may_ask_before_the_caller_is() {
 }
 
 #[tokio::test]
+async fn what_the_caller_is_to_do_may_be_edited_first() {
+    let app = App::start().await;
+    let config = json!({ "threadId": "t", "config": { "toolPolicy": { "get_*": "ask" } } });
+    app.post("/threads", config).await.expect(201);
+    process(&app, &[tool("get_location")]).await.expect(202);
+    let asked = open(&app).await;
+    let edited = |precision: &str| json!({ "approved": true, "modifiedArgs": { "precision": precision } });
+    let problem = resume(&app, edited("inch"), &asked[0]).await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/modifiedArgs/precision", "{problem:#}");
+    resume(&app, edited("street"), &asked[0]).await.expect(202);
+    let asked = open(&app).await;
+    let asked = asked.iter().find(|open| open["kind"] == "client_tool").expect("now the caller is asked");
+    assert_eq!(asked["toolInput"], json!({ "precision": "street" }));
+}
+
+#[tokio::test]
 async fn a_tool_that_hides_another_or_cannot_be_used_is_refused() {
     let app = App::start().await;
     let broken = json!({ "name": "x", "inputSchema": { "type": "nonsense" } });

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pes::config::Environment;
 use pes::domain::hitl::{InputType, RiskLevel};
 use pes::domain::settings::PolicyAction;
-use pes::domain::tool::{Proposal, ToolClass, ToolError, ToolSpec, Verdict};
+use pes::domain::tool::{ClientTool, Proposal, ToolClass, ToolError, ToolSpec, Verdict};
 use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput};
 use serde_json::{Value, json};
@@ -95,10 +95,22 @@ fn in_production_only_reading_and_own_tools_need_no_rule() {
 #[test]
 fn edited_arguments_are_checked_like_the_originals() {
     let tools = everything(Environment::Development);
-    let fault = tools.check_arguments("calculator", &json!({ "expression": 1 })).unwrap_err();
+    let (mut settings, thread) = (settings(None, &[("*time", PolicyAction::Deny)]), "t".into());
+    let input_schema = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
+    settings.client_tools = vec![ClientTool { name: "locate".into(), description: String::new(), input_schema }];
+    let edited = |tool: &str, arguments: Value| {
+        tools.judge_edited(&Proposal { thread: &thread, settings: &settings, tool, arguments: &arguments })
+    };
+    let fault = edited("calculator", json!({ "expression": 1 })).unwrap_err();
     assert_eq!(fault.errors[0].pointer, "/modifiedArgs/expression");
-    assert!(tools.check_arguments("calculator", &json!({ "expression": "1" })).is_ok());
-    assert!(tools.check_arguments("gone", &json!({})).is_err());
+    assert!(edited("calculator", json!({ "expression": "1" })).unwrap().verdict.is_idempotent());
+    assert_eq!(edited("locate", json!({ "n": "x" })).unwrap_err().errors[0].pointer, "/modifiedArgs/n");
+    assert_eq!(edited("locate", json!({ "n": 1 })).unwrap().verdict, Verdict::Client);
+    let gone = edited("gone", json!({})).unwrap_err();
+    assert!(gone.detail.ends_with("Reject the call."), "{gone}");
+    let denied = edited("current_time", json!({})).unwrap_err();
+    assert_eq!((denied.code.as_str(), denied.errors[0].pointer.as_str()), ("invalid", "/modifiedArgs"));
+    assert!(denied.detail.contains("toolPolicy *time = deny"), "{denied}");
 }
 
 struct Named(&'static str, Value);

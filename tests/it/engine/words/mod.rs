@@ -9,6 +9,7 @@ mod parse_synthesis;
 mod prompts;
 
 use pes::domain::model::{ModelReply, RawToolCall, StopReason, Usage};
+use pes::engine::parse::{self, ParseFault, PlanDraft};
 
 fn reply(text: &str) -> ModelReply {
     ModelReply {
@@ -24,6 +25,15 @@ fn reply(text: &str) -> ModelReply {
         total_ms: 0,
         fit: None,
     }
+}
+
+/// A reply that its greatest length ended.
+fn cut(text: &str) -> ModelReply {
+    ModelReply { stop: StopReason::MaxTokens, ..reply(text) }
+}
+
+fn plan(text: &str, calls: &[RawToolCall]) -> Result<PlanDraft, ParseFault> {
+    parse::plan(&ModelReply { tool_calls: calls.to_vec(), ..reply(text) })
 }
 
 fn native(name: &str, arguments: &str) -> RawToolCall {

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use pes::engine::parse::tags::{TagFilter, split};
-use pes::engine::parse::{plan, step, synthesis};
+use pes::engine::parse::{step, synthesis};
 use proptest::prelude::*;
 
-use super::{native, reply};
+use super::{native, plan, reply};
 use crate::support::cases::cases;
 
 /// Pieces that make the readers take every turn.

@@ -1,7 +1,8 @@
 //! What the reader of JSON makes of quotes, and where it stops: how deep, how long, how much.
 
-use pes::engine::parse::plan;
 use rstest::rstest;
+
+use super::plan;
 
 #[rstest]
 #[case::an_escaped_quote(r#"{'answer': 'it\'s "fine"', 'todoList': []}"#, r#"it's "fine""#)]

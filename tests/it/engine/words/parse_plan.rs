@@ -1,11 +1,10 @@
 //! Plans, however the model spelled them.
 
 use pes::domain::plan::{ItemStatus, StepType, ToolValidationMode};
-use pes::engine::parse::plan;
 use rstest::rstest;
 use serde_json::json;
 
-use super::native;
+use super::{cut, native, plan};
 
 const PLAIN: &str = r#"{"title":"Trip","intent":"travel","plan":"go","todoList":[{"id":"a","description":"Look","stepType":"tool","requiredTools":["web"],"expectedOutcome":"a list","status":"pending"},{"id":"b","description":"Think","stepType":"reasoning","dependencies":["a"]}]}"#;
 
@@ -116,6 +115,19 @@ fn an_answer_needs_no_list(#[case] text: &str) {
 fn what_is_no_plan_is_named_for_repair(#[case] text: &str, #[case] why: &str) {
     let fault = plan(text, &[]).unwrap_err().0;
     assert!(fault.contains(why), "{fault}");
+}
+
+/// A bracket that is only forgotten is no loss; one that the greatest length took may have closed more.
+#[rstest]
+#[case::half_an_answer(r#"{"todoList":[],"answer":"Forty-tw"#)]
+#[case::an_answer_that_may_go_on(r#"{"todoList":[],"answer":"Forty-two.""#)]
+#[case::a_list_that_may_go_on(r#"{"todoList":[{"id":"a","description":"x"}"#)]
+fn a_plan_that_is_cut_off_is_none_and_the_fault_says_why(#[case] text: &str) {
+    assert!(plan(text, &[]).is_ok());
+    let fault = pes::engine::parse::plan(&cut(text)).unwrap_err().0;
+    assert!(fault.starts_with("It was cut off") && fault.contains("not whole"), "{fault}");
+    let whole = format!("{}\nAnd furth", r#"{"todoList":[],"answer":"42"}"#);
+    assert_eq!(pes::engine::parse::plan(&cut(&whole)).unwrap().answer.as_deref(), Some("42"));
 }
 
 #[test]

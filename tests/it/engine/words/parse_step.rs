@@ -4,7 +4,7 @@ use pes::engine::parse::{Decision, step};
 use rstest::rstest;
 use serde_json::json;
 
-use super::{native, reply};
+use super::{cut, native, reply};
 
 #[test]
 fn plain_text_is_the_content_and_an_angle_is_just_an_angle() {
@@ -82,6 +82,19 @@ fn a_call_that_the_replys_end_cut_off_never_runs(#[case] text: &str, #[case] is_
     let draft = step(&reply(text));
     let whole: Vec<bool> = draft.calls.iter().map(|call| call.arguments.is_ok()).collect();
     assert_eq!(whole, is_whole);
+}
+
+#[rstest]
+#[case::before_its_arguments("", false)]
+#[case::in_its_arguments(r#"{"path": "/home/x/f"#, false)]
+#[case::after_its_arguments(r#"{"path": "/b"}"#, true)]
+fn a_native_call_that_the_replys_end_cut_off_never_runs(#[case] last: &str, #[case] is_whole: bool) {
+    let mut reply = cut("");
+    reply.tool_calls = vec![native("now", ""), native("rm", last)];
+    let draft = step(&reply);
+    assert_eq!(draft.calls[0].arguments, Ok(json!({})), "another followed it");
+    assert_eq!(draft.calls[1].arguments.is_ok(), is_whole);
+    assert!(is_whole || draft.calls[1].arguments.as_ref().unwrap_err().contains("ended inside this call"));
 }
 
 #[test]
