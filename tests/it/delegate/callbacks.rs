@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use pes::config::ConfiguredKey;
 use pes::store::memory::Memory;
+use rstest::rstest;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
@@ -47,12 +48,25 @@ async fn whoever_does_not_know_the_secret_of_the_task_finds_nothing() {
     let without = Ask::new(app.address, "POST", &format!("/a2a/callbacks/{task}")).json(&json!({})).send().await;
     without.problem("not_found");
     assert!(refusals.windows(2).all(|pair| pair[0] == pair[1]), "{refusals:#?}");
-    let big = Ask::new(app.address, "POST", &format!("/a2a/callbacks/{task}"));
-    let big = big.header("x-a2a-notification-token", &token).json(&json!({ "x": "x".repeat(1 << 20) }));
-    big.send().await.problem("body_too_large");
     assert_eq!(peer.told().asked, asked, "nobody was asked because of that");
     let bearer = report(&task, "authorization", &format!("Bearer {token}")).await;
     assert_eq!(bearer.status, 202);
+    peer.until(|told| told.asked > asked).await;
+}
+
+#[rstest]
+#[case::too_large(format!("{{\"x\": \"{}\"}}", "x".repeat(1 << 20)))]
+#[case::no_json("{".to_owned())]
+#[case::nothing(String::new())]
+#[tokio::test]
+async fn a_report_that_cannot_be_read_is_a_reason_to_ask_too(#[case] body: String) {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 3_600_000).await;
+    delegated(&app, "t").await;
+    let (_, path, token) = peer.push(0);
+    let asked = peer.told().asked;
+    let report = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
+    assert_eq!(report.typed("application/json", &body).send().await.status, 202);
     peer.until(|told| told.asked > asked).await;
 }
 
