@@ -76,9 +76,10 @@ impl Transition<'_> {
         }
     }
 
-    /// Only a run that has done nothing yet can be refused; later it is the answer to what was said since.
+    /// Only a run that has done nothing yet can be refused, and one whose every message the planner has seen; else it is
+    /// an answer to what was said so far.
     fn refuse(&mut self, reason: String) {
-        match self.is_mid_run() {
+        match self.is_mid_run() || self.is_refinement_due() {
             true => self.answer_directly(reason),
             false => self.fail_run(Code::TaskRefused, reason, model::Phase::Planning),
         }

@@ -46,8 +46,10 @@ impl Transition<'_> {
         self.state.head.phase = Phase::Executing;
         let active = self.active();
         active.planned = true;
-        active.steers.retain(|steer| !steer.shown);
-        active.notes.clear();
+        // What failed meanwhile is told to the refinement that it asks for.
+        if active.replan != Replan::Due {
+            active.notes.clear();
+        }
     }
 
     /// A refinement that failed in the middle of a run leaves the plan as it is.

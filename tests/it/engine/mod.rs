@@ -21,4 +21,5 @@ mod states;
 mod suspend;
 mod terms;
 mod told;
+mod waiting;
 mod words;
