@@ -38,7 +38,7 @@ pub struct PlanDraft {
     pub answer: Option<String>,
     /// With an empty list: why the task is not done at all.
     pub refuse: Option<String>,
-    /// Ids are present, trimmed, one line, and unique.
+    /// Ids are trimmed, one line, and unique; empty where the model gave none.
     pub items: Vec<ItemDraft>,
     /// The reply was tool calls without a list: `items` is one tool item, and these are its first step.
     pub calls: Vec<CallDraft>,

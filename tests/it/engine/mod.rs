@@ -9,6 +9,7 @@ mod custom_core;
 mod delegate;
 mod fit;
 mod flow;
+mod lasting;
 mod once;
 mod peers;
 mod plans;
