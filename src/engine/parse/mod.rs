@@ -108,8 +108,13 @@ pub struct SynthesisDraft {
 }
 
 impl StepDraft {
-    /// Nothing was said and nothing called: to be repaired, never taken for a result.
+    /// Nothing was said, called or decided: to be repaired, never taken for a result. That the item is complete is no
+    /// result either.
     pub fn is_empty(&self) -> bool {
-        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none()
+        let goes_on = match self.decision {
+            Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
+            Some(Decision::CompleteItem) | None => false,
+        };
+        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none() && !goes_on
     }
 }

@@ -19,6 +19,7 @@ mod retry;
 mod script;
 mod sim;
 mod states;
+mod steps;
 mod suspend;
 mod terms;
 mod told;
