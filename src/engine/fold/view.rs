@@ -46,6 +46,12 @@ impl Fold {
         &self.messages
     }
 
+    /// The writes of the application's state that it consists of, for [`agent_state`](super::agent_state); `None`: the log
+    /// does not tell what was written.
+    pub fn agent_state(&self) -> Option<Value> {
+        self.written.told()
+    }
+
     /// What prompts tell in place of the oldest messages, if anything.
     pub fn summary(&self) -> Option<&Value> {
         self.summary.as_ref()
