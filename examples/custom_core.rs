@@ -131,7 +131,7 @@ impl Core for Oneshot {
     }
 
     fn needs(state: &State, _: &Effect) -> Needs {
-        let newest = |run: &Run| Recent { newest: run.settings.history_limit, since: None };
+        let newest = |run: &Run| Recent { newest: run.settings.history_limit, ..Recent::default() };
         Needs { history: state.head.run.as_ref().map(newest), ..Needs::default() }
     }
 

@@ -96,10 +96,20 @@ pub struct Needs {
 }
 
 /// Messages before this run's own: the newest so many, and all that came after one of them, however many those are.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recent {
     pub newest: u32,
     pub since: Option<MessageId>,
+    /// Whose messages are none of them: runs that have not begun, each with one message.
+    pub except: Vec<RunId>,
+}
+
+impl Recent {
+    /// The newest so many of what was found, without what `except` names.
+    pub fn kept(&self, mut found: Vec<ConversationMessage>, most: u32) -> Vec<ConversationMessage> {
+        found.retain(|message| message.run_id.as_ref().is_none_or(|run| !self.except.contains(run)));
+        found.split_off(found.len().saturating_sub(most as usize))
+    }
 }
 
 /// What was read for [`Needs`].

@@ -161,14 +161,17 @@ impl Shared {
         Ok(Material { payloads, history })
     }
 
-    /// Messages before the active run's own: those of queued runs come later and are left out.
+    /// Messages before the active run's own.
     async fn history(&self, pk: ThreadPk, seat: &Seat, recent: Recent) -> store::Result<Vec<ConversationMessage>> {
         let Some(run) = seat.machine.run() else { return Ok(Vec::new()) };
         let mut newest = recent.newest;
         loop {
-            let found = self.store.history(pk, &run.message_id, newest).await?;
+            let most = newest.saturating_add(recent.except.len() as u32);
+            let found = self.store.history(pk, &run.message_id, most).await?;
+            let is_all = found.len() < most as usize;
+            let found = recent.kept(found, newest);
             let reaches = |since| found.iter().any(|message| message.message_id == since);
-            if found.len() < newest as usize || newest >= MOST_MESSAGES || recent.since.clone().is_none_or(reaches) {
+            if is_all || newest >= MOST_MESSAGES || recent.since.clone().is_none_or(reaches) {
                 return Ok(found);
             }
             newest = newest.saturating_mul(2);

@@ -14,12 +14,13 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::Thread;
 use crate::engine::event::Event;
-use crate::engine::fold::Fold;
+use crate::engine::fold::{Fold, agent_state};
 use crate::engine::step::RowKind;
 use crate::store::{self, NewThread, PageAsk, ThreadRow};
 
 impl Runtime {
-    /// A new, idle thread that begins as this one was at `at` (absent = now): what was completed is kept.
+    /// A new, idle thread that begins as this one was at `at` (absent = now): what was completed is kept. Where an old log
+    /// does not tell the application's state as it was, the copy has today's.
     pub async fn fork(
         &self,
         caller: &Caller,
@@ -41,7 +42,10 @@ impl Runtime {
         let event = Event::Forked {
             state: Box::new(self.0.inlined(row.pk, fold.view()).await?),
             messages: self.conversation(&row, &fold).await?,
-            agent_state: self.agent_state(caller, id).await?,
+            agent_state: match fold.agent_state() {
+                Some(told) => agent_state(&self.0.inlined(row.pk, told).await?),
+                None => self.agent_state(caller, id).await?,
+            },
             summary: match fold.summary() {
                 Some(summary) => Some(self.0.inlined(row.pk, summary.clone()).await?),
                 None => None,

@@ -40,6 +40,10 @@ impl Calls {
         }
     }
 
+    pub(super) fn forget(&mut self, item: &str) {
+        self.0.remove(item);
+    }
+
     fn of(&mut self, told: &Observation) -> Option<&mut Called> {
         Some(self.0.entry(told.parent_id.as_ref()?.to_string()).or_default())
     }

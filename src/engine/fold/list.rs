@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::calls::Calls;
+
 /// What lists tell of settled items alone.
 const CALLS: [&str; 3] = ["toolCalls", "actualToolCalls", "toolResults"];
 
@@ -10,6 +12,7 @@ pub(super) struct List {
     /// Items by id, in execution order.
     items: Map<String, Value>,
     outputs: Map<String, Value>,
+    pub(super) calls: Calls,
 }
 
 impl List {
@@ -19,6 +22,7 @@ impl List {
         Self {
             items: items.iter().filter_map(by_id).collect(),
             outputs: outputs.and_then(Value::as_object).cloned().unwrap_or_default(),
+            calls: Calls::default(),
         }
     }
 
@@ -26,7 +30,12 @@ impl List {
         self.each().cloned().collect()
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = &Value> {
+    /// The items, those that go on with what was called for them so far.
+    pub(super) fn whole(&self) -> Value {
+        self.each().map(|item| self.calls.complete(item.clone())).collect()
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Value> {
         self.items.values()
     }
 
@@ -61,6 +70,7 @@ impl List {
             None => {
                 self.items.shift_remove(&id);
                 self.outputs.shift_remove(&id);
+                self.calls.forget(&id);
             }
         }
         if let Some(before) = before {

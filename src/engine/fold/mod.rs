@@ -2,22 +2,25 @@
 //!
 //! What is recorded names changes only, so that a transition writes what it changes. A [`Fold`] that was told everything
 //! up to a seq puts the rest back: whole lists for `PLAN` and `PLAN_UPDATE`, `previousItem` for each change, the view of
-//! the thread, and its messages. It never fails: what it does not understand it passes on as it is. Payload references
-//! stay references.
+//! the thread, its messages, and the application's state. It never fails: what it does not understand it passes on as it
+//! is. Payload references stay references.
 
 mod calls;
 mod list;
 mod open;
 mod tell;
 mod view;
+mod written;
 
 use serde_json::Value;
 
 use crate::domain::observation::ObservationType;
 
-use calls::Calls;
 use list::List;
 use open::Open;
+use written::Written;
+
+pub use written::agent_state;
 
 /// What it was told so far. Begin with `default()` at the first observation, or with [`Fold::of_view`] further on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,13 +30,13 @@ pub struct Fold {
     plan: Value,
     plan_version: i64,
     list: List,
-    calls: Calls,
     /// Changes of the last `PLAN`, until its `PLAN_UPDATE` comes.
     changed: Vec<Value>,
     open: Open,
     messages: Vec<Value>,
     /// What stands for the oldest of them, as it was recorded last.
     summary: Option<Value>,
+    written: Written,
     seq: i64,
 }
 

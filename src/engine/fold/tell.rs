@@ -20,14 +20,10 @@ impl Fold {
             ObservationType::PlanUpdate => whole = Some(self.updated(content, told.timestamp)),
             ObservationType::ItemStatusChange => self.list.moved(content),
             ObservationType::RunStarted | ObservationType::FinalResponse => self.said(content),
-            ObservationType::StateUpdate if !is_queued(content) => {
-                self.said(content);
-                self.summary = content.get("summary").cloned().or(self.summary.take());
-            }
-            ObservationType::ToolCall => self.calls.made(told),
-            ObservationType::ToolExecution => self.calls.ended(told),
-            ObservationType::StateUpdate
-            | ObservationType::LlmStreamStart
+            ObservationType::StateUpdate => self.state_updated(content),
+            ObservationType::ToolCall => self.list.calls.made(told),
+            ObservationType::ToolExecution => self.list.calls.ended(told),
+            ObservationType::LlmStreamStart
             | ObservationType::LlmStreamMetadata
             | ObservationType::LlmStreamEnd
             | ObservationType::LlmStreamError
@@ -76,6 +72,14 @@ impl Fold {
         whole.insert("todoList".into(), self.list.items());
         whole.insert("changes".into(), sorted(changes, timestamp));
         Value::Object(whole)
+    }
+
+    fn state_updated(&mut self, content: &Value) {
+        self.written.tell(content);
+        if !is_queued(content) {
+            self.said(content);
+            self.summary = content.get("summary").cloned().or(self.summary.take());
+        }
     }
 
     /// A message; a queued run's is told when it starts, and a steered one at once.

@@ -22,13 +22,13 @@ impl Fold {
     }
 
     pub fn view(&self) -> Value {
-        let suspensions: Vec<Value> = self.open.suspensions.values().map(|open| self.calls.ask(open.clone())).collect();
-        let list: Value = self.list.each().map(|item| self.calls.complete(item.clone())).collect();
+        let suspensions: Vec<Value> =
+            self.open.suspensions.values().map(|open| self.list.calls.ask(open.clone())).collect();
         let waits: Vec<Value> = self.open.waits.values().cloned().collect();
         let pending = pending(&waits);
         let plan = if self.plan.is_null() { json!("") } else { self.plan.clone() };
         let mut view = json!({
-            "intent": self.intent, "title": self.title, "plan": plan, "todoList": list,
+            "intent": self.intent, "title": self.title, "plan": plan, "todoList": self.list.whole(),
             "currentStepId": self.list.first(["in_progress", "waiting"]), "isPaused": !suspensions.is_empty(),
             "stepOutputs": self.list.outputs(), "suspensions": suspensions, "a2aWaits": waits,
             "planVersion": self.plan_version, "lastSeq": self.seq, "status": self.open.status(), "runId": self.open.run,
@@ -45,6 +45,12 @@ impl Fold {
     /// The conversation, in the order of its contexts; without what waited in the queue.
     pub fn messages(&self) -> &[Value] {
         &self.messages
+    }
+
+    /// The writes of the application's state that it consists of, for [`agent_state`](super::agent_state); `None`: the log
+    /// does not tell what was written.
+    pub fn agent_state(&self) -> Option<Value> {
+        self.written.told()
     }
 
     /// What prompts tell in place of the oldest messages, if anything.

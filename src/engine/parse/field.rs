@@ -6,7 +6,7 @@ pub(super) type Object = Map<String, Value>;
 
 /// The first of these members that is there and not null.
 pub(super) fn any<'a>(object: &'a Object, names: &[&str]) -> Option<&'a Value> {
-    names.iter().find_map(|name| object.get(*name)).filter(|value| !value.is_null())
+    names.iter().find_map(|name| object.get(*name).filter(|value| !value.is_null()))
 }
 
 /// A member as text: a string as it stands, a list line by line, anything else as JSON.

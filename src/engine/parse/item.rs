@@ -14,17 +14,12 @@ const DEPENDENCIES: [&str; 4] = ["dependencies", "dependsOn", "depends_on", "dep
 const TOOLS: [&str; 4] = ["requiredTools", "required_tools", "tools", "tool"];
 const ID_BYTES: usize = 128;
 
-/// The items of a list, with ids that are present and unique: a missing one is the item's number, a repeated one gets
-/// a suffix.
+/// The items of a list, with ids that are unique: a repeated one gets a suffix, a missing one is empty.
 pub(super) fn items(list: &[Value]) -> Vec<ItemDraft> {
     let mut items: Vec<ItemDraft> = list.iter().filter_map(item).collect();
     let mut taken: HashSet<String> = HashSet::new();
     for item in items.iter_mut().filter(|item| !item.id.is_empty()) {
         item.id = free(&taken, &item.id);
-        taken.insert(item.id.clone());
-    }
-    for (index, item) in items.iter_mut().enumerate().filter(|(_, item)| item.id.is_empty()) {
-        item.id = free(&taken, &(index + 1).to_string());
         taken.insert(item.id.clone());
     }
     items

@@ -41,7 +41,7 @@ pub struct PlanDraft {
     pub answer: Option<String>,
     /// With an empty list: why the task is not done at all.
     pub refuse: Option<String>,
-    /// Ids are present, trimmed, one line, and unique.
+    /// Ids are trimmed, one line, and unique; empty where the model gave none.
     pub items: Vec<ItemDraft>,
     /// The reply was tool calls without a list: `items` is one tool item, and these are its first step.
     pub calls: Vec<CallDraft>,
@@ -111,8 +111,13 @@ pub struct SynthesisDraft {
 }
 
 impl StepDraft {
-    /// Nothing was said and nothing called: to be repaired, never taken for a result.
+    /// Nothing was said, called or decided: to be repaired, never taken for a result. That the item is complete is no
+    /// result either.
     pub fn is_empty(&self) -> bool {
-        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none()
+        let goes_on = match self.decision {
+            Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
+            Some(Decision::CompleteItem) | None => false,
+        };
+        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none() && !goes_on
     }
 }

@@ -162,7 +162,6 @@ fn of_calls(prose: &str, calls: Vec<CallDraft>) -> PlanDraft {
     }
     let description = if prose.is_empty() { format!("Use {}", tools.join(", ")) } else { prose.to_owned() };
     let item = ItemDraft {
-        id: "1".to_owned(),
         description: Some(description),
         step_type: Some(StepType::Tool),
         required_tools: Some(tools),

@@ -10,13 +10,10 @@ use crate::domain::thread::AgentState;
 impl Transition<'_> {
     /// A tool's merge patch.
     pub fn patch_state(&mut self, patch: Value) -> Result<(), Fault> {
-        let keys = match &patch {
-            Value::Object(map) => map.keys().cloned().collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Vec::new(),
-        };
+        let keys = keys_of(&patch);
         let mut data = self.state.agent_state.data.clone();
         json_patch::merge(&mut data, &patch);
-        self.write_state(data, keys)
+        self.write_state(data, keys, ("patch", patch))
     }
 
     pub fn put_state(&mut self, data: Value, expected: Option<i64>) -> Handled {
@@ -27,12 +24,17 @@ impl Transition<'_> {
                 format!("The state is at version {version}; read it again."),
             ));
         }
-        let keys = data.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
-        self.write_state(data, keys)?;
+        self.write_state(data.clone(), keys_of(&data), ("data", data))?;
         Ok(Taken::Yes)
     }
 
-    fn write_state(&mut self, data: Value, keys: Vec<String>) -> Result<(), Fault> {
+    /// A copy begins with the state of the other thread.
+    pub fn copy_state(&mut self, state: AgentState) {
+        let data = state.data.clone();
+        self.keep_state(state, keys_of(&data), ("data", data));
+    }
+
+    fn write_state(&mut self, data: Value, keys: Vec<String>, written: (&str, Value)) -> Result<(), Fault> {
         let most = self.world.limits.state_bytes;
         let bytes = rows::text(&data).len();
         if bytes > most {
@@ -41,11 +43,24 @@ impl Transition<'_> {
                 format!("The state would take {bytes} bytes; at most {most}."),
             ));
         }
-        self.state.agent_state = AgentState { data, version: self.state.agent_state.version + 1 };
-        let row = rows::agent_state(&self.state.agent_state);
+        self.keep_state(AgentState { data, version: self.state.agent_state.version + 1 }, keys, written);
+        Ok(())
+    }
+
+    /// What is written of it is recorded, so that it can be told as of any observation.
+    fn keep_state(&mut self, state: AgentState, keys: Vec<String>, (name, written): (&str, Value)) {
+        let row = rows::agent_state(&state);
+        let written = self.store(format!("agent-state-{}", state.version), written);
+        self.state.agent_state = state;
         self.rows.retain(|other| other.kind != row.kind);
         self.rows.push(row);
         self.record_state_update(keys, None);
-        Ok(())
+        if let Some(last) = self.records.last_mut() {
+            last.content[name] = written;
+        }
     }
+}
+
+fn keys_of(data: &Value) -> Vec<String> {
+    data.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
 }

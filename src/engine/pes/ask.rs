@@ -184,7 +184,7 @@ impl Transition<'_> {
         if self.active().steers.len() >= most {
             return Err(Fault::new(
                 Code::QueueFull,
-                format!("At most {most} messages may wait for the planner; try later."),
+                format!("At most {most} messages may change the course of one run; try again when it has ended."),
             ));
         }
         run.run_id = self.run().run_id.clone();

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::plan::Source;
 use super::refine::Merged;
-use super::rows;
 use super::state::{Definition, Item, Phase, Shape, Track};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
@@ -142,8 +141,8 @@ impl Transition<'_> {
             after.push(self.rewritten(at as i64, wanted, known, version, &mut merged));
         }
         self.state.list.rebuild(|list| *list = after);
-        for (id, item) in before {
-            self.remove(&id, &item, version, &mut merged);
+        for item in before.values() {
+            self.remove(item, version, &mut merged);
         }
         let settle: Vec<(ItemId, ItemStatus)> = merged.moved.clone();
         for (id, _) in settle {
@@ -196,19 +195,6 @@ impl Transition<'_> {
             created,
             since: version,
             edited: Some(version),
-        }
-    }
-
-    fn remove(&mut self, id: &ItemId, item: &Item, version: i64, merged: &mut Merged) {
-        merged.note(ChangeType::Removed, id);
-        self.item_removed(id);
-        let ord = self.ord();
-        self.rows.extend(rows::tombstone(id, ord, version));
-        self.state.removed.insert(id.clone(), version);
-        for call in &item.calls {
-            if let Some(call) = self.state.calls.remove(call) {
-                self.rows.push(rows::forgotten_call(&call));
-            }
         }
     }
 
@@ -308,12 +294,12 @@ fn known_fields() -> BTreeSet<&'static str> {
     editable.into_iter().chain(FILLED).collect()
 }
 
-/// Every dependency is in the list, and none leads back to its item.
+/// Every dependency of what is not over is in the list, and none leads back to its item. What is over waits for nothing.
 fn check_graph(wanted: &[Wanted]) -> Result<(), Fault> {
     let index: BTreeMap<&ItemId, usize> = wanted.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
     let mut unmet = vec![0usize; wanted.len()];
     let mut dependants = vec![Vec::new(); wanted.len()];
-    for (at, item) in wanted.iter().enumerate() {
+    for (at, item) in wanted.iter().enumerate().filter(|(_, item)| !item.status.is_settled()) {
         for need in &item.dependencies {
             let Some(on) = index.get(need) else {
                 return Err(invalid(at, "dependencies", format!("there is no item {need}")));

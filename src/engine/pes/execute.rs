@@ -24,7 +24,8 @@ impl Transition<'_> {
     pub fn step_replied(&mut self, id: &ItemId, replied: Replied<'_>) {
         let draft = self.read_step(replied.reply);
         self.work(id, |work| work.model = None);
-        if draft.is_empty() || (draft.calls.is_empty() && replied.reply.is_cut()) {
+        let says_nothing = draft.is_empty() && !self.is_done_without_words(id, &draft);
+        if says_nothing || (draft.calls.is_empty() && replied.reply.is_cut()) {
             return self.repair_step(id, &replied, draft.content);
         }
         if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
@@ -41,6 +42,12 @@ impl Transition<'_> {
             }
             self.open_batch(id, &replied, draft.calls);
         }
+    }
+
+    /// The item is said to be complete, and its last call brought what it was for. An answer takes words.
+    fn is_done_without_words(&self, id: &ItemId, draft: &StepDraft) -> bool {
+        let is_done = draft.decision == Some(Decision::CompleteItem) && self.last_output(id).is_some();
+        is_done && self.state.shape == Shape::Planned
     }
 
     /// Where there is no plan, none can be changed.

@@ -51,9 +51,12 @@ impl Transition<'_> {
     }
 
     fn has_more_to_do(&self) -> bool {
-        let has_items =
-            self.settled_now().next().is_some() || self.state.list.iter().any(|item| !item.track.status.is_settled());
-        self.is_refinement_due() || (self.is_mid_run() && has_items)
+        let mut open = self.state.list.iter().filter(|item| !item.track.status.is_settled());
+        if !self.is_mid_run() {
+            // What people wrote while the thread was idle is carried out by its next run.
+            return self.is_refinement_due() || open.any(|item| item.def.edited.is_some());
+        }
+        self.is_refinement_due() || open.next().is_some() || self.settled_now().next().is_some()
     }
 
     /// The run cannot go on at all.
@@ -94,8 +97,10 @@ impl Transition<'_> {
         message.message_id
     }
 
-    /// Items are settled by now. A pause that is still open has nothing left to hold back.
+    /// Items are settled by now. A pause that is still open goes on with the next run, which was not paused by itself;
+    /// whoever cancels a run ends its pause.
     pub fn end_run(&mut self, status: RunStatus, outcome: Option<Outcome>) {
+        let paused = self.paused().filter(|_| status != RunStatus::Cancelled);
         let open: Vec<SuspensionId> = self.state.suspensions.values().map(|open| open.suspension_id.clone()).collect();
         for id in open {
             self.close_suspension(&id, Decision::Cancelled, "engine", Some("the run ended".into()));
@@ -110,6 +115,9 @@ impl Transition<'_> {
         self.state.list.forget_turns();
         self.run_settled();
         self.start_next();
+        if let (Some(message), true) = (paused, self.state.run.is_some()) {
+            self.hold_back(message);
+        }
     }
 
     fn conclude(&mut self, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
@@ -127,6 +135,8 @@ impl Transition<'_> {
         }
         let next = self.state.head.queue.remove(0);
         if let Some((ord, run)) = self.state.queued.remove(&next) {
+            // Its message was counted when it was told.
+            self.state.head.said = self.state.head.said.saturating_sub(run.query.len() as u64);
             self.start_run(ord, run);
         }
     }

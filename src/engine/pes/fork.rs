@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::record::to_value;
-use super::rows;
 use super::state::{Call, Definition, Item, Track};
 use super::summary::Summary;
 use super::transition::{Handled, Taken, Transition};
@@ -44,11 +43,10 @@ impl Transition<'_> {
             let ord = self.ord();
             self.write_message(ord, &message);
         }
-        if agent != AgentState::default() {
-            self.rows.push(rows::agent_state(&agent));
-            self.state.agent_state = agent;
-        }
         self.record_copied();
+        if agent != AgentState::default() {
+            self.copy_state(agent);
+        }
         if let Some((summary, told)) = summary {
             self.summarised(summary, told);
         }

@@ -18,6 +18,8 @@ use crate::domain::tool::{CallStatus, ToolError, ToolStatus};
 pub(super) const REJECTED: &str = "rejected";
 
 const DEPENDENCY_FAILED: &str = "dependency failed";
+/// The reason of an item that `onItemFailure: stop` kept from beginning.
+const STOPPED: &str = "an item failed";
 
 impl Transition<'_> {
     /// Changes an item's status and records it.
@@ -83,7 +85,7 @@ impl Transition<'_> {
             }
             OnItemFailure::Stop => {
                 self.active().stopped = true;
-                self.cancel_pending("an item failed");
+                self.cancel_pending(STOPPED);
             }
         }
     }
@@ -173,29 +175,32 @@ impl Transition<'_> {
         self.set_status(id, ItemStatus::Cancelled, Some(reason));
     }
 
-    /// Nothing is open and nothing may begin: whatever is still pending waits for something that will never come.
+    /// Nothing is open and nothing may begin: whatever is still pending waits for something that will never come. Causes
+    /// come first, then what depends on them; what is left depends on itself.
     pub fn cancel_unreachable(&mut self) {
-        let pending: Vec<(ItemId, String)> = self
-            .state
-            .list
-            .iter()
-            .filter(|item| item.track.status == ItemStatus::Pending)
-            .map(|item| (item.def.id.clone(), self.why_unreachable(&item.def.dependencies)))
-            .collect();
-        for (id, reason) in pending {
-            self.cancel_item(&id, reason);
+        if self.active().stopped {
+            return self.cancel_pending(STOPPED);
         }
+        let pending = self.state.list.iter().filter(|item| item.track.status == ItemStatus::Pending);
+        let known: Vec<(ItemId, String)> = pending
+            .filter_map(|item| Some((item.def.id.clone(), self.why_unreachable(&item.def.dependencies)?)))
+            .collect();
+        for (id, reason) in &known {
+            self.cancel_item(id, reason.clone());
+        }
+        for (id, _) in &known {
+            self.cancel_dependants(id);
+        }
+        self.cancel_pending("dependency cycle");
     }
 
-    fn why_unreachable(&self, dependencies: &[ItemId]) -> String {
-        for id in dependencies {
-            match self.state.item(id).map(|item| item.track.status) {
-                None => return format!("unknown dependency: {id}"),
-                Some(ItemStatus::Failed | ItemStatus::Cancelled) => return DEPENDENCY_FAILED.to_owned(),
-                Some(ItemStatus::Completed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting) => {}
-            }
-        }
-        "dependency cycle".to_owned()
+    /// `None`: all of them may still be done, as far as this item can see.
+    fn why_unreachable(&self, dependencies: &[ItemId]) -> Option<String> {
+        dependencies.iter().find_map(|id| match self.state.item(id).map(|item| item.track.status) {
+            None => Some(format!("unknown dependency: {id}")),
+            Some(ItemStatus::Failed | ItemStatus::Cancelled) => Some(DEPENDENCY_FAILED.to_owned()),
+            Some(ItemStatus::Completed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting) => None,
+        })
     }
 }
 

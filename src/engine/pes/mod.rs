@@ -18,6 +18,7 @@ mod execute;
 mod finish;
 mod fit;
 mod flow;
+mod forget;
 mod fork;
 mod item;
 mod list;

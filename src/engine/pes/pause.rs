@@ -12,6 +12,18 @@ impl Transition<'_> {
         if active.pause.is_some() {
             return Ok(Taken::No);
         }
+        self.hold_back(format!("Paused by {by}."));
+        Ok(Taken::Yes)
+    }
+
+    /// The pause of the active run, in the words of its question.
+    pub fn paused(&self) -> Option<String> {
+        let pause = self.state.head.active.as_ref()?.pause.as_ref()?;
+        self.state.suspension(pause).map(|open| open.message.clone())
+    }
+
+    /// Opens the question that ends the pause.
+    pub fn hold_back(&mut self, message: String) {
         let schema = FeedbackSchema {
             input_type: InputType::Confirm,
             prompt: "Go on?".into(),
@@ -19,10 +31,9 @@ impl Transition<'_> {
             allow_modify_args: false,
             custom_schema: None,
         };
-        let question = self.question(SuspensionKind::Pause, format!("Paused by {by}."), schema);
+        let question = self.question(SuspensionKind::Pause, message, schema);
         let question = Suspension { expires_at: None, expiry_policy: None, ..question };
         self.active().pause = Some(question.suspension_id.clone());
         self.open_suspension(question);
-        Ok(Taken::Yes)
     }
 }

@@ -1,5 +1,7 @@
 //! Planning: the first reply of a run becomes a todo list, a direct answer, or a request to say it again.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::execute::Replied;
@@ -48,9 +50,7 @@ impl Transition<'_> {
             Ok(draft) => draft,
             Err(fault) => return self.repair_plan(replied.call, text, fault),
         };
-        if let (false, Some(item)) = (draft.calls.is_empty(), draft.items.first_mut()) {
-            item.id = self.free_id();
-        }
+        self.name_items(&mut draft.items);
         self.record_heading(&draft);
         if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
             let answer = answer.clone();
@@ -76,9 +76,10 @@ impl Transition<'_> {
         }
     }
 
-    /// Only a run that has done nothing yet can be refused; later it is the answer to what was said since.
+    /// Only a run that has done nothing yet can be refused, and one whose every message the planner has seen; else it is
+    /// an answer to what was said so far.
     fn refuse(&mut self, reason: String) {
-        match self.is_mid_run() {
+        match self.is_mid_run() || self.is_refinement_due() {
             true => self.answer_directly(reason),
             false => self.fail_run(Code::TaskRefused, reason, model::Phase::Planning),
         }
@@ -90,7 +91,7 @@ impl Transition<'_> {
         if draft.items.len() > most {
             return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));
         }
-        let with_new = self.items_with(&draft.items);
+        let with_new = self.least_items_with(&draft.items);
         if with_new > most {
             return Err(format!("With the new items the todoList has {with_new}; at most {most} are allowed."));
         }
@@ -105,11 +106,20 @@ impl Transition<'_> {
         Ok(draft)
     }
 
-    /// An id for an item that the model did not name: none that it would be merged into.
-    fn free_id(&self) -> String {
-        let is_free = |id: &ItemId| self.state.item(id).is_none() && !self.state.removed.contains_key(id);
-        let free = (1..).map(|n: u32| ItemId::from(n.to_string())).find(is_free);
-        free.expect("numbers do not run out").to_string()
+    /// Items that the model did not name get a number: that of their place, or the next that nobody has or had in this
+    /// run, so that they are not merged into another.
+    pub fn name_items(&self, drafts: &mut [ItemDraft]) {
+        let mut taken: BTreeSet<String> = drafts.iter().map(|draft| draft.id.clone()).collect();
+        let mut last = 0;
+        for (at, draft) in drafts.iter_mut().enumerate().filter(|(_, draft)| draft.id.is_empty()) {
+            let is_free = |id: &String| {
+                let known = ItemId::from(id.as_str());
+                !taken.contains(id) && self.state.item(&known).is_none() && !self.state.removed.contains_key(&known)
+            };
+            let free = (last.max(at) + 1..).map(|n| (n, n.to_string())).find(|(_, id)| is_free(id));
+            (last, draft.id) = free.expect("numbers do not run out");
+            taken.insert(draft.id.clone());
+        }
     }
 
     fn repair_plan(&mut self, call: &ModelCall, reply: Value, fault: String) {

@@ -46,8 +46,10 @@ impl Transition<'_> {
         self.state.head.phase = Phase::Executing;
         let active = self.active();
         active.planned = true;
-        active.steers.retain(|steer| !steer.shown);
-        active.notes.clear();
+        // What failed meanwhile is told to the refinement that it asks for.
+        if active.replan != Replan::Due {
+            active.notes.clear();
+        }
     }
 
     /// A refinement that failed in the middle of a run leaves the plan as it is.
@@ -77,7 +79,8 @@ impl Transition<'_> {
     }
 
     /// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
-    pub fn apply_patch(&mut self, item: &ItemId, shown: i64, patch: PlanPatchDraft) {
+    pub fn apply_patch(&mut self, item: &ItemId, shown: i64, mut patch: PlanPatchDraft) {
+        self.name_items(&mut patch.items);
         self.set_intent(patch.intent.as_deref(), Some(item));
         let has_plan = self.set_plan(patch.plan.as_deref());
         let merged = self.merge_items(&patch.items, shown, Some(item));
@@ -98,13 +101,14 @@ impl Transition<'_> {
     fn merge_items(&mut self, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
         let version = self.state.head.plan_version + 1;
         let mut merged = Merged::default();
+        self.make_room(drafts, version, &mut merged);
         let (mut added, mut left_out) = (Vec::new(), Vec::new());
         let mut ord = self.state.list.next_ord();
         let room = self.world.limits.items_per_plan.saturating_sub(self.state.list.len());
         for draft in drafts {
             let id: ItemId = draft.id.as_str().into();
             if self.is_overruled(&id, shown) {
-                let note = format!("Your change of item {id} was dropped: a person edited it meanwhile.");
+                let note = format!("Your change of item {id} was dropped: it was edited or removed meanwhile.");
                 self.note(by, note);
                 continue;
             }
@@ -132,12 +136,6 @@ impl Transition<'_> {
             merged.changes.extend(ids.iter().map(|id| self.change(ChangeType::Added, id)));
         }
         merged
-    }
-
-    /// How many items the list would have with what the planner adds to it.
-    pub fn items_with(&self, drafts: &[ItemDraft]) -> usize {
-        let is_new = |draft: &&ItemDraft| is_wanted(draft) && self.state.item(&draft.id.as_str().into()).is_none();
-        self.state.list.len() + drafts.iter().filter(is_new).count()
     }
 
     /// There is no room for these: who added them is told, and everybody who reads the log.
@@ -222,7 +220,7 @@ impl Transition<'_> {
         }
     }
 
-    /// A person edited or removed it after the model had seen it: the newer wins.
+    /// It was edited by a person, or removed, after the model had seen it: the newer wins.
     fn is_overruled(&self, id: &ItemId, shown: i64) -> bool {
         let edited = self.state.item(id).and_then(|item| item.def.edited);
         let removed = self.state.removed.get(id).copied();

@@ -65,7 +65,8 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
     let is_told = summary.is_some() || state.head.said > open.run.query.len() as u64;
     let history = (is_conversation && is_told && newest > 0).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
-        Recent { newest, since: summary.map(|summary| summary.upto.clone()) }
+        let since = summary.map(|summary| summary.upto.clone());
+        Recent { newest, since, except: state.head.queue.clone() }
     });
     let mut seen = std::collections::BTreeSet::<PayloadId>::new();
     payloads.retain(|id| seen.insert(id.clone()));

@@ -43,15 +43,18 @@ impl Transition<'_> {
         let mut is_answered = false;
         for call in &batch {
             match self.state.call_status(call) {
-                Some(CallStatus::Ready) => is_answered |= self.start_call(call),
+                Some(CallStatus::Ready) if is_together || !self.is_any_of(&batch, CallStatus::Running) => {
+                    is_answered |= self.start_call(call);
+                }
                 Some(CallStatus::AtPeer) => self.start_sending(call),
-                Some(CallStatus::Running | CallStatus::Parked | CallStatus::Done) | None => {}
-            }
-            if !is_together && self.state.call_status(call) == Some(CallStatus::Running) {
-                break;
+                Some(CallStatus::Ready | CallStatus::Running | CallStatus::Parked | CallStatus::Done) | None => {}
             }
         }
         is_answered
+    }
+
+    fn is_any_of(&self, calls: &[CallId], status: CallStatus) -> bool {
+        calls.iter().any(|call| self.state.call_status(call) == Some(status))
     }
 
     fn start_sending(&mut self, call: &CallId) {
@@ -83,6 +86,7 @@ impl Transition<'_> {
             return false;
         }
         if let Some(outcome) = self.at_once(id) {
+            self.call(id, |call| call.record.epoch = Some(epoch));
             self.end_with(id, outcome);
             self.went_on(id);
             return true;

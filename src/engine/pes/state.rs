@@ -135,7 +135,7 @@ pub(super) struct Steer {
     pub message: MessageId,
     /// Text, or a reference to it.
     pub text: Value,
-    /// Shown to the refinement that is under way.
+    /// Shown to a refinement; from then on it is part of what was asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
 }

@@ -24,12 +24,11 @@ impl Sim {
         let before = self.rows.get(&(RowKind::Message, own)).map_or(i64::MAX, |row| row.ord);
         let mut rows: Vec<&Row> = self.rows().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
         rows.sort_by_key(|row| row.ord);
-        let since = recent.since.as_ref().and_then(|since| rows.iter().position(|row| row.id == since.as_str()));
-        let newest = rows.len().saturating_sub(recent.newest as usize);
-        rows[since.map_or(newest, |at| newest.min(at))..]
-            .iter()
-            .map(|row| serde_json::from_str(&row.body).unwrap())
-            .collect()
+        let said = rows.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect();
+        let mut said: Vec<ConversationMessage> = recent.kept(said, u32::MAX);
+        let since = recent.since.as_ref().and_then(|since| said.iter().position(|it| it.message_id == *since));
+        let newest = said.len().saturating_sub(recent.newest as usize);
+        said.split_off(since.map_or(newest, |at| newest.min(at)))
     }
 
     /// A new thread that begins as this one was after so many of its records.

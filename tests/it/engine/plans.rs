@@ -353,14 +353,14 @@ fn a_refinement_that_does_not_fit_is_asked_for_again() {
     });
     sim.limits.items_per_plan = 3;
     sim.ask("go").unwrap();
-    sim.go();
-    sim.ask("and two more").unwrap();
+    sim.step();
+    sim.ask_with("and two more", OnBusy::Steer, RunSettings::default()).unwrap();
     sim.go();
     let asked_again =
         sim.prompts.iter().any(|prompt| format!("{:?}", prompt.messages).contains("at most 3 are allowed"));
     assert!(asked_again, "the planner is told");
     assert_eq!(sim.item("n2")["status"], "completed");
-    assert_eq!(sim.run("run_2").status, RunStatus::Completed);
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
 }
 
 #[test]

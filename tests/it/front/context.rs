@@ -1,7 +1,10 @@
 //! A conversation that is longer than the model reads, over HTTP: summed up once, and the summary is kept.
 
+use std::sync::Arc;
+
 use pes::config::Facts;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::support::app::App;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
@@ -98,4 +101,23 @@ async fn a_copy_knows_the_summary_and_nothing_falls_between_it_and_a_small_limit
     let [summing, told] = &prompts(&mut wire, 2).await[..] else { unreachable!() };
     assert!(summing.contains("They spoke of apples.") && summing.contains("the third"), "{summing}");
     assert!(told.contains("Apples, and then pears.") && !told.contains("the third"), "{told}");
+}
+
+#[tokio::test]
+async fn a_run_that_begins_is_not_told_what_still_waits() {
+    let go = Arc::new(Notify::new());
+    let first = [vec![Step::Until(go.clone())], answers("one")].concat();
+    let (app, mut wire) = start(vec![first, answers("two"), answers("three")]).await;
+    let patch = json!({"config": {"historyLimit": 2}}).to_string();
+    app.ask("PATCH", "/threads/t1").typed("application/merge-patch+json", &patch).send().await.expect(200);
+    let mut last = Value::Null;
+    for query in ["the first", "the second", "the third"] {
+        last = app.post("/threads/t1/process", json!({"query": query})).await.expect(202);
+    }
+    go.notify_one();
+    app.get(&format!("/runs/{}?wait=20", last["runId"].as_str().unwrap())).await.expect(200);
+    let told = prompts(&mut wire, 3).await;
+    assert!(told[1].contains("the second") && !told[1].contains("the third"), "{}", told[1]);
+    assert!(told[1].contains("the first") && told[1].contains("one"), "as many as the limit says: {}", told[1]);
+    assert!(told[2].contains("the second") && told[2].contains("two") && told[2].contains("the third"));
 }

@@ -1,6 +1,6 @@
 //! `POST /threads/{thread}/fork`
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::app::App;
 
@@ -71,4 +71,26 @@ async fn a_fork_knows_what_its_items_brought_and_what_they_are_for() {
             assert_eq!(copy["todoList"][0][field], original["todoList"][0][field], "{field}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_fork_has_the_applications_state_of_its_place() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let put = |data: Value| app.ask("PUT", "/threads/t1/agent-state").json(&json!({ "data": data })).send();
+    let large = json!({ "notes": "x".repeat(2_000) });
+    put(large.clone()).await.expect(200);
+    let then = app.get("/threads/t1").await.expect(200)["lastSeq"].clone();
+    put(json!({ "notes": "later" })).await.expect(200);
+    let copies = [("t2", "t1", json!({ "at": then })), ("t3", "t2", json!({})), ("t4", "t1", json!({}))];
+    for (name, of, mut body) in copies {
+        body["threadId"] = name.into();
+        app.post(&format!("/threads/{of}/fork"), body).await.expect(201);
+    }
+    let state = async |id: &str| app.get(&format!("/threads/{id}/agent-state")).await.expect(200);
+    assert_eq!(state("t2").await, json!({ "data": large, "version": 1 }));
+    assert_eq!(state("t3").await, state("t2").await, "a copy of a copy");
+    assert_eq!(state("t4").await, state("t1").await);
+    let first = app.post("/threads/t1/fork", json!({ "threadId": "t5", "at": 1 })).await.expect(201);
+    assert_eq!((&first["threadId"], &state("t5").await["version"]), (&json!("t5"), &json!(0)));
 }

@@ -1,7 +1,7 @@
 //! The log told again: lists, views and messages as of each observation.
 
 use pes::domain::observation::{Observation, ObservationType};
-use pes::engine::fold::Fold;
+use pes::engine::fold::{Fold, agent_state};
 use serde_json::{Value, json};
 
 fn told(seq: i64, kind: ObservationType, content: Value) -> Observation {
@@ -159,4 +159,25 @@ fn messages_come_in_the_order_of_their_runs() {
     fold.tell(&told(11, ObservationType::RunStarted, json!({"message": message("queued")})));
     let ids: Vec<&str> = fold.messages().iter().filter_map(|message| message["messageId"].as_str()).collect();
     assert_eq!(ids, ["msg_1", "steered", "answer", "queued"]);
+}
+
+#[test]
+fn the_applications_state_is_told_as_it_was_written() {
+    let (mut fold, mut seq) = (Fold::default(), 0);
+    let mut tell = |fold: &mut Fold, content: Value| {
+        seq += 1;
+        fold.tell(&told(seq, ObservationType::StateUpdate, content));
+        fold.agent_state().map(|told| agent_state(&told)).map(|state| (state.version, state.data))
+    };
+    let patched = tell(&mut fold, json!({"keys": ["queue"], "stateVersion": 1, "patch": {"queue": 1, "b": 2}}));
+    assert_eq!(patched, Some((1, json!({"queue": 1, "b": 2}))));
+    let whole = tell(&mut fold, json!({"keys": ["a"], "stateVersion": 2, "data": {"a": 1}}));
+    assert_eq!(whole, Some((2, json!({"a": 1}))));
+    assert_eq!(tell(&mut fold, json!({"keys": ["messages"], "stateVersion": 2})), whole);
+    let patched = tell(&mut fold, json!({"keys": ["a"], "stateVersion": 3, "patch": {"a": null, "c": 3}}));
+    assert_eq!(patched, Some((3, json!({"c": 3}))));
+    // Once nothing but the keys was recorded.
+    assert_eq!(tell(&mut fold, json!({"keys": ["a"], "stateVersion": 4})), None);
+    assert_eq!(tell(&mut fold, json!({"keys": ["a"], "stateVersion": 5, "patch": {"a": 1}})), None);
+    assert_eq!(tell(&mut fold, json!({"keys": [], "stateVersion": 6, "data": 7})), Some((6, json!(7))));
 }

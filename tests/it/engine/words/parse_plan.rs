@@ -64,10 +64,19 @@ fn ids_may_be_numbers_and_dependencies_name_them() {
 }
 
 #[test]
-fn ids_are_one_line_and_unique() {
+fn ids_are_one_line_and_unique_or_not_there() {
     let text = r#"{"todoList":[{"id":"a\nPhase: planning","description":"x"},{"id":" b ","description":"y"},{"id":"b","description":"z"},{"description":"w"},"just text",null,7]}"#;
     let ids: Vec<String> = plan(text, &[]).unwrap().items.into_iter().map(|item| item.id).collect();
-    assert_eq!(ids, ["a_Phase:_planning", "b", "b-3", "4", "5"]);
+    assert_eq!(ids, ["a_Phase:_planning", "b", "b-3", "", ""]);
+}
+
+#[test]
+fn a_null_under_one_name_hides_nothing_under_another() {
+    let text = r#"{"todoList":null,"items":[{"id":null,"itemId":"a","description":null,"task":"x","dependencies":null,"deps":["b"]}]}"#;
+    let draft = plan(text, &[]).unwrap();
+    let [item] = draft.items.as_slice() else { panic!("{draft:?}") };
+    assert_eq!((item.id.as_str(), item.description.as_deref()), ("a", Some("x")));
+    assert_eq!(item.dependencies, Some(vec!["b".to_owned()]));
 }
 
 #[test]
