@@ -28,9 +28,9 @@ pub(super) enum Command {
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
     Delete { reply: Reply<()> },
-    /// Look after the thread: a timer is due, something is ready, or nobody owns it. Answered when that is committed: whether
-    /// it could be done.
-    Wake { done: oneshot::Sender<bool> },
+    /// Look after the thread: a timer is due, something is ready, nobody owns it, or it was erased elsewhere. Answered when
+    /// that is committed.
+    Wake { reply: Reply<()> },
 }
 
 /// What is committed beside the event's own step.
