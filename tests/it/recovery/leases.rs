@@ -163,7 +163,7 @@ async fn a_thread_that_is_slow_to_wake_delays_no_other() {
 
 /// More threads of a core that is not there any more than are looked after at once, all of them overdue.
 #[tokio::test]
-async fn threads_that_cannot_be_looked_after_delay_no_other() {
+async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over() {
     let (store, probe) = (Arc::new(Memory::new()), Probe::new());
     let tenant = store.tenant("default", 1).await.unwrap();
     for pk in 1..=300 {
@@ -171,9 +171,13 @@ async fn threads_that_cannot_be_looked_after_delay_no_other() {
         let creation = Commit { wake_at: Some(1), ..Commit::creating(ThreadPk(pk), new, Sheet::default(), None) };
         assert_eq!(store.commit(creation).await.unwrap(), Committed::Done);
     }
-    let instance = instance(store, &probe, |_| {}).await;
-    let run = ask(&instance, "t", "retry").await;
-    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    let first = instance(store.clone(), &probe, |_| {}).await;
+    let run = ask(&first, "t", "retry").await;
+    logged(&first, "t", |seen| seen.kind == ObservationType::LlmStreamError).await;
+    soon(first.runtime().drain()).await;
+    let next = instance(store, &probe, |_| {}).await;
+    let waiting = next.runtime().wait_run(next.caller(), &run, Duration::from_secs(600));
+    assert_eq!(soon(waiting).await.unwrap().run.status, RunStatus::Completed);
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! The connection breaks while a commit is under way: what became of it is found out, never guessed.
+//! The connection breaks while a commit is under way: what became of it is found out, never guessed. While something is
+//! read, it is given up.
 
 use std::sync::Arc;
 use std::time::Duration;
