@@ -48,7 +48,7 @@ fn hub(criterion: &mut Criterion) {
 fn take(subscription: &mut Subscription) {
     match subscription.try_next() {
         Some(Live::Frame(frame)) => assert!(!frame.json().is_empty()),
-        Some(Live::Gap | Live::Draining(_)) | None => panic!("a reader that keeps up gets every token"),
+        Some(Live::Gap { .. } | Live::Draining(_)) | None => panic!("a reader that keeps up gets every token"),
     }
 }
 

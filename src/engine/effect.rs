@@ -17,3 +17,13 @@ pub enum Effect {
     /// Tell the agent to stop.
     CancelPeer { task: TaskId, attempt: u32 },
 }
+
+impl Effect {
+    /// Goes on beside the runs, and holds none of them up: its task may be of one that is over long since.
+    pub fn is_aside(&self) -> bool {
+        match self {
+            Effect::AskPeer { .. } | Effect::CancelPeer { .. } => true,
+            Effect::CallModel { .. } | Effect::CallTool { .. } | Effect::Delegate { .. } => false,
+        }
+    }
+}

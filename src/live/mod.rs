@@ -40,8 +40,11 @@ pub struct StreamHead {
 #[derive(Clone, Debug)]
 pub enum Live {
     Frame(Arc<Encoded>),
-    /// Observations were dropped: read them again by seq. Those read again may still come as frames; skip them by seq.
-    Gap,
+    /// Observations are not told here: read them by seq. Those read may still come as frames; skip them by seq. They
+    /// overflowed if this reader did not take them in time; else nobody could be told.
+    Gap {
+        overflowed: bool,
+    },
     /// The server stops; come back in so many milliseconds. Told once.
     Draining(i64),
 }

@@ -18,6 +18,8 @@ pub(super) struct Queue {
     limit: usize,
     /// A gap waits: observations need not, they will be read again.
     gapped: bool,
+    /// The gap that waits stands for what did not fit.
+    overflowed: bool,
     pub(super) waker: Option<Waker>,
 }
 
@@ -53,7 +55,7 @@ impl Entry {
 
 impl Queue {
     pub(super) fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), weight: 0, limit, gapped: false, waker: None }
+        Self { entries: VecDeque::new(), weight: 0, limit, gapped: false, overflowed: false, waker: None }
     }
 
     pub(super) fn frame(&mut self, frame: &Arc<Encoded>) {
@@ -102,7 +104,7 @@ impl Queue {
             ),
             Entry::Gap => {
                 self.gapped = false;
-                Live::Gap
+                Live::Gap { overflowed: std::mem::take(&mut self.overflowed) }
             }
             Entry::Draining(retry_in_ms) => Live::Draining(retry_in_ms),
         })
@@ -125,6 +127,7 @@ impl Queue {
         }
         if self.weight > self.limit {
             self.keep(|entry| !is_observation(entry));
+            self.overflowed = true;
             if !std::mem::replace(&mut self.gapped, true) {
                 self.entries.push_back(Entry::Gap);
             }

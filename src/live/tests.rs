@@ -46,7 +46,7 @@ fn json(frame: &Encoded) -> Value {
 fn frame(subscription: &mut Subscription) -> Option<Value> {
     match subscription.try_next()? {
         Live::Frame(frame) => Some(json(&frame)),
-        Live::Gap => Some(json!("gap")),
+        Live::Gap { .. } => Some(json!("gap")),
         Live::Draining(ms) => Some(json!({ "draining": ms })),
     }
 }
@@ -248,7 +248,7 @@ impl Reader {
         for _ in 0..frames {
             let Some(live) = self.subscription.try_next() else { return };
             match live {
-                Live::Gap => {
+                Live::Gap { .. } => {
                     self.misses = true;
                     self.last_seq = said.seq;
                 }
@@ -378,4 +378,21 @@ fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
     assert_eq!(frame(&mut reader), None);
     hub.observation(PK, &observation(5, 10));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 5);
+}
+
+#[test]
+fn a_gap_says_whether_the_reader_was_too_slow() {
+    let hub = Hub::new(1000);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    let mut is_overflow = || match reader.try_next() {
+        Some(Live::Gap { overflowed }) => Some(overflowed),
+        Some(Live::Frame(_) | Live::Draining(_)) | None => None,
+    };
+    hub.gap(PK);
+    assert_eq!(is_overflow(), Some(false), "nobody could be told");
+    hub.observation(PK, &observation(1, 600));
+    hub.observation(PK, &observation(2, 600));
+    assert_eq!(is_overflow(), Some(true));
+    hub.gap(PK);
+    assert_eq!(is_overflow(), Some(false), "the last one is forgotten");
 }

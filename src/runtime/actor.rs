@@ -139,30 +139,31 @@ impl Actor {
             Command::Patch { patch, reply } => drop(reply.send(self.patch(&patch).await)),
             Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
             Command::Delete { reply } => drop(reply.send(self.delete().await)),
-            Command::Wake { done } => {
-                let looked = self.look_after().await;
-                if let Err(refusal) = &looked {
-                    tracing::warn!(thread = self.pk.0, ?refusal, "a thread could not be looked after");
-                }
-                done.send(looked.is_ok()).ok();
-            }
+            Command::Wake { reply } => drop(reply.send(self.look_after().await)),
         }
     }
 
     /// A decision with what it brings about: a cancel goes on until the effects are stopped.
     async fn follow(&mut self, event: &Arc<Event>, note: &Note) -> Result<Decided, Refusal> {
         let mut decided = self.transit(event, note).await?;
+        self.complete(&mut decided).await?;
+        Ok(decided)
+    }
+
+    /// A cancel that waits until the effects are stopped: only whoever holds the thread can say that they are.
+    async fn complete(&mut self, decided: &mut Decided) -> Result<(), Refusal> {
         if decided.stop_effects && self.seat.as_ref().is_some_and(|seat| self.is_ours(seat)) {
             decided.runs.extend(self.stop_effects().await?);
             decided.stop_effects = false;
         }
-        Ok(decided)
+        Ok(())
     }
 
     /// The second phase of a cancel: nothing runs any more, and that is recorded. Returns the runs that it ended.
     async fn stop_effects(&mut self) -> Result<Vec<Run>, Refusal> {
         self.work.stop().await;
-        self.owed.clear();
+        // What other agents said may be of a task whose run is over long since.
+        self.owed.retain(|event| matches!(&**event, Event::TaskSeen { .. } | Event::PeerFailed { .. }));
         self.owed.push_back(Arc::new(Event::EffectsStopped));
         let ended = self.pay().await;
         match self.owed.is_empty() {
@@ -184,6 +185,7 @@ impl Actor {
                     self.retry = Some((Instant::now() + pause, pause));
                     return moved;
                 }
+                Err(Refusal::Gone) => {}
                 Err(refusal) => {
                     tracing::error!(thread = self.pk.0, ?refusal, "an effect's answer was refused");
                     self.owed.extend(unstorable(&event).map(Arc::new));
@@ -204,7 +206,7 @@ impl Actor {
         self.seat = self.seat.take().filter(|seat| self.is_ours(seat) && is_due(seat));
         let woken = self.transit_as(&Arc::new(Event::Woke), &Note::default(), Claim::IfGone).await;
         match woken {
-            Ok(decided) if decided.stop_effects => self.stop_effects().await.map(drop),
+            Ok(mut decided) if decided.stop_effects => self.complete(&mut decided).await,
             Ok(decided) if decided.is_noop => self.put_off().await,
             Ok(_) => Ok(()),
             Err(Refusal::Gone) => Ok(()),
@@ -260,7 +262,7 @@ impl Actor {
     async fn delete(&mut self) -> Result<(), Refusal> {
         self.work.stop().await;
         self.let_go();
-        let run = self.seat.take().and_then(|seat| seat.machine.run().map(|run| run.run_id.clone()));
+        self.seat = None;
         let erased = self.erase().await;
         if let Err(Refusal::Fault(_)) = erased {
             // What was stopped for it is taken up again, as soon as the store lets it be.
@@ -268,10 +270,15 @@ impl Actor {
             self.pay().await;
             return erased;
         }
-        // Who waits for its run, or for more of it, looks again and finds that it is gone.
-        run.iter().for_each(|run| self.shared.waiters.tell(run, || None));
-        self.shared.hub.gap(self.pk);
+        self.tell_the_end();
         erased
+    }
+
+    /// The thread is gone. Who waits for a run of it, or for more of it, looks again and finds that.
+    pub(super) fn tell_the_end(&mut self) {
+        self.let_go();
+        self.shared.waiters.tell_all(self.pk);
+        self.shared.hub.gap(self.pk);
     }
 
     /// Agents that work for it are told to stop: of what it had given them when it was erased, nothing is missed.

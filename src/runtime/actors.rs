@@ -30,6 +30,10 @@ impl Actors {
         self.lock().len()
     }
 
+    pub(super) fn all(&self) -> Vec<ThreadPk> {
+        self.lock().keys().copied().collect()
+    }
+
     pub(super) fn is_live(&self, pk: ThreadPk) -> bool {
         self.lock().contains_key(&pk)
     }
@@ -92,10 +96,9 @@ impl Shared {
         answer.await.unwrap_or_else(|_| Err(broke().into()))
     }
 
-    /// Has the thread looked after, and waits until that is durable. `false`: it could not be.
-    pub(super) async fn wake(self: &Arc<Self>, pk: ThreadPk) -> bool {
-        let (done, answer) = oneshot::channel();
-        self.send(pk, Command::Wake { done }).await.is_ok() && answer.await.unwrap_or(false)
+    /// Has the thread looked after, and waits until that is durable.
+    pub(super) async fn wake(self: &Arc<Self>, pk: ThreadPk) -> Result<(), Refusal> {
+        self.ask(pk, |reply| Command::Wake { reply }).await
     }
 
     fn start(self: &Arc<Self>, pk: ThreadPk) -> mpsc::Sender<Command> {
@@ -106,8 +109,10 @@ impl Shared {
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
                 tracing::error!(thread = pk.0, "a thread's task broke; it starts again from what is stored");
                 shared.actors.forget(pk);
-                if shared.draining.run_until_cancelled(sleep(AFTER_A_BREAK)).await.is_some() {
-                    shared.wake(pk).await;
+                if shared.draining.run_until_cancelled(sleep(AFTER_A_BREAK)).await.is_some()
+                    && let Err(refusal) = shared.wake(pk).await
+                {
+                    tracing::warn!(thread = pk.0, ?refusal, "a thread that broke cannot be looked after");
                 }
             }
         });

@@ -134,7 +134,8 @@ fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> KeptAnswer {
         key,
         answer: Box::new(move |decided| {
             let receipt = receipt(run.as_ref(), decided);
-            (202, serde_json::to_string(&receipt).expect("a receipt is plain data"), None)
+            let status = if receipt.already { 200 } else { 202 };
+            (status, serde_json::to_string(&receipt).expect("a receipt is plain data"), None)
         }),
     }
 }

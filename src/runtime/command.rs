@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::ask::Idempotent;
 use super::seat::Seat;
+use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::run::Run;
@@ -14,7 +15,7 @@ use crate::domain::thread::{AgentState, Sheet};
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
-use crate::store::NewThread;
+use crate::store::{IdempotencyRow, NewThread};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -27,9 +28,9 @@ pub(super) enum Command {
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
     Delete { reply: Reply<()> },
-    /// Look after the thread: a timer is due, something is ready, or nobody owns it. Answered when that is committed: whether
-    /// it could be done.
-    Wake { done: oneshot::Sender<bool> },
+    /// Look after the thread: a timer is due, something is ready, nobody owns it, or it was erased elsewhere. Answered when
+    /// that is committed.
+    Wake { reply: Reply<()> },
 }
 
 /// What is committed beside the event's own step.
@@ -54,6 +55,14 @@ pub(super) struct KeptAnswer {
     pub(super) key: Idempotent,
     #[expect(clippy::type_complexity, reason = "status, body, location")]
     pub(super) answer: Box<dyn Fn(&Decided) -> (u16, String, Option<String>) + Send + Sync>,
+}
+
+impl KeptAnswer {
+    pub(super) fn row(&self, decided: &Decided, now: Millis) -> IdempotencyRow {
+        let (status, body, location) = (self.answer)(decided);
+        let Idempotent { scope, key, fingerprint } = self.key.clone();
+        IdempotencyRow { tenant: self.tenant, scope, key, fingerprint, status, body, location, created_at: now }
+    }
 }
 
 /// What came of a decision; all of it is durable.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::history::{CHUNK, Log};
 use super::{After, FeedAsk, Result, Runtime};
 use crate::domain::caller::Caller;
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
@@ -45,6 +45,7 @@ impl Ear {
 pub struct Feed {
     runtime: Runtime,
     caller: Caller,
+    pk: ThreadPk,
     live: Subscription,
     log: Log,
     /// Everything up to this seq was told, or is not wanted.
@@ -132,6 +133,7 @@ impl Runtime {
         Ok(Feed {
             runtime: self.clone(),
             caller: caller.clone(),
+            pk: row.pk,
             live,
             log: Log::new(self.0.clone(), row.pk),
             cursor,
@@ -178,6 +180,7 @@ impl Feed {
                 Source::Store => {
                     if let Err(error) = self.read().await {
                         tracing::warn!(%error, "a reader's backlog cannot be read; it must come again");
+                        self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
                         self.source = Source::Over;
                     }
                 }
@@ -223,11 +226,11 @@ impl Feed {
     fn hear(&mut self, told: Live) {
         match told {
             Live::Frame(frame) => self.ready.push_back(frame),
-            Live::Gap if self.is_slow => {
+            Live::Gap { overflowed: true } if self.is_slow => {
                 self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
                 self.source = Source::Over;
             }
-            Live::Gap => self.source = Source::Store,
+            Live::Gap { .. } => self.source = Source::Store,
             Live::Draining(retry_in_ms) => self.ready.push_back(Arc::new(Encoded::draining(retry_in_ms))),
         }
     }
@@ -241,6 +244,11 @@ impl Feed {
             self.ready.extend(page.iter().map(|seen| Arc::new(Encoded::observation(seen))));
             return Ok(());
         }
+        if self.runtime.0.store.marks(&[self.pk]).await?.is_empty() {
+            // Erased: nothing comes any more.
+            self.source = Source::Over;
+            return Ok(());
+        }
         self.cursor = self.cursor.max(self.last_seq);
         self.is_slow = false;
         if !std::mem::replace(&mut self.is_caught_up, true) {
@@ -252,7 +260,11 @@ impl Feed {
 
     async fn is_over(&self) -> Result<bool> {
         let Some(until) = &self.until else { return Ok(false) };
-        let (_, run) = self.runtime.stored_run(&self.caller, &until.run).await?;
-        Ok(until.is_met(run.status))
+        match self.runtime.stored_run(&self.caller, &until.run).await {
+            Ok((_, run)) => Ok(until.is_met(run.status)),
+            // Erased with its thread.
+            Err(fault) if fault.code == Code::NotFound => Ok(true),
+            Err(fault) => Err(fault),
+        }
     }
 }

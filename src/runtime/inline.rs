@@ -1,11 +1,18 @@
 //! Putting payloads back in the place of their references.
 
-use serde_json::Value;
+use std::time::Duration;
 
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::lease::Incarnation;
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
 use crate::domain::payload::{self, Payloads};
 use crate::store;
+
+/// Between two tries to read what an effect needs.
+const PAUSE: Duration = Duration::from_millis(500);
 
 impl Shared {
     /// `value` whole.
@@ -16,6 +23,25 @@ impl Shared {
             true => value,
             false => payload::inline(value, &known),
         })
+    }
+
+    /// The same for an effect, which a store that does not answer delays until its right to act ends. `None`: it ended.
+    pub(super) async fn inlined_under(
+        &self,
+        hold: &Incarnation,
+        pk: ThreadPk,
+        value: &Value,
+    ) -> Option<store::Result<Value>> {
+        loop {
+            match self.inlined(pk, value.clone()).await {
+                Err(store::Error::Unavailable(why)) if hold.holds() => {
+                    tracing::debug!(why, "an effect waits for the store")
+                }
+                Err(store::Error::Unavailable(_)) => return None,
+                read => return Some(read),
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     /// Reads what these refer to and is not known yet.

@@ -37,6 +37,7 @@ mod pushes;
 mod remote_agents;
 mod reports;
 mod rooms;
+mod rouse;
 mod runs;
 mod seat;
 mod settings;

@@ -1,18 +1,19 @@
 //! What other processes do to threads that matter here: decisions about threads of ours, and news of threads that
 //! somebody follows here. Nobody tells; a look at the store, every quarter of a second, does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::shared::Shared;
-use super::sweep::BATCH;
 use crate::domain::ids::ThreadPk;
-use crate::store::Result;
+use crate::store::{Mark, Result};
 
 const BEAT: Duration = Duration::from_millis(250);
+/// Every so many looks it is asked whether the threads in memory are still there.
+const ROUND: usize = 4;
 
 /// The threads that somebody follows here, each with the version at which its followers were last sent to the store.
 type Followed = HashMap<ThreadPk, i64>;
@@ -20,39 +21,61 @@ type Followed = HashMap<ThreadPk, i64>;
 impl Shared {
     /// Looks around until the process halts: also while it drains, because a cancel may come to what still runs.
     pub(super) async fn watch_neighbours(self: Arc<Self>) {
-        let mut followed = Followed::new();
+        let (mut followed, mut rounds) = (Followed::new(), (0..ROUND).cycle());
         while self.store.is_shared() && self.halted.run_until_cancelled(sleep(BEAT)).await.is_some() {
-            let looked = self.halted.run_until_cancelled(self.look_around(&mut followed)).await;
+            let with_ours = rounds.next() == Some(0);
+            let looked = self.halted.run_until_cancelled(self.look_around(&mut followed, with_ours)).await;
             if let Some(Err(error)) = looked {
                 tracing::debug!(%error, "other processes cannot be watched now");
             }
         }
     }
 
-    async fn look_around(self: &Arc<Self>, followed: &mut Followed) -> Result<()> {
+    async fn look_around(self: &Arc<Self>, followed: &mut Followed, with_ours: bool) -> Result<()> {
         if let Some(hold) = self.tenure.hold() {
-            let due = self.store.due(hold.replica, self.now(), BATCH).await?;
+            let due = self.store.due(hold.replica, self.now(), self.roused.limit()).await?;
             let is_draining = self.draining.is_cancelled();
             // While it drains nothing begins any more: only what is under way may have to be stopped.
             due.into_iter().filter(|pk| !is_draining || self.actors.is_live(*pk)).for_each(|pk| drop(self.rouse(pk)));
         }
+        self.look_at_followed(followed).await?;
+        if with_ours {
+            self.look_at_ours().await?;
+        }
+        Ok(())
+    }
+
+    async fn look_at_followed(&self, followed: &mut Followed) -> Result<()> {
         let mut pks = self.hub.watched();
         pks.extend(self.waiters.threads());
         // What happens in a task of ours is told by that.
         pks.retain(|pk| !self.actors.is_live(*pk));
         pks.sort_unstable();
         pks.dedup();
-        let marks = if pks.is_empty() { Vec::new() } else { self.store.marks(&pks).await? };
+        let marks = self.marks(&pks).await?;
         let before = std::mem::replace(followed, marks.iter().map(|mark| (mark.pk, mark.version)).collect());
         for mark in marks.iter().filter(|mark| before.get(&mark.pk) != Some(&mark.version)) {
             self.hub.read_up_to(mark.pk, mark.last_seq);
             self.waiters.tell_all(mark.pk);
         }
         // Erased: whoever looks again finds that it is gone.
-        for pk in before.keys().filter(|pk| pks.contains(pk) && !followed.contains_key(pk)) {
+        for pk in pks.iter().filter(|pk| !followed.contains_key(pk)) {
             self.hub.gap(*pk);
             self.waiters.tell_all(*pk);
         }
         Ok(())
+    }
+
+    /// The task of one that was erased finds that, stops what is under way, and tells.
+    async fn look_at_ours(self: &Arc<Self>) -> Result<()> {
+        let mut pks = self.actors.all();
+        let there: HashSet<ThreadPk> = self.marks(&pks).await?.into_iter().map(|mark| mark.pk).collect();
+        pks.retain(|pk| !there.contains(pk));
+        pks.into_iter().for_each(|pk| drop(self.rouse(pk)));
+        Ok(())
+    }
+
+    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+        if pks.is_empty() { Ok(Vec::new()) } else { self.store.marks(pks).await }
     }
 }

@@ -103,7 +103,8 @@ impl Shared {
         }
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         if let Err(error) = self.fetch(seat.row.pk, observations.iter().map(|told| &told.content), &mut known).await {
-            tracing::warn!(%error, "listeners get references in the place of large values");
+            tracing::warn!(%error, "listeners are sent to the store: what they would be told is not whole");
+            return self.hub.gap(seat.row.pk);
         }
         for mut told in observations {
             told.content = payload::inline(told.content, &known);

@@ -73,7 +73,15 @@ impl Actor {
             if self.seat.is_some() {
                 return Ok(());
             }
-            self.seat = Some(self.load(note).await?);
+            self.seat = match self.load(note).await {
+                Ok(seat) => Some(seat),
+                Err(refusal) => {
+                    if refusal == Refusal::Gone {
+                        self.tell_the_end();
+                    }
+                    return Err(refusal);
+                }
+            };
             self.settle(claim).await?;
             self.reply_to_calls();
         }

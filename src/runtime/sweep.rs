@@ -1,22 +1,17 @@
 //! The one timer of the process: due threads, threads that nobody owns, and old answers.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::shared::Shared;
 use crate::domain::Millis;
-use crate::domain::ids::ThreadPk;
 use crate::store::Result;
 
-/// How many threads are looked after at once.
-pub(super) const BATCH: u32 = 256;
 /// How long the others wait for those that take long.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// After a failure, and while something is overdue that belongs to another.
@@ -54,30 +49,7 @@ impl Alarm {
     }
 }
 
-/// The threads whose tasks were told to look after them and have not done it yet.
-#[derive(Default)]
-pub(super) struct Roused(Mutex<HashSet<ThreadPk>>);
-
-impl Roused {
-    fn lock(&self) -> MutexGuard<'_, HashSet<ThreadPk>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Shared {
-    /// Has the thread looked after, unless that is under way. Its end tells whether it could be done.
-    pub(super) fn rouse(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
-        if !self.roused.lock().insert(pk) {
-            return None;
-        }
-        let shared = self.clone();
-        Some(tokio::spawn(async move {
-            let is_done = shared.wake(pk).await;
-            shared.roused.lock().remove(&pk);
-            is_done
-        }))
-    }
-
     /// Looks after threads until the process drains. The first look is the recovery of every unfinished run.
     pub(super) async fn sweep(self: Arc<Self>) {
         let mut cleaned = Millis::MIN;
@@ -107,9 +79,8 @@ impl Shared {
         let Some(hold) = self.tenure.hold() else { return Ok(now + PAUSE) };
         // Read before the work: a timer that is set meanwhile rings.
         self.alarm.at.store(Millis::MAX, Ordering::SeqCst);
-        // Those that are slow to wake stand first again.
-        let limit = BATCH.saturating_add(u32::try_from(self.roused.lock().len()).unwrap_or(u32::MAX));
-        let mut found: Vec<ThreadPk> = self.store.due(hold.replica, now, limit).await?;
+        let limit = self.roused.limit();
+        let mut found = self.store.due(hold.replica, now, limit).await?;
         found.extend(self.store.claimable(now, limit).await?);
         if found.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);

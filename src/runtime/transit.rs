@@ -14,7 +14,7 @@ use crate::engine::event::Event;
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp};
 use crate::failpoint;
-use crate::store::{Commit, Committed, IdempotencyRow, LeaseChange};
+use crate::store::{Commit, Committed, LeaseChange};
 
 impl Actor {
     /// Decides until a decision holds. An effect of it has started only if all of it is durable.
@@ -60,7 +60,7 @@ impl Actor {
         };
         let decided = Decided::of(&step, seat, note);
         if step.is_noop {
-            return Ok(Some(decided));
+            return self.let_be(note, decided, stamp.now).await;
         }
         // The last step under way: another process may go on from here while this one still drains.
         if gives_back && seat.machine.running().is_empty() {
@@ -97,6 +97,14 @@ impl Actor {
         self.publish(news, &step).await;
         self.perform(&before, footing.holder.is_some()).await;
         Ok(Some(decided))
+    }
+
+    /// Nothing changed; the answer to the request's key is kept all the same. `None`: it was stale.
+    async fn let_be(&mut self, note: &Note, decided: Decided, now: Millis) -> Result<Option<Decided>, Refusal> {
+        let Some((seat, kept)) = self.seat.as_ref().zip(note.kept.as_ref()) else { return Ok(Some(decided)) };
+        let idempotency = Some(kept.row(&decided, now));
+        let commit = Commit { idempotency, ..seat.commit(LeaseChange::Keep, now) };
+        Ok(self.write(commit).await?.then_some(decided))
     }
 
     /// Commits and keeps the row in memory equal to the stored one. `false`: stale; whatever is not `true` leaves the
@@ -184,21 +192,7 @@ impl Seat {
         if let (Some(title), None) = (&step.title, &self.row.sheet.title) {
             commit.sheet.get_or_insert_with(|| self.row.sheet.clone()).title = Some(title.clone());
         }
-        commit.idempotency = note.kept.as_ref().map(|kept| {
-            let (status, body, location) = (kept.answer)(decided);
-            let key = kept.key.clone();
-            let (tenant, created_at) = (kept.tenant, now);
-            IdempotencyRow {
-                tenant,
-                scope: key.scope,
-                key: key.key,
-                fingerprint: key.fingerprint,
-                status,
-                body,
-                location,
-                created_at,
-            }
-        });
+        commit.idempotency = note.kept.as_ref().map(|kept| kept.row(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
         if let Some((actor, action, detail)) = &note.audit {
             commit.audit.push(audit::line(&self.row, now, actor, action, detail.clone()));

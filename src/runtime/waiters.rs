@@ -47,11 +47,11 @@ impl Waiters {
         }
     }
 
-    /// Any run of this thread may have changed.
+    /// Any run of this thread may have changed; and whose thread is not known yet may be one of them.
     pub(super) fn tell_all(&self, pk: ThreadPk) {
         self.lock()
             .values()
-            .filter(|awaited| awaited.pk == Some(pk))
+            .filter(|awaited| awaited.pk.is_none_or(|known| known == pk))
             .for_each(|run| drop(run.moved.send_replace(None)));
     }
 

@@ -29,7 +29,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 8;
 /// "Service restart" and "try again later" of the WebSocket close code registry.
 const RESTART: CloseCode = 1012;
-const TOO_SLOW: CloseCode = 1013;
+const AGAIN: CloseCode = 1013;
 
 /// Who sits at the socket, and where.
 #[derive(Clone)]
@@ -82,8 +82,8 @@ struct Conversation {
     socket: WebSocket,
     seat: Seat,
     frames: Frames,
-    /// The backlog is sent: a gap from here on says that this reader is too slow.
-    is_live: bool,
+    /// The last frame was a gap. If nothing comes after it, the reader is too slow, or could not be served.
+    is_behind: bool,
     ops: FuturesUnordered<Pin<Box<dyn Future<Output = String> + Send>>>,
     pings: Interval,
     looks: Interval,
@@ -95,7 +95,7 @@ impl Conversation {
         let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let ops = FuturesUnordered::new();
-        Self { socket, seat, frames, is_live: false, ops, pings, looks: looks(), was_heard: true }
+        Self { socket, seat, frames, is_behind: false, ops, pings, looks: looks(), was_heard: true }
     }
 
     async fn hold(mut self) -> Told<()> {
@@ -114,6 +114,7 @@ impl Conversation {
             Some(answer) = self.ops.next(), if !self.ops.is_empty() => self.say(answer.into()).await,
             frame = self.frames.next() => match frame {
                 Some(frame) => self.show(&frame).await,
+                None if self.is_behind => Ok(Next::Close(AGAIN, "come again")),
                 None => Ok(Next::Close(close_code::NORMAL, "the end")),
             },
             _ = self.pings.tick() => self.ping().await,
@@ -127,14 +128,11 @@ impl Conversation {
 
     async fn show(&mut self, frame: &Encoded) -> Told<Next> {
         self.say(text(frame.json())).await?;
+        self.is_behind = matches!(frame.kind, EncodedKind::Gap);
         Ok(match frame.kind {
-            EncodedKind::Gap if self.is_live => Next::Close(TOO_SLOW, "too slow"),
             EncodedKind::Draining => Next::Close(RESTART, "draining"),
-            EncodedKind::CaughtUp => {
-                self.is_live = true;
-                Next::On
-            }
             EncodedKind::Gap
+            | EncodedKind::CaughtUp
             | EncodedKind::Observation { .. }
             | EncodedKind::Token { .. }
             | EncodedKind::Run { .. } => Next::On,
@@ -164,7 +162,7 @@ impl Conversation {
     async fn subscribe(&mut self, id: ops::OpId, ask: FeedAsk) -> Told<Next> {
         match open(&self.seat.front, &self.seat.caller, &self.seat.thread, ask).await {
             Ok(frames) => {
-                (self.frames, self.is_live) = (frames, false);
+                (self.frames, self.is_behind) = (frames, false);
                 self.say(id.ack(serde_json::Map::new()).into()).await
             }
             Err(fault) => self.say(id.nack(&self.seat, &fault).into()).await,

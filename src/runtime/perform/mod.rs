@@ -37,9 +37,14 @@ pub(super) use tool::ToolRun;
 /// How long a stop waits for code that does not yield. Its answer is not wanted any more, whenever it ends.
 const STUBBORN: Duration = Duration::from_secs(2);
 
+/// An effect and what it came to.
+type Ended = (Effect, Option<Event>);
+
 /// The effects of one thread that are under way. Dropping it aborts them.
 pub(super) struct Work {
-    tasks: JoinSet<(Effect, Option<Event>)>,
+    tasks: JoinSet<Ended>,
+    /// Those that hold no run up.
+    aside: JoinSet<Ended>,
     handles: HashMap<Effect, AbortHandle>,
     asks: (mpsc::Sender<Asking>, mpsc::Receiver<Asking>),
     /// Questions of running calls that wait for what they are told.
@@ -48,8 +53,8 @@ pub(super) struct Work {
 
 impl Default for Work {
     fn default() -> Self {
-        let (tasks, handles, asking) = (JoinSet::new(), HashMap::new(), HashMap::new());
-        Self { tasks, handles, asks: mpsc::channel(1), asking }
+        let (tasks, aside) = (JoinSet::new(), JoinSet::new());
+        Self { tasks, aside, handles: HashMap::new(), asks: mpsc::channel(1), asking: HashMap::new() }
     }
 }
 
@@ -80,26 +85,27 @@ impl Work {
             };
             (named, event)
         };
-        self.handles.insert(effect, self.tasks.spawn(task));
+        let tasks = if effect.is_aside() { &mut self.aside } else { &mut self.tasks };
+        self.handles.insert(effect, tasks.spawn(task));
     }
 
     /// What the next effect that ended by itself came to, or what one under way asks; pending while none is.
     pub(super) async fn next(&mut self) -> Event {
         loop {
-            tokio::select! {
-                Some(ended) = self.tasks.join_next() => {
-                    // Of one that was aborted all is forgotten already.
-                    if let Ok((effect, event)) = ended
-                        && let (Some(_), Some(event)) = (self.handles.remove(&effect), event)
-                    {
-                        return event;
-                    }
-                }
+            let ended = tokio::select! {
+                Some(ended) = self.tasks.join_next() => ended,
+                Some(ended) = self.aside.join_next() => ended,
                 Some(asking) = self.asks.1.recv() => {
                     let event = asking.event();
                     self.asking.insert(asking.call.clone(), asking);
                     return event;
                 }
+            };
+            // Of one that was aborted all is forgotten already.
+            if let Ok((effect, event)) = ended
+                && let (Some(_), Some(event)) = (self.handles.remove(&effect), event)
+            {
+                return event;
             }
         }
     }
@@ -137,10 +143,10 @@ impl Work {
         });
     }
 
-    /// Aborts everything and waits until the last task is gone, or does not yield for too long: what it may still do
-    /// cannot be stopped, only left unheard.
+    /// Aborts what a run does and waits until the last task of it is gone, or does not yield for too long: what it may
+    /// still do cannot be stopped, only left unheard.
     pub(super) async fn stop(&mut self) {
-        self.handles.clear();
+        self.handles.retain(|effect, _| effect.is_aside());
         self.asking.clear();
         if timeout(STUBBORN, self.tasks.shutdown()).await.is_err() {
             tracing::error!("the code of an effect does not yield; it is left behind");
@@ -153,6 +159,7 @@ impl Work {
         self.handles.clear();
         self.asking.clear();
         self.tasks.abort_all();
+        self.aside.abort_all();
     }
 }
 

@@ -11,6 +11,7 @@ use crate::domain::hitl::{Question, Reply};
 use crate::domain::ids::{CallId, ThreadPk};
 use crate::domain::tool::ToolError;
 use crate::engine::event::Event;
+use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 use crate::tool::{People, answer};
 
@@ -42,6 +43,7 @@ impl Asking {
 /// Of one attempt of a call; its questions are asked one after the other.
 pub(super) struct Line {
     pub(super) shared: Arc<Shared>,
+    pub(super) hold: Incarnation,
     pub(super) pk: ThreadPk,
     pub(super) call: CallId,
     pub(super) attempt: u32,
@@ -53,9 +55,11 @@ pub(super) struct Line {
 
 impl Line {
     async fn whole(&self, value: Value) -> Result<Reply, ToolError> {
-        match self.shared.inlined(self.pk, value).await {
-            Ok(value) => Ok(Reply::Accepted { value }),
-            Err(error) => {
+        match self.shared.inlined_under(&self.hold, self.pk, &value).await {
+            Some(Ok(value)) => Ok(Reply::Accepted { value }),
+            // The call is dropped with its right to act.
+            None => Ok(Reply::Cancelled),
+            Some(Err(error)) => {
                 let message = format!("The answer could not be read: {error}");
                 Err(ToolError { code: "failed".to_owned(), message, pointer: None })
             }

@@ -10,15 +10,17 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Asking, ModelCall, ToolRun};
+use super::{Asking, ModelCall, ToolRun, Work, peer_failed};
 use crate::a2a::directory::Directory as Agents;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::{CallContext, FailureKind, ModelFailure, ModelRequest, Phase};
+use crate::domain::task::PeerFailureKind;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::egress::Egress;
+use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
@@ -223,4 +225,21 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     assert!(hold.ended.is_cancelled(), "its thread must let go");
     assert!(call(lasting()).perform().await.is_some());
     assert_eq!(counted.calls(), 1);
+}
+
+/// Its task may be of a run that is over: nobody would ask again.
+#[tokio::test]
+async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
+    let (mut work, hold) =
+        (Work::default(), Incarnation::new(Uuid::new_v4(), Instant::now() + Duration::from_secs(60)));
+    let asking = Effect::AskPeer { task: "task_1".into(), attempt: 1 };
+    let calling = Effect::CallTool { call: "call_1".into(), attempt: 1 };
+    let (told, answer) = tokio::sync::oneshot::channel();
+    work.start(calling.clone(), hold.clone(), std::future::pending());
+    work.start(asking.clone(), hold, async { answer.await.ok() });
+    work.stop().await;
+    assert!(work.holds(&asking) && !work.holds(&calling));
+    told.send(peer_failed(&"task_1".into(), 1, PeerFailureKind::Unreachable, "why")).unwrap();
+    assert!(matches!(work.next().await, Event::PeerFailed { attempt: 1, .. }));
+    assert!(work.is_empty());
 }

@@ -57,8 +57,9 @@ impl ToolRun {
             return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
         };
         let (is_asking, asking) = watch::channel(false);
-        let (arguments, context) = match self.prepare(is_asking).await {
-            Ok(prepared) => prepared,
+        let whole = self.shared.inlined_under(&self.hold, self.pk, &self.invocation.arguments).await?;
+        let arguments = match whole {
+            Ok(arguments) => arguments,
             Err(error) => {
                 return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
             }
@@ -72,7 +73,7 @@ impl ToolRun {
             return None;
         }
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
-        let call = AssertUnwindSafe(tool.call(arguments, context)).catch_unwind();
+        let call = AssertUnwindSafe(tool.call(arguments, self.context(is_asking))).catch_unwind();
         let ended = self.within(limit, asking, call).await;
         failpoint::reached("tool.sent");
         Some(match ended {
@@ -109,12 +110,12 @@ impl ToolRun {
         }
     }
 
-    /// Arguments whole, and the context as it is when the call starts.
-    async fn prepare(&self, is_asking: watch::Sender<bool>) -> crate::store::Result<(serde_json::Value, ToolContext)> {
+    /// As it is when the call starts.
+    fn context(&self, is_asking: watch::Sender<bool>) -> ToolContext {
         let invocation = &self.invocation;
-        let arguments = self.shared.inlined(self.pk, invocation.arguments.clone()).await?;
         let people = Line {
             shared: self.shared.clone(),
+            hold: self.hold.clone(),
             pk: self.pk,
             call: invocation.call_id.clone(),
             attempt: self.attempt,
@@ -122,7 +123,7 @@ impl ToolRun {
             is_asking,
             asked: Mutex::default(),
         };
-        let context = ToolContext {
+        ToolContext {
             tenant: self.tenant,
             thread_id: self.thread_id.clone(),
             run_id: invocation.run_id.clone(),
@@ -134,8 +135,7 @@ impl ToolRun {
             agent_state: invocation.agent_state.clone(),
             now: self.shared.now(),
             people: Arc::new(people),
-        };
-        Ok((arguments, context))
+        }
     }
 }
 

@@ -107,6 +107,14 @@ impl Committer {
         answered.await.map_err(|_| closed())?
     }
 
+    /// Fails if a lane has ended before it was told to: what is sent there is never written again.
+    pub fn check(&self) -> Result<()> {
+        match self.lanes.iter().any(mpsc::Sender::is_closed) {
+            true => Err(Error::Unavailable("a committer has ended".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// Takes no more, finishes what was queued, and gives up the connections.
     pub async fn close(&self) {
         self.closing.cancel();

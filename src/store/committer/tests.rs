@@ -215,3 +215,21 @@ async fn closing_finishes_what_was_queued_and_takes_no_more() {
     assert!(queued.await.unwrap().iter().all(|answer| matches!(answer, Ok(Committed::Done))));
     assert!(matches!(committer.commit(commit(4)).await, Err(Error::Unavailable(_))));
 }
+
+struct Broken;
+
+impl Batch for Broken {
+    async fn apply(&mut self, _: &[Parcel], _: Sending) -> Reply {
+        panic!("a defect")
+    }
+
+    async fn close(self) {}
+}
+
+#[tokio::test]
+async fn a_lane_that_broke_is_noticed() {
+    let committer = Committer::spawn([Broken], Bounds::default());
+    assert!(committer.check().is_ok());
+    assert!(matches!(committer.commit(commit(1)).await, Err(Error::Unavailable(_))));
+    assert!(matches!(committer.check(), Err(Error::Unavailable(_))));
+}

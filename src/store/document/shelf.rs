@@ -78,8 +78,8 @@ impl Documents {
         self.revision.subscribe()
     }
 
-    /// Writes through to the store, and shows the new version here at once. `None`: what is stored is not what was
-    /// expected.
+    /// Writes through to the store, and shows the new version here at once, if that can be read then. `None`: what is
+    /// stored is not what was expected.
     pub async fn write(&self, change: Change, expected: Expected) -> Result<Option<i64>> {
         self.write_once(change, expected, None).await
     }
@@ -96,7 +96,10 @@ impl Documents {
         let document = Document { tenant, kind, id, version: 0, updated_at: now, body };
         let written = self.store.write_document(document, expected, audit, kept).await?;
         // Also after a refusal: the view may be what misled the caller.
-        self.refresh().await?;
+        match self.refresh().await {
+            Err(error) if written.is_some() => tracing::warn!(%error, "what was just configured is not seen here yet"),
+            refreshed => refreshed?,
+        }
         Ok(written)
     }
 

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row as _};
+use sqlx::{Connection, PgConnection, Row as _};
 
 use super::Postgres;
 use super::fault::error;
 use super::ledger;
 use super::nul::{escaped, unescaped};
+use super::pool::Pool;
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
@@ -127,54 +128,51 @@ pub(super) async fn leave(connection: &mut PgConnection, tenant: TenantPk, erasu
     Ok(())
 }
 
-async fn claim(pool: &PgPool, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+async fn claim(pool: &Pool, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
     let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));
-    query.fetch_all(pool).await.map_err(error)?.iter().map(delivery).collect()
+    pool.ask(async |line| query.fetch_all(line).await).await?.iter().map(delivery).collect()
 }
 
-async fn settle(
-    pool: &PgPool,
-    id: &DeliveryId,
-    attempt: u32,
-    settled: Settled,
-    said: &str,
-    now: Millis,
-) -> Result<bool> {
+async fn settle(pool: &Pool, id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> Result<bool> {
     let (status, due_at) = settled.becomes();
     let update = sqlx::query(SETTLE).bind(id.as_str()).bind(attempt as i32).bind(status.as_str()).bind(due_at);
     let update = update.bind(escaped(said)).bind(now);
-    Ok(update.execute(pool).await.map_err(error)?.rows_affected() == 1)
+    Ok(pool.ask(async |line| update.execute(line).await).await?.rows_affected() == 1)
 }
 
-async fn next(pool: &PgPool) -> Result<Option<Millis>> {
+async fn next(pool: &Pool) -> Result<Option<Millis>> {
     let query = sqlx::query_scalar(NEXT);
-    query.fetch_optional(pool).await.map_err(error)
+    pool.ask(async |line| query.fetch_optional(line).await).await
 }
 
-async fn list(
-    pool: &PgPool,
-    tenant: TenantPk,
-    kind: TargetKind,
-    target: &str,
-    ask: &PageAsk,
-) -> Result<Page<Delivery>> {
+async fn list(pool: &Pool, tenant: TenantPk, kind: TargetKind, target: &str, ask: &PageAsk) -> Result<Page<Delivery>> {
     let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
     let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(escaped(target)).bind(before);
-    let found = query.bind(i64::from(ask.limit) + 1).fetch_all(pool).await.map_err(error)?;
+    let found = pool.ask(async |line| query.bind(i64::from(ask.limit) + 1).fetch_all(line).await).await?;
     let placed = |row: &PgRow| Ok((row.try_get::<i64, _>("ord").map_err(error)?, delivery(row)?));
     let found = page(found.iter().map(placed).collect::<Result<_>>()?, ask.limit, |(ord, _)| Cursor::new(*ord, ""));
     Ok(Page { items: found.items.into_iter().map(|(_, one)| one).collect(), next_cursor: found.next_cursor })
 }
 
 async fn replay(
-    pool: &PgPool,
+    pool: &Pool,
+    tenant: TenantPk,
+    id: &DeliveryId,
+    now: Millis,
+    kept: Option<IdempotencyRow>,
+) -> Result<Option<bool>> {
+    pool.talk(async |line| replay_once(line, tenant, id, now, kept).await).await
+}
+
+async fn replay_once(
+    line: &mut PgConnection,
     tenant: TenantPk,
     id: &DeliveryId,
     now: Millis,
     kept: Option<IdempotencyRow>,
 ) -> Result<Option<bool>> {
     // Dropped without a commit, it is rolled back.
-    let mut transaction = pool.begin().await.map_err(error)?;
+    let mut transaction = line.begin().await.map_err(error)?;
     let query = sqlx::query_scalar(REPLAY).bind(tenant.0).bind(escaped(id.as_str())).bind(now);
     let is_over = query.fetch_optional(&mut *transaction).await.map_err(error)?;
     if let (Some(true), Some(kept)) = (is_over, kept)
@@ -186,21 +184,14 @@ async fn replay(
     Ok(is_over)
 }
 
-async fn abandon(
-    pool: &PgPool,
-    tenant: TenantPk,
-    kind: TargetKind,
-    target: &str,
-    why: &str,
-    now: Millis,
-) -> Result<u64> {
+async fn abandon(pool: &Pool, tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> Result<u64> {
     let update = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
-    Ok(update.bind(why).bind(now).execute(pool).await.map_err(error)?.rows_affected())
+    Ok(pool.ask(async |line| update.bind(why).bind(now).execute(line).await).await?.rows_affected())
 }
 
-async fn forget(pool: &PgPool, before: Millis) -> Result<u64> {
+async fn forget(pool: &Pool, before: Millis) -> Result<u64> {
     let delete = sqlx::query("DELETE FROM deliveries WHERE finished_at < $1").bind(before);
-    Ok(delete.execute(pool).await.map_err(error)?.rows_affected())
+    Ok(pool.ask(async |line| delete.execute(line).await).await?.rows_affected())
 }
 
 fn delivery(row: &PgRow) -> Result<Delivery> {

@@ -1,11 +1,12 @@
 //! What tenants configure.
 
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row as _};
+use sqlx::{Connection, PgConnection, Row as _};
 
 use super::fault::error;
 use super::ledger;
 use super::nul::{escaped, unescaped};
+use super::pool::Pool;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::cursor::{Cursor, page};
 use crate::store::document::{Document, DocumentKind, Expected};
@@ -42,14 +43,24 @@ const AUDIT_OF_TENANT: &str = "
 SELECT id, at, actor, action, detail FROM audit WHERE pk = 0 AND tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
 
 pub(super) async fn write(
-    pool: &PgPool,
+    pool: &Pool,
+    document: Document,
+    expected: Expected,
+    audit: AuditRow,
+    kept: Option<IdempotencyRow>,
+) -> Result<Option<i64>> {
+    pool.talk(async |line| transact(line, document, expected, audit, kept).await).await
+}
+
+async fn transact(
+    line: &mut PgConnection,
     document: Document,
     expected: Expected,
     audit: AuditRow,
     kept: Option<IdempotencyRow>,
 ) -> Result<Option<i64>> {
     // Dropped without a commit, it is rolled back.
-    let mut transaction = pool.begin().await.map_err(error)?;
+    let mut transaction = line.begin().await.map_err(error)?;
     let version: i64 = sqlx::query_scalar(NEXT).fetch_one(&mut *transaction).await.map_err(error)?;
     let write = sqlx::query(WRITE).bind(document.tenant.0).bind(document.kind.as_str()).bind(escaped(&document.id));
     let write = write.bind(document.updated_at).bind(document.body.map(|body| body.to_string()));
@@ -69,13 +80,13 @@ pub(super) async fn write(
     Ok(Some(version))
 }
 
-pub(super) async fn one(pool: &PgPool, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
+pub(super) async fn one(pool: &Pool, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
     let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(escaped(id));
-    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(document).transpose()
+    pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(document).transpose()
 }
 
-pub(super) async fn since(pool: &PgPool, after: i64) -> Result<Vec<Document>> {
-    let found = sqlx::query(SINCE).bind(after).fetch_all(pool).await.map_err(error)?;
+pub(super) async fn since(pool: &Pool, after: i64) -> Result<Vec<Document>> {
+    let found = pool.ask(async |line| sqlx::query(SINCE).bind(after).fetch_all(line).await).await?;
     found.iter().map(document).collect()
 }
 
@@ -91,10 +102,10 @@ fn document(row: &PgRow) -> Result<Document> {
     })
 }
 
-pub(super) async fn audit_of_tenant(pool: &PgPool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
+pub(super) async fn audit_of_tenant(pool: &Pool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
     let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
     let query = sqlx::query(AUDIT_OF_TENANT).bind(tenant.0).bind(before).bind(i64::from(ask.limit) + 1);
-    let found = query.fetch_all(pool).await.map_err(error)?;
+    let found = pool.ask(async |line| query.fetch_all(line).await).await?;
     let found = found.iter().map(|row| audit_row(tenant, row)).collect::<Result<Vec<_>>>()?;
     let found = page(found, ask.limit, |(at, _)| Cursor::new(*at, ""));
     Ok(Page { items: found.items.into_iter().map(|(_, line)| line).collect(), next_cursor: found.next_cursor })

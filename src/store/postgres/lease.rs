@@ -1,9 +1,8 @@
 //! Who is alive, who owns what, and what is due. Leases run by the database's clock.
 
-use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::fault::error;
+use super::pool::Pool;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::Result;
@@ -34,38 +33,40 @@ SELECT pk FROM threads WHERE wake_at <= $1 AND replica = $3 ORDER BY wake_at, pk
 const PING: &str = "
 INSERT INTO pulse (id, beats) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET beats = pulse.beats + 1";
 
-pub(super) async fn register(pool: &PgPool, replica: Uuid, ttl: Millis) -> Result<()> {
-    sqlx::query(REGISTER).bind(replica).bind(ttl).execute(pool).await.map_err(error)?;
+pub(super) async fn register(pool: &Pool, replica: Uuid, ttl: Millis) -> Result<()> {
+    pool.ask(async |line| sqlx::query(REGISTER).bind(replica).bind(ttl).execute(line).await).await?;
     Ok(())
 }
 
-pub(super) async fn renew(pool: &PgPool, replica: Uuid, ttl: Millis) -> Result<bool> {
-    let renewed = sqlx::query(RENEW).bind(replica).bind(ttl).execute(pool).await.map_err(error)?;
+pub(super) async fn renew(pool: &Pool, replica: Uuid, ttl: Millis) -> Result<bool> {
+    let renewed = pool.ask(async |line| sqlx::query(RENEW).bind(replica).bind(ttl).execute(line).await).await?;
     Ok(renewed.rows_affected() == 1)
 }
 
 /// Dead first: from then on nothing is claimed in its name.
-pub(super) async fn unregister(pool: &PgPool, replica: Uuid) -> Result<()> {
-    sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica).execute(pool).await.map_err(error)?;
-    sqlx::query(FREE).bind(replica).execute(pool).await.map_err(error)?;
+pub(super) async fn unregister(pool: &Pool, replica: Uuid) -> Result<()> {
+    pool.ask(async |line| sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica).execute(line).await).await?;
+    pool.ask(async |line| sqlx::query(FREE).bind(replica).execute(line).await).await?;
     Ok(())
 }
 
-pub(super) async fn claimable(pool: &PgPool, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-    let found = sqlx::query_scalar(CLAIMABLE).bind(now).bind(i64::from(limit)).fetch_all(pool).await.map_err(error)?;
+pub(super) async fn claimable(pool: &Pool, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+    let found = pool
+        .ask(async |line| sqlx::query_scalar(CLAIMABLE).bind(now).bind(i64::from(limit)).fetch_all(line).await)
+        .await?;
     Ok(found.into_iter().map(ThreadPk).collect())
 }
 
-pub(super) async fn due(pool: &PgPool, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+pub(super) async fn due(pool: &Pool, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
     let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica);
-    Ok(query.fetch_all(pool).await.map_err(error)?.into_iter().map(ThreadPk).collect())
+    Ok(pool.ask(async |line| query.fetch_all(line).await).await?.into_iter().map(ThreadPk).collect())
 }
 
-pub(super) async fn next_wake(pool: &PgPool) -> Result<Option<Millis>> {
-    sqlx::query_scalar("SELECT min(wake_at) FROM threads").fetch_one(pool).await.map_err(error)
+pub(super) async fn next_wake(pool: &Pool) -> Result<Option<Millis>> {
+    pool.ask(async |line| sqlx::query_scalar("SELECT min(wake_at) FROM threads").fetch_one(line).await).await
 }
 
-pub(super) async fn ping(pool: &PgPool) -> Result<()> {
-    sqlx::query(PING).execute(pool).await.map_err(error)?;
+pub(super) async fn ping(pool: &Pool) -> Result<()> {
+    pool.ask(async |line| sqlx::query(PING).execute(line).await).await?;
     Ok(())
 }

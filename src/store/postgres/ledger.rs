@@ -1,10 +1,11 @@
 //! Answers to be given again, decisions to be accounted for, tenants and their keys.
 
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, Row};
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
+use super::pool::Pool;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, Error, IdempotencyRow, KeyRow, Result, text};
@@ -31,13 +32,13 @@ VALUES (0, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, scope, key) DO N
 const AUDIT: &str = "SELECT tenant, at, actor, action, detail FROM audit WHERE pk = $1 ORDER BY id";
 
 pub(super) async fn idempotency(
-    pool: &PgPool,
+    pool: &Pool,
     tenant: TenantPk,
     scope: &str,
     key: &str,
 ) -> Result<Option<IdempotencyRow>> {
     let query = sqlx::query(ANSWER).bind(tenant.0).bind(escaped(scope)).bind(escaped(key));
-    let Some(row) = query.fetch_optional(pool).await.map_err(error)? else { return Ok(None) };
+    let Some(row) = pool.ask(async |line| query.fetch_optional(line).await).await? else { return Ok(None) };
     let status: i32 = row.try_get("status").map_err(error)?;
     Ok(Some(IdempotencyRow {
         tenant,
@@ -59,13 +60,13 @@ pub(super) async fn keep(transaction: &mut PgConnection, kept: IdempotencyRow) -
     Ok(kept.rows_affected() == 1)
 }
 
-pub(super) async fn forget_idempotency(pool: &PgPool, before: Millis) -> Result<u64> {
+pub(super) async fn forget_idempotency(pool: &Pool, before: Millis) -> Result<u64> {
     let query = sqlx::query("DELETE FROM idempotency WHERE created_at < $1").bind(before);
-    Ok(query.execute(pool).await.map_err(error)?.rows_affected())
+    Ok(pool.ask(async |line| query.execute(line).await).await?.rows_affected())
 }
 
-pub(super) async fn audit(pool: &PgPool, thread: ThreadPk) -> Result<Vec<AuditRow>> {
-    let rows = sqlx::query(AUDIT).bind(thread.0).fetch_all(pool).await.map_err(error)?;
+pub(super) async fn audit(pool: &Pool, thread: ThreadPk) -> Result<Vec<AuditRow>> {
+    let rows = pool.ask(async |line| sqlx::query(AUDIT).bind(thread.0).fetch_all(line).await).await?;
     rows.iter().map(|row| audit_row(thread, row)).collect()
 }
 
@@ -81,17 +82,17 @@ fn audit_row(thread: ThreadPk, row: &PgRow) -> Result<AuditRow> {
     })
 }
 
-pub(super) async fn tenant(pool: &PgPool, name: &str, now: Millis) -> Result<TenantPk> {
+pub(super) async fn tenant(pool: &Pool, name: &str, now: Millis) -> Result<TenantPk> {
     let known = || sqlx::query_scalar("SELECT pk FROM tenants WHERE name = $1").bind(escaped(name));
-    if let Some(pk) = known().fetch_optional(pool).await.map_err(error)? {
+    if let Some(pk) = pool.ask(async |line| known().fetch_optional(line).await).await? {
         return Ok(TenantPk(pk));
     }
     let add = "INSERT INTO tenants (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-    sqlx::query(add).bind(escaped(name)).bind(now).execute(pool).await.map_err(error)?;
-    Ok(TenantPk(known().fetch_one(pool).await.map_err(error)?))
+    pool.ask(async |line| sqlx::query(add).bind(escaped(name)).bind(now).execute(line).await).await?;
+    Ok(TenantPk(pool.ask(async |line| known().fetch_one(line).await).await?))
 }
 
-pub(super) async fn add_key(pool: &PgPool, key: KeyRow) -> Result<()> {
+pub(super) async fn add_key(pool: &Pool, key: KeyRow) -> Result<()> {
     let query = sqlx::query(ADD_KEY)
         .bind(key.key_id)
         .bind(key.tenant.0)
@@ -100,25 +101,25 @@ pub(super) async fn add_key(pool: &PgPool, key: KeyRow) -> Result<()> {
         .bind(key.scopes)
         .bind(key.created_at)
         .bind(key.revoked_at);
-    match query.execute(pool).await.map_err(error)?.rows_affected() {
+    match pool.ask(async |line| query.execute(line).await).await?.rows_affected() {
         0 => Err(Error::Refused("a key with this id or this hash is there already".to_owned())),
         _ => Ok(()),
     }
 }
 
-pub(super) async fn keys(pool: &PgPool) -> Result<Vec<KeyRow>> {
-    let rows = sqlx::query(KEYS).bind(None::<String>).fetch_all(pool).await.map_err(error)?;
+pub(super) async fn keys(pool: &Pool) -> Result<Vec<KeyRow>> {
+    let rows = pool.ask(async |line| sqlx::query(KEYS).bind(None::<String>).fetch_all(line).await).await?;
     rows.iter().map(key).collect()
 }
 
-pub(super) async fn key_by_hash(pool: &PgPool, hash: &str) -> Result<Option<KeyRow>> {
-    let row = sqlx::query(KEYS).bind(escaped(hash)).fetch_optional(pool).await.map_err(error)?;
+pub(super) async fn key_by_hash(pool: &Pool, hash: &str) -> Result<Option<KeyRow>> {
+    let row = pool.ask(async |line| sqlx::query(KEYS).bind(escaped(hash)).fetch_optional(line).await).await?;
     row.as_ref().map(key).transpose()
 }
 
-pub(super) async fn revoke_key(pool: &PgPool, key_id: &str, now: Millis) -> Result<bool> {
+pub(super) async fn revoke_key(pool: &Pool, key_id: &str, now: Millis) -> Result<bool> {
     let query = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
-    Ok(query.execute(pool).await.map_err(error)?.rows_affected() == 1)
+    Ok(pool.ask(async |line| query.execute(line).await).await?.rows_affected() == 1)
 }
 
 fn key(row: &PgRow) -> Result<KeyRow> {

@@ -1,7 +1,7 @@
 //! PostgreSQL: any number of processes on one database.
 //!
-//! Two committers write, each thread always by the same one; everything else takes a connection from a pool. Replicas
-//! are alive by the database's clock.
+//! Two committers write, each thread always by the same one; everything else takes a connection from a pool, and what
+//! says that this process is alive from a small one of its own. Replicas are alive by the database's clock.
 
 mod deliveries;
 mod documents;
@@ -10,6 +10,7 @@ mod lease;
 mod ledger;
 mod nul;
 mod open;
+mod pool;
 mod query;
 mod sql;
 mod statement;
@@ -22,7 +23,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use secrecy::SecretString;
 use serde_json::Value;
-use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::committer::{Bounds, Committer};
@@ -38,14 +38,20 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
+use pool::Pool;
 use writer::Writer;
 
 /// While one waits for its commit to be flushed, the other writes; a third would only share their processor.
 const COMMITTERS: usize = 2;
 
+/// One renews the lease while another tells whether the store is well.
+const PULSE: u32 = 2;
+
 pub struct Postgres {
     place: String,
-    pool: PgPool,
+    pool: Pool,
+    /// What keeps this process alive waits behind nobody's reads.
+    pulse: Pool,
     committer: Committer,
 }
 
@@ -58,7 +64,8 @@ impl Postgres {
         let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
             place: open::place(&options),
-            pool: open::pool(&options, connections),
+            pool: Pool::lazy(session.clone(), connections),
+            pulse: Pool::lazy(session.clone(), PULSE),
             committer: Committer::spawn(writers, Bounds::default()),
         })
     }
@@ -170,13 +177,13 @@ impl Store for Postgres {
     }
 
     async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
-        lease::register(&self.pool, replica, ttl).await
+        lease::register(&self.pulse, replica, ttl).await
     }
     async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
-        lease::renew(&self.pool, replica, ttl).await
+        lease::renew(&self.pulse, replica, ttl).await
     }
     async fn unregister(&self, replica: Uuid) -> Result<()> {
-        lease::unregister(&self.pool, replica).await
+        lease::unregister(&self.pulse, replica).await
     }
     async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         lease::claimable(&self.pool, now, limit).await
@@ -189,10 +196,12 @@ impl Store for Postgres {
     }
 
     async fn ping(&self) -> Result<()> {
-        lease::ping(&self.pool).await
+        self.committer.check()?;
+        lease::ping(&self.pulse).await
     }
     async fn close(&self) {
         self.committer.close().await;
         self.pool.close().await;
+        self.pulse.close().await;
     }
 }

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 use std::str::FromStr;
-use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool, SqlStr};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqlStr};
 use tokio::time::timeout;
 
 use super::writer::CONNECT;
@@ -40,9 +39,6 @@ const SESSION: [(&str, &str); 7] = [
     ("jit", "off"),
 ];
 
-/// A connection that lay idle for longer is asked whether it still stands.
-const FRESH: Duration = Duration::from_secs(1);
-
 pub(super) fn options(url: &SecretString) -> Result<PgConnectOptions> {
     PgConnectOptions::from_str(url.expose_secret())
         .map(|options| options.application_name("pes"))
@@ -61,17 +57,6 @@ pub(super) fn place(options: &PgConnectOptions) -> String {
 
 pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().options(SESSION)
-}
-
-pub(super) fn pool(options: &PgConnectOptions, connections: u32) -> PgPool {
-    PgPoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(CONNECT)
-        .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move { Ok(meta.idle_for < FRESH || connection.ping().await.is_ok()) })
-        })
-        .connect_lazy_with(session(options))
 }
 
 /// Brings the schema up to date. Replicas that start together take turns. A schema that this version does not know is

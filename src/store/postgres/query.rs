@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row as _};
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
+use super::pool::Pool;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
@@ -61,18 +62,18 @@ WHERE o.pk = $1 AND o.seq > $2
     AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.types, w.type) > 0))
 ORDER BY o.seq LIMIT $4";
 
-pub(super) async fn row(pool: &PgPool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+pub(super) async fn row(pool: &Pool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
     let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
-    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(stored).transpose()
+    pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(stored).transpose()
 }
 
-pub(super) async fn find(pool: &PgPool, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+pub(super) async fn find(pool: &Pool, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
     let query = sqlx::query(FOUND).bind(tenant.0).bind(kind.code()).bind(escaped(id));
-    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(found).transpose()
+    pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(found).transpose()
 }
 
 pub(super) async fn page_of_rows(
-    pool: &PgPool,
+    pool: &Pool,
     pk: ThreadPk,
     kind: RowKind,
     descending: bool,
@@ -88,44 +89,44 @@ pub(super) async fn page_of_rows(
     let from = Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(beginning, ""));
     let limit = i64::from(ask.limit) + 1;
     let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id)).bind(limit);
-    let rows = query.fetch_all(pool).await.map_err(error)?;
+    let rows = pool.ask(async |line| query.fetch_all(line).await).await?;
     let rows = rows.iter().map(stored).collect::<Result<_>>()?;
     Ok(page(rows, ask.limit, |row: &Row| Cursor::new(row.ord, row.id.clone())))
 }
 
 pub(super) async fn history(
-    pool: &PgPool,
+    pool: &Pool,
     pk: ThreadPk,
     before: &MessageId,
     limit: u32,
 ) -> Result<Vec<ConversationMessage>> {
     let query = sqlx::query_scalar(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
-    let bodies: Vec<String> = query.fetch_all(pool).await.map_err(error)?;
+    let bodies: Vec<String> = pool.ask(async |line| query.fetch_all(line).await).await?;
     bodies.iter().map(|body| text::message(body)).collect()
 }
 
-pub(super) async fn payloads(pool: &PgPool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+pub(super) async fn payloads(pool: &Pool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
     let ids: Vec<_> = ids.iter().map(|id| escaped(id.as_str())).collect();
-    let rows = sqlx::query_as(PAYLOADS).bind(pk.0).bind(ids).fetch_all(pool).await.map_err(error)?;
+    let rows = pool.ask(async |line| sqlx::query_as(PAYLOADS).bind(pk.0).bind(ids).fetch_all(line).await).await?;
     rows.into_iter().map(|(id, body): (String, String)| text::payload(&unescaped(id), &body)).collect()
 }
 
-pub(super) async fn open_suspensions(pool: &PgPool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+pub(super) async fn open_suspensions(pool: &Pool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
     let after = Cursor::of(ask)?.map(|cursor| cursor.id).unwrap_or_default();
     let query = sqlx::query(INBOX).bind(tenant.0).bind(escaped(&after)).bind(i64::from(ask.limit) + 1);
-    let open = query.fetch_all(pool).await.map_err(error)?;
+    let open = pool.ask(async |line| query.fetch_all(line).await).await?;
     let open = open.iter().map(found).collect::<Result<_>>()?;
     Ok(page(open, ask.limit, |found: &Found| Cursor::new(0, found.row.id.clone())))
 }
 
 macro_rules! standing {
-    ($what:literal, $of:literal, $more:literal) => {
+    ($what:literal, $joined:literal, $of:literal, $more:literal) => {
         concat!(
             "SELECT ",
             $what,
-            " FROM thread_rows s JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
-              JOIN threads t ON t.pk = s.pk
-              WHERE s.tenant = $1 AND s.kind = 12",
+            " FROM thread_rows s ",
+            $joined,
+            " WHERE s.tenant = $1 AND s.kind = 12",
             $of,
             " AND s.ord >= $3 AND ($4::text[] = '{}' OR s.body = ANY ($4))",
             $more
@@ -136,9 +137,10 @@ macro_rules! standing {
 macro_rules! standings {
     ($of:literal) => {
         [
-            standing!("count(*)", $of, ""),
+            standing!("count(*)", "", $of, ""),
             standing!(
                 "r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
+                "JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id JOIN threads t ON t.pk = s.pk",
                 $of,
                 " AND (s.ord, s.id) < ($5, $6) ORDER BY s.ord DESC, s.id DESC LIMIT $7"
             ),
@@ -146,7 +148,7 @@ macro_rules! standings {
     };
 }
 
-pub(super) async fn runs_by_standing(pool: &PgPool, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+pub(super) async fn runs_by_standing(pool: &Pool, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
     let [count, list] = match ask.thread {
         Some(_) => standings!(" AND s.pk = $2"),
         None => standings!(" AND $2::bigint IS NULL"),
@@ -155,21 +157,21 @@ pub(super) async fn runs_by_standing(pool: &PgPool, ask: &StandingAsk) -> Result
         let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
         query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
     };
-    let total: i64 = bound(count).fetch_one(pool).await.and_then(|row| row.try_get(0)).map_err(error)?;
+    let total: i64 = pool.ask(async |line| bound(count).fetch_one(line).await?.try_get(0)).await?;
     let before = ask.before()?;
     let query = bound(list).bind(before.at).bind(escaped(&before.id)).bind(i64::from(ask.page.limit) + 1);
-    let rows = query.fetch_all(pool).await.map_err(error)?;
+    let rows = pool.ask(async |line| query.fetch_all(line).await).await?;
     let since = |row: &PgRow| row.try_get::<i64, _>("since").map_err(error);
     let runs = rows.iter().map(|row| Ok((since(row)?, found(row)?))).collect::<Result<Vec<_>>>()?;
     let runs = page(runs, ask.page.limit, |(since, run)| Cursor::new(*since, run.row.id.clone()));
     Ok((runs.map(|(_, run)| run), total.unsigned_abs()))
 }
 
-pub(super) async fn observations(pool: &PgPool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+pub(super) async fn observations(pool: &Pool, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
     let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
     log::observations(ask, |after, limit| {
         let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
-        async move { query.fetch_all(pool).await.and_then(|rows| rows.iter().map(entry).collect()).map_err(error) }
+        pool.ask(async |line| query.fetch_all(line).await?.iter().map(entry).collect())
     })
     .await
 }

@@ -1,11 +1,12 @@
 //! Threads: one, whole, in lists, and gone.
 
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row as _};
+use sqlx::{Connection, PgConnection, Row as _};
 
 use super::deliveries;
 use super::fault::error;
 use super::nul::{escaped, unescaped};
+use super::pool::Pool;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
@@ -61,25 +62,25 @@ WITH u AS (INSERT INTO usage_kept (tenant, ord, body)
     i AS (DELETE FROM idempotency WHERE pk = $1), d AS (DELETE FROM deliveries WHERE pk = $1)
 DELETE FROM audit WHERE pk = $1"#;
 
-pub(super) async fn named(pool: &PgPool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
+pub(super) async fn named(pool: &Pool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
     let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));
-    query.fetch_optional(pool).await.map_err(error)?.as_ref().map(thread).transpose()
+    pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(thread).transpose()
 }
 
-pub(super) async fn by_pk(pool: &PgPool, pk: ThreadPk) -> Result<Option<ThreadRow>> {
-    let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(pool).await.map_err(error)?;
+pub(super) async fn by_pk(pool: &Pool, pk: ThreadPk) -> Result<Option<ThreadRow>> {
+    let found = pool.ask(async |line| sqlx::query(BY_PK).bind(pk.0).fetch_optional(line).await).await?;
     found.as_ref().map(thread).transpose()
 }
 
-pub(super) async fn marks(pool: &PgPool, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
+pub(super) async fn marks(pool: &Pool, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
     let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
     let query = sqlx::query_as("SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)").bind(pks);
-    let found: Vec<(i64, i64, i64)> = query.fetch_all(pool).await.map_err(error)?;
+    let found: Vec<(i64, i64, i64)> = pool.ask(async |line| query.fetch_all(line).await).await?;
     Ok(found.into_iter().map(|(pk, version, last_seq)| Mark { pk: ThreadPk(pk), version, last_seq }).collect())
 }
 
-pub(super) async fn load(pool: &PgPool, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
-    let found = sqlx::query(LOAD).bind(pk.0).fetch_optional(pool).await.map_err(error)?;
+pub(super) async fn load(pool: &Pool, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
+    let found = pool.ask(async |line| sqlx::query(LOAD).bind(pk.0).fetch_optional(line).await).await?;
     found.map(|found| Ok((thread(&found)?, loaded(&found)?))).transpose()
 }
 
@@ -95,7 +96,7 @@ fn loaded(found: &PgRow) -> Result<Vec<Row>> {
 }
 
 pub(super) async fn list(
-    pool: &PgPool,
+    pool: &Pool,
     tenant: TenantPk,
     filter: &ThreadFilter,
     ask: &PageAsk,
@@ -108,15 +109,19 @@ pub(super) async fn list(
         .bind(filter.status.map(|status| status.as_str()))
         .bind(filter.q.as_deref().map(text::folded))
         .bind(i64::from(ask.limit) + 1);
-    let found = query.fetch_all(pool).await.map_err(error)?;
+    let found = pool.ask(async |line| query.fetch_all(line).await).await?;
     let found = found.iter().map(thread).collect::<Result<_>>()?;
     Ok(page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
 }
 
 /// The thread goes first, and alone: that waits for a commit in flight and forbids every other.
-pub(super) async fn delete(pool: &PgPool, erasure: &Erasure) -> Result<bool> {
+pub(super) async fn delete(pool: &Pool, erasure: &Erasure) -> Result<bool> {
+    pool.talk(async |line| erase(line, erasure).await).await
+}
+
+async fn erase(line: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
     let pk = erasure.thread.0;
-    let mut transaction = pool.begin().await.map_err(error)?;
+    let mut transaction = line.begin().await.map_err(error)?;
     let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
     let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
     let Some(tenant) = gone else { return Ok(false) };

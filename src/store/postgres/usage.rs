@@ -1,9 +1,10 @@
 //! Sums of what model calls took.
 
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row as _};
 
 use super::fault::error;
+use super::pool::Pool;
 use crate::domain::model::Usage;
 use crate::domain::usage::UsageSum;
 use crate::store::cursor::page;
@@ -32,11 +33,11 @@ SELECT * FROM (
     GROUP BY 1, 2
 ) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#;
 
-pub(super) async fn sums(pool: &PgPool, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+pub(super) async fn sums(pool: &Pool, ask: &UsageAsk) -> Result<Page<UsageSum>> {
     let (key, sub) = ask.after()?;
     let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
     let query = query.bind(key).bind(sub).bind(i64::from(ask.page.limit) + 1);
-    let found = query.fetch_all(pool).await.map_err(error)?;
+    let found = pool.ask(async |line| query.fetch_all(line).await).await?;
     let found = found.iter().map(|row| sum(row).map_err(error)).collect::<Result<Vec<_>>>()?;
     Ok(page(found, ask.page.limit, sum_cursor))
 }

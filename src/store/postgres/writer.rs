@@ -14,7 +14,7 @@ use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, Parcel, Sending};
 
 /// Longer than the server lets a statement run: after that the connection leads nowhere.
-const ANSWER: Duration = Duration::from_secs(45);
+pub(super) const ANSWER: Duration = Duration::from_secs(45);
 
 /// How long opening a connection may take.
 pub(super) const CONNECT: Duration = Duration::from_secs(10);

@@ -34,13 +34,13 @@ pub(super) async fn open(db: &SqlitePool, tenant: TenantPk, ask: &PageAsk) -> Re
 }
 
 macro_rules! standing {
-    ($what:literal, $of:literal, $more:literal) => {
+    ($what:literal, $joined:literal, $of:literal, $more:literal) => {
         concat!(
             "SELECT ",
             $what,
-            " FROM thread_rows s CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
-              JOIN threads t ON t.pk = s.pk
-              WHERE s.tenant = ?1 AND s.kind = 12",
+            " FROM thread_rows s ",
+            $joined,
+            " WHERE s.tenant = ?1 AND s.kind = 12",
             $of,
             " AND s.ord >= ?3 AND (?4 = '[]' OR s.body IN (SELECT value FROM json_each(?4)))",
             $more
@@ -51,9 +51,11 @@ macro_rules! standing {
 macro_rules! standings {
     ($of:literal) => {
         [
-            standing!("count(*)", $of, ""),
+            standing!("count(*)", "", $of, ""),
             standing!(
                 "t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
+                "CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
+                 JOIN threads t ON t.pk = s.pk",
                 $of,
                 " AND (s.ord, s.id) < (?5, ?6) ORDER BY s.ord DESC, s.id DESC LIMIT ?7"
             ),

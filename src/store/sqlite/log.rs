@@ -70,9 +70,10 @@ pub(super) async fn idempotency(
     found.map(read).transpose().map_err(unreadable)
 }
 
+pub(super) const FORGET: &str = "DELETE FROM idempotency WHERE created_at < ? RETURNING 1";
+
 pub(super) async fn forget_idempotency(writer: &Writer, before: Millis) -> Result<u64> {
-    let forgotten = sqlx::query("DELETE FROM idempotency WHERE created_at < ? RETURNING 1").bind(before);
-    Ok(writer.write(forgotten).await?.len() as u64)
+    Ok(writer.write(sqlx::query(FORGET).bind(before)).await?.len() as u64)
 }
 
 /// Binds scope, key, fingerprint, status, location, time and body of an answer to be kept; without one they are NULL.

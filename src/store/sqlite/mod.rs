@@ -175,6 +175,7 @@ impl Store for Sqlite {
     }
 
     async fn ping(&self) -> Result<()> {
+        self.committer.check()?;
         replicas::ping(&self.writer).await
     }
     async fn close(&self) {

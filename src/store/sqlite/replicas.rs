@@ -9,6 +9,9 @@ use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::Result;
 
+/// By the index of what is due: one process owns every thread that it ever ran, so that `replica` tells little.
+pub(super) const DUE: &str = "SELECT pk FROM threads WHERE wake_at <= ? AND +replica = ? ORDER BY wake_at, pk LIMIT ?";
+
 pub(super) async fn register(writer: &Writer, replica: Uuid, ttl: Millis) -> Result<()> {
     let script = sqlx::query(
         "BEGIN IMMEDIATE;
@@ -53,8 +56,7 @@ pub(super) async fn claimable(db: &SqlitePool, now: Millis, limit: u32) -> Resul
 }
 
 pub(super) async fn due(db: &SqlitePool, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-    let query = sqlx::query("SELECT pk FROM threads WHERE wake_at <= ? AND replica = ? ORDER BY wake_at, pk LIMIT ?");
-    pks(db, query.bind(now).bind(replica.simple()).bind(i64::from(limit))).await
+    pks(db, sqlx::query(DUE).bind(now).bind(replica.simple()).bind(i64::from(limit))).await
 }
 
 async fn pks(db: &SqlitePool, query: super::writer::Script) -> Result<Vec<ThreadPk>> {

@@ -11,7 +11,7 @@ use super::open::unusable;
 use crate::store::{Error, Result};
 
 /// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 7] = [
+const MIGRATIONS: [(i64, &str, &str); 8] = [
     (1, "threads and their rows", include_str!("../../../migrations/sqlite/0001_threads_and_their_rows.sql")),
     (3, "deliveries", include_str!("../../../migrations/sqlite/0003_deliveries.sql")),
     (5, "documents", include_str!("../../../migrations/sqlite/0005_documents.sql")),
@@ -19,6 +19,7 @@ const MIGRATIONS: [(i64, &str, &str); 7] = [
     (7, "standings", include_str!("../../../migrations/sqlite/0007_standings.sql")),
     (10, "usage kept", include_str!("../../../migrations/sqlite/0010_usage_kept.sql")),
     (12, "log entries", include_str!("../../../migrations/sqlite/0012_log_entries.sql")),
+    (14, "idempotency by age", include_str!("../../../migrations/sqlite/0014_idempotency_by_age.sql")),
 ];
 
 /// Refuses a file that a newer version has changed, without changing a byte of it.

@@ -1,6 +1,8 @@
-//! A batch that is sent again after its connection was lost.
+//! A batch that is sent again after its connection was lost, and by which index things are found.
 
-use super::Sqlite;
+use sqlx::{AssertSqlSafe, Row as _};
+
+use super::{Sqlite, log, replicas};
 use crate::config::Synchronous;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::{ObservationType, Record};
@@ -74,4 +76,16 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
     assert_eq!(apply(Commit { token: uuid::Uuid::new_v4(), ..next }, Sending::First).await, [Committed::Stale]);
     let thread = store.thread_by_pk(ThreadPk(1)).await.unwrap().unwrap();
     assert_eq!((thread.fence.version, thread.last_seq), (2, 2));
+}
+
+/// However much else is stored. Nothing is known of the tables, as in every database of ours.
+#[tokio::test]
+async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    for (sql, index) in [(replicas::DUE, "threads_by_wake"), (log::FORGET, "idempotency_by_age")] {
+        let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
+        let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();
+        assert!(plan[0].contains(index), "{sql}: {plan:?}");
+    }
 }

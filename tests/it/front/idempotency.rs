@@ -144,3 +144,26 @@ async fn every_post_that_creates_or_decides_takes_a_key() {
     keyless.sort_unstable();
     assert_eq!(keyless, KEYLESS.map(|(path, _)| path), "say why, or take a key");
 }
+
+/// Whoever repeats it later means what was then, not what is there by now.
+#[tokio::test]
+async fn a_decision_that_changed_nothing_is_not_made_anew() {
+    let app = App::start().await;
+    let decide = async |verb: &str| {
+        let path = format!("/threads/t1/{verb}");
+        app.ask("POST", &path).header("idempotency-key", "key").json(&json!({})).send().await
+    };
+    app.finish("t1", "hello").await;
+    let first = decide("cancel").await.expect(200);
+    let run = app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202)["runId"].clone();
+    let run = format!("/runs/{}", run.as_str().unwrap());
+    let again = decide("cancel").await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!((again.expect(200), app.get(&run).await.expect(200)["status"].clone()), (first, json!("running")));
+
+    app.post("/threads/t1/pause", json!({})).await.expect(202);
+    let first = decide("pause").await.expect(202);
+    let again = decide("pause").await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.expect(202), first);
+}

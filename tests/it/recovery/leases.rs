@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pes::Instance;
-use pes::domain::ids::RunId;
+use pes::domain::fault::Code;
+use pes::domain::ids::{RunId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType};
 use pes::domain::payload::INLINE_LIMIT;
 use pes::domain::run::RunStatus;
-use pes::runtime::FeedAsk;
+use pes::domain::thread::Sheet;
+use pes::live::EncodedKind;
+use pes::runtime::{After, FeedAsk};
 use pes::store::memory::Memory;
+use pes::store::{Commit, Committed, NewThread, Store};
 use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
@@ -162,4 +166,74 @@ async fn a_thread_that_is_slow_to_wake_delays_no_other() {
     assert_eq!(ended(&instance, &other).await, RunStatus::Completed);
     let seen = instance.runtime().run(instance.caller(), &slow).await.unwrap();
     assert_eq!(seen.status, RunStatus::Running, "it is the one that waits");
+}
+
+/// More threads of a core that is not there any more than are looked after at once, all of them overdue.
+#[tokio::test]
+async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over() {
+    let (store, probe) = (Arc::new(Memory::new()), Probe::new());
+    let tenant = store.tenant("default", 1).await.unwrap();
+    for pk in 1..=300 {
+        let new = NewThread { tenant, thread_id: format!("old{pk}").into(), core: "gone".into(), created_at: 1 };
+        let creation = Commit { wake_at: Some(1), ..Commit::creating(ThreadPk(pk), new, Sheet::default(), None) };
+        assert_eq!(store.commit(creation).await.unwrap(), Committed::Done);
+    }
+    let first = instance(store.clone(), &probe, |_| {}).await;
+    let run = ask(&first, "t", "retry").await;
+    logged(&first, "t", |seen| seen.kind == ObservationType::LlmStreamError).await;
+    soon(first.runtime().drain()).await;
+    let next = instance(store, &probe, |_| {}).await;
+    let waiting = next.runtime().wait_run(next.caller(), &run, Duration::from_secs(600));
+    assert_eq!(soon(waiting).await.unwrap().run.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn who_waits_for_any_run_of_a_thread_hears_that_it_is_erased() {
+    let (_store, _probe, instance) = bed().await;
+    ask(&instance, "t", "hang").await;
+    let queued = ask(&instance, "t", "talk").await;
+    let (runtime, caller, thread) = (instance.runtime(), instance.caller(), "t".into());
+    let waiting = runtime.wait_run(caller, &queued, Duration::from_secs(600));
+    let (waited, erased) = soon(async { tokio::join!(waiting, runtime.delete_thread(caller, &thread)) }).await;
+    erased.unwrap();
+    assert_eq!(waited.unwrap_err().code, Code::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_a_store_that_cannot_tell_its_arguments() {
+    let (store, probe, instance) = bed().await;
+    store.set("payloads", Mood::Fails);
+    let run = ask(&instance, "t", &format!("call {}", "x".repeat(INLINE_LIMIT))).await;
+    sleep(DEADLINE * 2).await;
+    assert_eq!(probe.tally(), Tally::default(), "it was called without its arguments");
+    store.set("payloads", Mood::Well);
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
+}
+
+/// What cannot be told whole is not told; and who cannot be served from the store is told to come again.
+#[tokio::test(start_paused = true)]
+async fn who_listens_gets_no_reference_in_the_place_of_a_value() {
+    let (store, probe, instance) = bed().await;
+    ask(&instance, "t", &format!("call {}", "x".repeat(INLINE_LIMIT))).await;
+    let ask = FeedAsk { after: After::Seq(0), types: Vec::new(), tokens: false, until: None, ends_suspended: false };
+    let mut feed = instance.runtime().feed(instance.caller(), &"t".into(), ask).await.unwrap();
+    let listening = tokio::spawn(async move {
+        let mut frames = Vec::new();
+        while let Some(frame) = feed.next().await {
+            frames.push(frame);
+        }
+        frames
+    });
+    probe.reaches(|tally| tally.over == 1).await;
+    // The next prompt is made by then, and its reply, which completes the list, is not there yet.
+    sleep(Duration::from_millis(50)).await;
+    store.set("payloads", Mood::Fails);
+    let frames = soon(listening).await.unwrap();
+    for frame in &frames {
+        let json = frame.json();
+        let told = String::from_utf8_lossy(&json);
+        assert!(!told.contains("$payload"), "{told}");
+    }
+    assert_eq!(frames.last().unwrap().kind, EncodedKind::Gap);
 }

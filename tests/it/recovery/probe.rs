@@ -50,6 +50,7 @@ calls = [{ tool = "probe", arguments = { how = "{{query}}" } }]
 
 [[reply]]
 when = { phase = "execution" }
+delay_ms = 100
 text = "Done: {{tool_result}}"
 
 [[reply]]

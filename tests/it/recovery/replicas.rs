@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pes::Instance;
+use pes::domain::fault::Code;
 use pes::domain::hitl::Answer;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
@@ -160,4 +161,28 @@ async fn what_a_draining_process_has_finished_with_is_anothers_at_once() {
     assert_eq!(waited.run.status, RunStatus::Completed);
     assert!(!drain.is_finished(), "it had to wait for the whole drain");
     drain.abort();
+}
+
+#[tokio::test]
+async fn a_thread_that_is_erased_elsewhere_is_let_go_of_by_its_owner_and_all_who_follow_it_hear() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let run = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let mut feeds = Vec::new();
+    let mut waits = Vec::new();
+    for instance in [&owner, &other] {
+        let ask = FeedAsk { after: After::Latest, types: Vec::new(), tokens: true, until: None, ends_suspended: false };
+        feeds.push(instance.runtime().feed(instance.caller(), &"t".into(), ask).await.unwrap());
+        let (runtime, caller, run) = (instance.runtime().clone(), instance.caller().clone(), run.clone());
+        waits.push(tokio::spawn(async move { runtime.wait_run(&caller, &run, Duration::from_secs(600)).await }));
+    }
+    other.runtime().delete_thread(other.caller(), &"t".into()).await.unwrap();
+    probe.reaches(|tally| tally.over == 1).await;
+    for mut feed in feeds {
+        while soon(feed.next()).await.is_some() {}
+    }
+    for wait in waits {
+        assert_eq!(soon(wait).await.unwrap().unwrap_err().code, Code::NotFound);
+    }
 }

@@ -6,6 +6,7 @@ use pes::store::{AuditRow, PageAsk};
 use serde_json::{Value, json};
 
 use super::bed::{Bed, page, together};
+use crate::support::store::{Mood, Moody};
 
 super::on_every_store!(
     a_document_is_written_if_what_is_stored_was_expected,
@@ -16,6 +17,7 @@ super::on_every_store!(
     tenants_and_kinds_share_no_documents,
     another_replica_sees_what_was_written,
     an_answer_is_kept_with_the_document_or_neither_is,
+    what_was_written_is_no_failure_if_it_cannot_be_read_again,
 );
 
 fn document(bed: &Bed, id: &str, body: Option<Value>) -> Document {
@@ -156,4 +158,25 @@ async fn an_answer_is_kept_with_the_document_or_neither_is(bed: Bed) {
     assert_eq!(kept("l").await, None);
     let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap();
     assert_eq!(lines.items.len(), 1, "only what was written is accounted for");
+}
+
+async fn what_was_written_is_no_failure_if_it_cannot_be_read_again(bed: Bed) {
+    let moody = Moody::over(bed.store.clone());
+    let view = Documents::open(moody.clone()).await.unwrap();
+    moody.set("documents_since", Mood::Fails);
+    let change = Change {
+        tenant: bed.tenant,
+        kind: DocumentKind::Policy,
+        id: "a".into(),
+        body: Some(json!({})),
+        by: "ann".into(),
+        now: 1,
+    };
+    let version = view.write(change.clone(), Expected::Absent).await.unwrap();
+    assert!(version.is_some());
+    assert!(view.write(change, Expected::Absent).await.is_err(), "the view may be what misled the caller");
+    moody.set("documents_since", Mood::Well);
+    view.refresh().await.unwrap();
+    let seen = view.one(bed.tenant, DocumentKind::Policy, "a").unwrap();
+    assert_eq!(Some(seen.version), version);
 }

@@ -15,6 +15,8 @@ pub enum Cut {
     After,
     /// The client is cut off at once, while the server is still at it.
     During,
+    /// The server never hears of it, and the client hears nothing more: neither an answer nor an end.
+    Silently,
 }
 
 /// Listens on a loopback port, and passes everything on to a Unix socket.
@@ -60,6 +62,7 @@ async fn carry(mut client: TcpStream, mut server: UnixStream, plan: Plan) {
                 match planned(&plan, asked) {
                     None => if server.write_all(asked).await.is_err() { return },
                     Some(Cut::Before) => return,
+                    Some(Cut::Silently) => std::future::pending().await,
                     Some(Cut::After) => return settle(server, asked).await,
                     Some(Cut::During) => {
                         drop(client);

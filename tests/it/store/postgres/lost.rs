@@ -1,10 +1,19 @@
-//! The connection breaks while a commit is under way: what became of it is found out, never guessed.
+//! The connection breaks while a commit is under way: what became of it is found out, never guessed. While something is
+//! read, it is given up.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use pes::domain::ids::TenantPk;
 use pes::store::postgres::Postgres;
-use pes::store::{Commit, Committed, Fence, IdempotencyRow, Store};
+use pes::store::{Commit, Committed, Error, Fence, IdempotencyRow, Store, ThreadRow};
 use sqlx::{Connection, Executor, PgConnection};
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time;
+use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition};
+use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
 
@@ -75,7 +84,7 @@ async fn an_answer_to_a_key_that_is_lost_is_no_duplicate_of_itself() {
     let database = Database::fresh().await;
     let (store, proxy) = behind_a_proxy(&database).await;
     let key = IdempotencyRow {
-        tenant: pes::domain::ids::TenantPk(1),
+        tenant: TenantPk(1),
         scope: "POST /threads/t/process".into(),
         key: "k".into(),
         fingerprint: "f".into(),
@@ -121,6 +130,58 @@ async fn sessions_that_the_server_ends_are_opened_again() {
     }
     drop(store);
     assert_eq!(said(&process(&database).await).await, ["0", "1", "2", "3", "4"]);
+}
+
+/// A read that the wire swallowed, on the only connection that there is for reads.
+async fn swallowed(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Option<ThreadRow>, Error>>) {
+    let proxy = Proxy::before(database.socket()).await;
+    let store = Arc::new(Postgres::open(&database.url_through(proxy.port).into(), 1).await.unwrap());
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    proxy.cut("swallowed", Cut::Silently);
+    let reader = store.clone();
+    let reading = tokio::spawn(async move { reader.thread(TenantPk(1), &"swallowed".into()).await });
+    while !proxy.has_cut() {
+        yield_now().await;
+    }
+    (store, reading)
+}
+
+#[tokio::test]
+async fn a_read_whose_answer_never_comes_ends_and_the_next_one_is_answered() {
+    let database = Database::fresh().await;
+    let (store, reading) = swallowed(&database).await;
+    time::pause();
+    time::advance(Duration::from_secs(60)).await;
+    time::resume();
+    let read = soon(reading).await.unwrap();
+    assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
+    assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_read_that_is_given_up_leaves_no_connection_behind_that_nobody_can_use() {
+    let database = Database::fresh().await;
+    let (store, reading) = swallowed(&database).await;
+    reading.abort();
+    assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_keeps_a_process_alive_waits_behind_nobodys_reads() {
+    let database = Database::fresh().await;
+    let store = Arc::new(Postgres::open(&database.url().into(), 1).await.unwrap());
+    let replica = Uuid::new_v4();
+    store.register(replica, 60_000).await.unwrap();
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let reader = store.clone();
+    let reading = tokio::spawn(async move { reader.thread_by_pk(PK).await });
+    while waiting(&mut watcher).await < 1 {}
+    assert!(soon(store.renew(replica, 60_000)).await.unwrap());
+    soon(store.ping()).await.unwrap();
+    lock.rollback().await.unwrap();
+    assert!(reading.await.unwrap().unwrap().is_none());
 }
 
 /// Commits while a lock keeps the server from finishing, cuts the client off, and lets go once the second sending waits.
