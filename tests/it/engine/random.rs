@@ -294,7 +294,6 @@ fn check_log(sim: &Sim) {
 
 proptest! {
     #![proptest_config(cases(32))]
-
     #[test]
     fn whatever_happens_every_run_ends_once_and_nothing_is_done_twice(
         bytes in prop::collection::vec(any::<u8>(), 0..160), seed in any::<u64>(), items in 1usize..6,
@@ -303,6 +302,7 @@ proptest! {
         let mut sim = Sim::new(model(seed, items, true));
         let settings = settings(&mut choices);
         sim.book.window = [None, Some(1_200)][choices.pick(2)];
+        sim.limits.items_per_plan = [1_000, 6][choices.pick(2)];
         sim.holds = choices.pick(3) > 0;
         sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
         while !choices.is_spent() {
