@@ -83,9 +83,13 @@ impl Errand {
     }
 
     async fn send(&self, to: &Reached<'_>) -> Result<Seen, Error> {
-        let request = self.request(to).await?;
+        let mut request = self.request(to).await?;
         failpoint::reached("peer.send");
-        let sent = to.client().send(&to.peer, &to.line, &request).await;
+        let mut sent = to.client().send(&to.peer, &to.line, &request).await;
+        if sent.as_ref().is_err_and(may_be_about_push) && request.configuration.push.take().is_some() {
+            // It said no, so nothing was begun: it is asked instead of reporting.
+            sent = to.client().send(&to.peer, &to.line, &request).await;
+        }
         failpoint::reached("peer.sent");
         Ok(match sent? {
             Sent::Task(task) => self.seen(to, &task),
@@ -193,6 +197,12 @@ impl Errand {
     fn bytes(&self) -> usize {
         self.shared.config.limits.tool_output_bytes
     }
+}
+
+/// Whether an agent would perhaps do it if it had not to report: many refuse addresses that are not public.
+fn may_be_about_push(error: &Error) -> bool {
+    let Error::Said(fault) = error else { return false };
+    matches!(fault.error, fault::Error::PushNotificationNotSupported | fault::Error::InvalidParams)
 }
 
 /// What does no harm is done again if nobody knows what came of it.

@@ -1,14 +1,18 @@
 //! Two servers of ours: one gives work to the other.
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::{knowing, results};
 use crate::support::app::App;
 
+/// What the other is told to call back is on this machine: it may, or it refuses to and is asked.
+#[rstest]
+#[case::that_calls_back(&["127.0.0.0/8"])]
+#[case::that_is_asked(&[])]
 #[tokio::test]
-async fn two_servers_of_ours_work_for_each_other() {
-    // What the other is told to call back is on this machine.
-    let other = App::with(|config| config.egress.allow.push("127.0.0.0/8".to_owned())).await;
+async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
+    let other = App::with(|config| config.egress.allow = allow.iter().map(|rule| (*rule).to_owned()).collect()).await;
     let card = format!("http://{}/.well-known/agent-card.json", other.address);
     let one = knowing(card, 50).await;
     one.finish("t", "delegate").await;
