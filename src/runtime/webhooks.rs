@@ -164,12 +164,18 @@ const MOST_SECRETS: usize = 4;
 fn resource(webhook: &Webhook, secret: Option<String>) -> WebhookResource {
     WebhookResource {
         webhook_id: webhook.id.clone(),
-        url: webhook.to.url().to_string(),
+        url: shown_url(webhook),
         events: webhook.events.clone(),
         secret_count: webhook.secrets.len(),
         is_fixed: webhook.is_fixed,
         secret,
     }
+}
+
+/// Of an operator's own only where it leads: the rest of such a URL often is a secret.
+fn shown_url(webhook: &Webhook) -> String {
+    let url = webhook.to.url();
+    if webhook.is_fixed { url.origin().ascii_serialization() } else { url.to_string() }
 }
 
 fn told(delivery: Delivery) -> DeliveryResource {

@@ -184,7 +184,8 @@ async fn what_cannot_be_a_webhook_is_refused() {
 #[tokio::test]
 async fn the_operators_webhooks_are_told_too_and_nobody_changes_them() {
     let mut wire = Wire::serve(vec![ok()]).await;
-    let url = format!("http://{}/", wire.address);
+    let origin = format!("http://{}", wire.address);
+    let url = format!("{origin}/services/T0/xoxs");
     let app = App::with(|config| {
         config.webhooks.push(Webhook {
             id: "ops".to_owned(),
@@ -196,10 +197,11 @@ async fn the_operators_webhooks_are_told_too_and_nobody_changes_them() {
     })
     .await;
     let shown = app.get("/webhooks/ops").await.expect(200);
-    assert_eq!(shown["isFixed"], true);
+    assert_eq!((&shown["isFixed"], &shown["url"]), (&json!(true), &json!(origin)), "what follows may be a secret");
     app.finish("t", "hello").await;
     let request = wire.request().await;
     assert_eq!(request.body["type"], "run.finished");
+    assert!(request.line.starts_with("POST /services/T0/xoxs "), "{}", request.line);
     deliveries(&app, "ops", are("delivered")).await;
     app.ask("DELETE", "/webhooks/ops").send().await.problem("not_found");
 }
