@@ -24,6 +24,9 @@ pub const OPEN_TENANT: &str = "default";
 /// How long an answer of the store is believed.
 const FRESH: Duration = Duration::from_millis(1500);
 
+/// How long an open stream may be held up by a look at its caller's pass.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// How often whoever holds a stream open is looked at again: with [`FRESH`], a revoked key has nothing left after five
 /// seconds.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -104,10 +107,11 @@ impl Keys {
         }
     }
 
-    /// Whether what was shown before still lets its caller in. While the store cannot say, it does: whatever is then
-    /// done needs the store as well.
+    /// Whether what was shown before still lets its caller in. While the store does not say so at once, it does: whatever
+    /// is then done needs the store as well, and what streams does not wait for it.
     pub async fn still_admits(&self, pass: &Pass) -> bool {
-        !matches!(self.admit(pass).await, Err(fault) if fault.code == Code::Unauthorized)
+        let told = tokio::time::timeout(PATIENCE, self.admit(pass)).await;
+        !matches!(told, Ok(Err(fault)) if fault.code == Code::Unauthorized)
     }
 
     /// Whether everybody who reaches this server may call: no key is configured and none was ever made.

@@ -71,6 +71,7 @@ pub struct Observation {
     pub seq: i64,
     pub id: ObservationId,
     pub thread_id: ThreadId,
+    /// Empty, as is `traceId`, where no run was active: what people change on an idle thread.
     pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<ItemId>,

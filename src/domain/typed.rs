@@ -34,7 +34,8 @@ fn pointer(path: &Path, detail: &str) -> Pointer {
     pointer
 }
 
-/// A value whose members have names where the type's have: serde also takes an array for a struct, by position.
+/// A value whose members have names where the type's have: serde also takes an array for a struct, by position. It does so
+/// still inside enums and flattened members, which it buffers before it looks.
 struct Named(Value);
 
 impl<'de> Deserializer<'de> for Named {

@@ -25,8 +25,11 @@ pub(crate) async fn guard(State(front): State<Front>, request: Request, next: Ne
 
 /// The path without what stands before all of them.
 fn path<'r>(front: &Front, request: &'r Request) -> &'r str {
-    let path = request.uri().path();
-    path.strip_prefix(front.links.base_path.as_str()).unwrap_or(path)
+    match request.uri().path().strip_prefix(front.links.base_path.as_str()) {
+        Some("") => "/",
+        Some(path) if path.starts_with('/') => path,
+        Some(_) | None => request.uri().path(),
+    }
 }
 
 fn check(front: &Front, request: &Request, is_open: bool) -> Result<(), Fault> {

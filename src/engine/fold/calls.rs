@@ -26,16 +26,29 @@ impl Called {
 }
 
 impl Calls {
+    /// What a whole list tells of settled items: they may be begun again.
+    pub(super) fn of(items: &[Value]) -> Self {
+        let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let called = items.iter().filter_map(|item| {
+            let (made, results) = (each(&item["toolCalls"]), each(&item["toolResults"]));
+            let by_id = |result: Value| Some((result["callId"].as_str()?.to_owned(), result));
+            let results = results.into_iter().filter_map(by_id).collect();
+            let called = Called { earlier: made.len(), made, results };
+            (!called.made.is_empty()).then(|| Some((item["id"].as_str()?.to_owned(), called)))?
+        });
+        Self(called.collect())
+    }
+
     /// A `TOOL_CALL`.
     pub(super) fn made(&mut self, told: &Observation) {
-        let Some(called) = self.of(told) else { return };
+        let Some(called) = self.entry(told) else { return };
         called.earlier = called.made.len();
         called.made.extend(told.content["toolCalls"].as_array().into_iter().flatten().cloned());
     }
 
     /// A `TOOL_EXECUTION`.
     pub(super) fn ended(&mut self, told: &Observation) {
-        if let (Some(called), Some(id)) = (self.of(told), told.content["callId"].as_str()) {
+        if let (Some(called), Some(id)) = (self.entry(told), told.content["callId"].as_str()) {
             called.results.insert(id.to_owned(), told.content.clone());
         }
     }
@@ -44,7 +57,7 @@ impl Calls {
         self.0.remove(item);
     }
 
-    fn of(&mut self, told: &Observation) -> Option<&mut Called> {
+    fn entry(&mut self, told: &Observation) -> Option<&mut Called> {
         Some(self.0.entry(told.parent_id.as_ref()?.to_string()).or_default())
     }
 

@@ -22,7 +22,7 @@ impl List {
         Self {
             items: items.iter().filter_map(by_id).collect(),
             outputs: outputs.and_then(Value::as_object).cloned().unwrap_or_default(),
-            calls: Calls::default(),
+            calls: Calls::of(items),
         }
     }
 

@@ -22,7 +22,8 @@ use written::Written;
 
 pub use written::agent_state;
 
-/// What it was told so far. Begin with `default()` at the first observation, or with [`Fold::of_view`] further on.
+/// What it was told so far. Begin with `default()` at the first observation, or, for whole lists alone, with
+/// [`Fold::of_view`] further on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fold {
     intent: String,
@@ -38,6 +39,8 @@ pub struct Fold {
     summary: Option<Value>,
     written: Written,
     seq: i64,
+    /// It began in the middle, for whoever listens: it tells lists, and keeps nothing else.
+    lists_only: bool,
 }
 
 impl Fold {

@@ -10,8 +10,11 @@ impl Fold {
     /// Takes in the next observation; returns its content as readers see it.
     pub fn tell(&mut self, told: &Observation) -> Value {
         self.seq = told.seq;
-        self.open.tell(told);
         let content = &told.content;
+        if self.lists_only && !Self::LISTED.contains(&told.kind) {
+            return content.clone();
+        }
+        self.open.tell(told);
         let mut whole = None;
         match told.kind {
             ObservationType::Intent => self.intent = word(content, "intent"),

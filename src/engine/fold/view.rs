@@ -7,7 +7,7 @@ use super::list::List;
 use crate::engine::pes::pending;
 
 impl Fold {
-    /// Goes on from a view: that of a core, or one made by [`Fold::view`].
+    /// Goes on from a view, that of a core or one made by [`Fold::view`], and tells whole lists from there.
     pub fn of_view(view: &Value) -> Self {
         let word = |key: &str| view[key].as_str().unwrap_or_default().to_owned();
         Self {
@@ -17,6 +17,7 @@ impl Fold {
             plan_version: view["planVersion"].as_i64().unwrap_or_default(),
             list: List::new(&view["todoList"], view.get("stepOutputs")),
             seq: view["lastSeq"].as_i64().unwrap_or_default(),
+            lists_only: true,
             ..Self::default()
         }
     }

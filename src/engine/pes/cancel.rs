@@ -4,7 +4,7 @@ use super::reply::interrupted;
 use super::state::{Cancel, ModelSlot};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::Decision;
+use crate::domain::hitl::{Decision, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, RunId, SuspensionId};
 use crate::domain::model::{self, FailureKind};
 use crate::domain::run::{RunError, RunStatus};
@@ -84,7 +84,7 @@ impl Transition<'_> {
         Ok(Taken::Yes)
     }
 
-    /// Closes every slot, question and item of the active run.
+    /// Closes every slot, question and item of the active run. A pause stays open until the run has ended.
     pub fn stop_everything(&mut self, reason: &str) {
         self.stop_model(None);
         let open: Vec<ItemId> = self.state.list.open().map(|item| item.def.id.clone()).collect();
@@ -95,8 +95,8 @@ impl Transition<'_> {
             }
             self.cancel_item(id, reason.to_owned());
         }
-        let questions: Vec<SuspensionId> = self.state.suspensions.values().map(|s| s.suspension_id.clone()).collect();
-        for id in questions {
+        let questions = self.state.suspensions.values().filter(|open| open.kind != SuspensionKind::Pause);
+        for id in questions.map(|open| open.suspension_id.clone()).collect::<Vec<SuspensionId>>() {
             self.close_suspension(&id, Decision::Cancelled, "engine", Some(reason.to_owned()));
         }
         self.cancel_pending(reason);

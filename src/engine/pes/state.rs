@@ -44,7 +44,7 @@ pub struct State {
     /// Open ones only, oldest first.
     pub(super) suspensions: BTreeMap<i64, Suspension>,
     pub(super) agent_state: AgentState,
-    /// Items that people removed during this run, with the planVersion of that edit.
+    /// Items that left the list during this run, with the planVersion of that change.
     pub(super) removed: BTreeMap<ItemId, i64>,
     pub(super) last_seq: i64,
 }

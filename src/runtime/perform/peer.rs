@@ -73,7 +73,14 @@ impl Errand {
     /// An agent that goes on and cannot call back is listened to, if it speaks.
     fn listen(&self, to: &Reached<'_>, seen: &Seen) {
         let task = &self.mission.task;
-        if seen.state.is_terminal() || !to.card.capabilities.streaming || self.push(to, task).is_some() {
+        if self.push(to, task).is_none() {
+            self.follow(to, seen);
+        }
+    }
+
+    fn follow(&self, to: &Reached<'_>, seen: &Seen) {
+        let task = &self.mission.task;
+        if seen.state.is_terminal() || !to.card.capabilities.streaming {
             return;
         }
         let Some(remote) = task.remote_task_id.clone().or_else(|| seen.remote_task_id.clone()) else { return };
@@ -86,15 +93,20 @@ impl Errand {
         let mut request = self.request(to).await?;
         failpoint::reached("peer.send");
         let mut sent = to.client().send(&to.peer, &to.line, &request).await;
-        if sent.as_ref().is_err_and(may_be_about_push) && request.configuration.push.take().is_some() {
-            // It said no, so nothing was begun: it is asked instead of reporting.
+        let reports = !sent.as_ref().is_err_and(may_be_about_push);
+        if !reports && request.configuration.push.take().is_some() {
+            // It said no, so nothing was begun: it is listened to, or asked, instead of reporting.
             sent = to.client().send(&to.peer, &to.line, &request).await;
         }
         failpoint::reached("peer.sent");
-        Ok(match sent? {
+        let seen = match sent? {
             Sent::Task(task) => self.seen(to, &task),
             Sent::Message(message) => seen::of_message(&message, self.bytes(), to.peer.timeout_ms),
-        })
+        };
+        if !reports {
+            self.follow(to, &seen);
+        }
+        Ok(seen)
     }
 
     /// What went out may have arrived: the agent is asked, and is sent it again only if that can do no harm.

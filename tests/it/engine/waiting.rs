@@ -4,7 +4,7 @@ use pes::domain::hitl::{ExpiryPolicy, SuspensionKind};
 use pes::domain::model::ModelRequest;
 use pes::domain::observation::ObservationType;
 use pes::domain::run::{OnBusy, RunStatus};
-use pes::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
+use pes::domain::settings::{Budget, ExecutionConfig, OnItemFailure, RunSettings};
 use pes::engine::event::Event;
 use serde_json::{Value, json};
 
@@ -69,6 +69,22 @@ fn a_pause_goes_on_with_the_next_run() {
     sim.answer(0, |_| ()).unwrap();
     sim.go();
     assert_eq!(sim.run("run_2").status, RunStatus::Completed);
+}
+
+#[test]
+fn a_pause_outlasts_a_run_that_its_deadline_ends() {
+    let mut sim = answers_at_once();
+    let budget = Budget { deadline_ms: Some(5_000), ..Budget::default() };
+    sim.ask_with("the first", OnBusy::Enqueue, RunSettings { budget: Some(budget), ..RunSettings::default() }).unwrap();
+    sim.ask("the second").unwrap();
+    sim.apply(Event::PauseAsked { by: "bob".into() }).unwrap();
+    sim.now = sim.steps[0].wake_at.unwrap();
+    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::EffectsStopped).unwrap();
+    sim.go();
+    assert_eq!((sim.run("run_1").status, sim.run("run_2").status), (RunStatus::Completed, RunStatus::Suspended));
+    let [open] = &sim.suspensions()[..] else { panic!("{:?}", sim.suspensions()) };
+    assert_eq!((open.kind, open.run_id.as_str()), (SuspensionKind::Pause, "run_2"));
 }
 
 #[test]

@@ -113,6 +113,11 @@ async fn behind_a_proxy_urls_are_those_of_the_proxy() {
     assert_eq!(said.header("location"), Some("https://api.example.com/agents/threads/t1"));
     assert_eq!(app.get("/agents/threads/none").await.problem("not_found")["instance"], "/agents/threads/none");
     app.get("/threads/t1").await.problem("not_found");
+    for linked in ["/agents", "/agents/docs"] {
+        let said = app.ask("GET", linked).header("sec-fetch-site", "cross-site").send().await;
+        assert_eq!(said.status, 200, "{linked}");
+    }
+    app.ask("GET", "/agents/models").header("sec-fetch-site", "cross-site").send().await.problem("origin_refused");
     let probe = Ask::new(app.address, "GET", "/agents/healthz").header("host", "pod.internal").send().await;
     probe.expect(200);
 }

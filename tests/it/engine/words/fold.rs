@@ -104,6 +104,22 @@ fn an_edit_names_what_was_before() {
     assert_eq!(fold.view()["stepOutputs"], json!({}));
 }
 
+/// What a copy began with is told in its first list alone.
+#[test]
+fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
+    let call = json!({"callId": "call_1", "toolName": "sum", "arguments": {}});
+    let result = json!({"callId": "call_1", "toolName": "sum", "status": "success"});
+    let mut done = item("a", "failed");
+    (done["toolCalls"], done["toolResults"]) = (json!([call]), json!([result]));
+    let mut fold = Fold::default();
+    fold.tell(&told(1, ObservationType::Plan, json!({"plan": "p", "planVersion": 1, "todoList": [done]})));
+    let again = json!({"type": "modified", "itemId": "a", "timestamp": 2, "item": item("a", "pending")});
+    let edit = json!({"planVersion": 2, "source": "refinement", "changes": [again]});
+    assert_eq!(fold.tell(&told(2, ObservationType::PlanUpdate, edit))["todoList"], json!([item("a", "pending")]));
+    let shown = &fold.view()["todoList"][0];
+    assert_eq!((&shown["toolCalls"], &shown["toolResults"]), (&json!([call]), &json!([result])));
+}
+
 #[test]
 fn a_fold_goes_on_from_a_view() {
     let (mut whole, _) = planned();
