@@ -6,11 +6,10 @@ use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use axum::http::request::Parts;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::front::Front;
 use super::problem::Problem;
-use crate::auth::{LOOK_AGAIN, Pass};
+use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 
@@ -50,13 +49,6 @@ pub(crate) async fn authenticate(front: &Front, headers: &HeaderMap) -> Result<C
 /// What the headers show, for as long as the answer takes.
 pub(crate) fn pass(headers: &HeaderMap) -> Result<Pass, Fault> {
     Ok(Pass::of(bearer(headers)?.as_deref()))
-}
-
-/// When an open stream looks at its caller's pass again.
-pub(crate) fn looks() -> Interval {
-    let mut looks = tokio::time::interval_at(Instant::now() + LOOK_AGAIN, LOOK_AGAIN);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks
 }
 
 /// Refuses a caller without `scope`.

@@ -32,9 +32,9 @@ impl Calls {
         let called = items.iter().filter_map(|item| {
             let (made, results) = (each(&item["toolCalls"]), each(&item["toolResults"]));
             let by_id = |result: Value| Some((result["callId"].as_str()?.to_owned(), result));
+            let id = item["id"].as_str().filter(|_| !made.is_empty())?;
             let results = results.into_iter().filter_map(by_id).collect();
-            let called = Called { earlier: made.len(), made, results };
-            (!called.made.is_empty()).then(|| Some((item["id"].as_str()?.to_owned(), called)))?
+            Some((id.to_owned(), Called { earlier: made.len(), made, results }))
         });
         Self(called.collect())
     }

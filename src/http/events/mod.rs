@@ -9,8 +9,10 @@ pub(crate) mod sse;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, Stream, StreamExt};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::front::Front;
 use crate::domain::caller::Caller;
@@ -25,6 +27,13 @@ pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
 /// Backlog, `caught_up`, live.
 pub(crate) async fn open(front: &Front, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
     Ok(frames(front.runtime.feed(caller, id, ask).await?))
+}
+
+/// What an open stream does now and then: for the first time after `period`.
+fn every(period: Duration) -> Interval {
+    let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 fn frames(feed: Feed) -> Frames {

@@ -7,15 +7,14 @@ use axum::extract::ws::{CloseCode, CloseFrame, Message, Utf8Bytes, WebSocket, We
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Interval;
 
 use super::ops::{self, Op};
 use super::sse::RETRY_MS;
-use super::{Frames, open};
-use crate::auth::Pass;
+use super::{Frames, every, open};
+use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
-use crate::http::caller::looks;
 use crate::http::front::Front;
 use crate::live::{Encoded, EncodedKind};
 use crate::runtime::FeedAsk;
@@ -92,10 +91,8 @@ struct Conversation {
 
 impl Conversation {
     fn new(socket: WebSocket, seat: Seat, frames: Frames) -> Self {
-        let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
-        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let ops = FuturesUnordered::new();
-        Self { socket, seat, frames, is_behind: false, ops, pings, looks: looks(), was_heard: true }
+        let (pings, looks) = (every(PING_EVERY), every(LOOK_AGAIN));
+        Self { socket, seat, frames, is_behind: false, ops: FuturesUnordered::new(), pings, looks, was_heard: true }
     }
 
     async fn hold(mut self) -> Told<()> {

@@ -9,12 +9,11 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Interval;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Frames;
-use crate::auth::Pass;
-use crate::http::caller::looks;
+use super::{Frames, every};
+use crate::auth::{LOOK_AGAIN, Pass};
 use crate::http::front::Front;
 use crate::live::Encoded;
 
@@ -36,12 +35,10 @@ pub(crate) fn response(front: &Front, pass: Pass, frames: Frames) -> Response {
 /// What is written, with comments in its pauses; `goodbye` when the server stops. It ends when the pass is worth nothing
 /// any more.
 pub(crate) fn written(front: &Front, pass: Pass, events: Written, goodbye: Option<Bytes>) -> Response {
-    let mut comments = tokio::time::interval_at(Instant::now() + COMMENT_EVERY, COMMENT_EVERY);
-    comments.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let writing = Writing {
         events,
-        comments,
-        looks: looks(),
+        comments: every(COMMENT_EVERY),
+        looks: every(LOOK_AGAIN),
         front: front.clone(),
         pass,
         goodbye,
