@@ -12,19 +12,9 @@ use tokio::time::timeout;
 use super::writer::CONNECT;
 use crate::store::{Error, Result};
 
-/// Never edited once released; the next one is appended.
-const MIGRATIONS: [(i64, &str, &str); 10] = [
-    (1, "threads and their rows", include_str!("../../../migrations/postgres/0001_threads_and_their_rows.sql")),
-    (2, "agent state view", include_str!("../../../migrations/postgres/0002_agent_state_view.sql")),
-    (3, "deliveries", include_str!("../../../migrations/postgres/0003_deliveries.sql")),
-    (5, "documents", include_str!("../../../migrations/postgres/0005_documents.sql")),
-    (6, "usage", include_str!("../../../migrations/postgres/0006_usage.sql")),
-    (7, "standings", include_str!("../../../migrations/postgres/0007_standings.sql")),
-    (10, "usage kept", include_str!("../../../migrations/postgres/0010_usage_kept.sql")),
-    (11, "agent state waits", include_str!("../../../migrations/postgres/0011_agent_state_waits.sql")),
-    (12, "log entries", include_str!("../../../migrations/postgres/0012_log_entries.sql")),
-    (13, "threads by id", include_str!("../../../migrations/postgres/0013_threads_by_id.sql")),
-];
+/// One file until the first release; from then on files are appended and never edited.
+const MIGRATIONS: [(i64, &str, &str); 1] =
+    [(1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql"))];
 
 /// The timeouts default to for ever. A plan is made once for each connection, for batches of all sizes; and as every
 /// statement finds its rows by an index, one by one, it must do so even if the plan is made while the tables are so small

@@ -13,7 +13,6 @@ mod idempotency;
 mod inbox;
 mod keys;
 mod log;
-mod migrations;
 mod postgres;
 mod rows;
 mod sqlite;

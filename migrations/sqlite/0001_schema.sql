@@ -68,13 +68,18 @@ CREATE INDEX rows_paged ON thread_rows (pk, kind, ord, id) WHERE kind = 1 OR kin
 CREATE INDEX rows_found ON thread_rows (tenant, id) WHERE kind IN (1, 6, 7);
 -- The inbox.
 CREATE INDEX rows_open ON thread_rows (tenant, id) WHERE kind = 6 AND keep = 1;
+-- What model calls took: rows of the kind 11, whose `ord` is the time.
+CREATE INDEX rows_used ON thread_rows (tenant, ord) WHERE kind = 11;
+-- Since when runs stand as they do: rows of the kind 12, whose `ord` is the time.
+CREATE INDEX rows_standing ON thread_rows (tenant, ord, id) WHERE kind = 12;
 
+-- What one commit recorded is one entry, under the number of its last observation: `body` holds them all, `types` the
+-- types among them.
 CREATE TABLE observations (
     pk INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    type TEXT NOT NULL,
-    run TEXT NOT NULL,
     body TEXT NOT NULL,
+    types TEXT NOT NULL,
     UNIQUE (pk, seq)
 ) STRICT;
 
@@ -91,6 +96,8 @@ CREATE TABLE idempotency (
     UNIQUE (tenant, scope, key)
 ) STRICT;
 CREATE INDEX idempotency_of_thread ON idempotency (pk);
+-- Old answers are forgotten every hour, by the connection that writes everything.
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 CREATE TABLE audit (
     pk INTEGER NOT NULL,
@@ -101,6 +108,8 @@ CREATE TABLE audit (
     detail TEXT NOT NULL
 ) STRICT;
 CREATE INDEX audit_of_thread ON audit (pk);
+-- Lines that belong to no thread: who configured what.
+CREATE INDEX audit_of_tenant ON audit (tenant) WHERE pk = 0;
 
 CREATE TABLE replicas (
     id TEXT NOT NULL UNIQUE,
@@ -112,3 +121,59 @@ CREATE TABLE pulse (
     id INTEGER PRIMARY KEY,
     beats INTEGER NOT NULL
 ) STRICT;
+
+-- The outbox: what somebody outside is to be told. Written with the transition that it tells of.
+CREATE TABLE deliveries (
+    -- The order in which they were written.
+    ord INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    pk INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    target_kind TEXT NOT NULL,
+    target TEXT NOT NULL,
+    -- Those of one lane are made one after another.
+    lane TEXT,
+    event TEXT NOT NULL,
+    status TEXT NOT NULL,
+    -- When it is tried next; while it is being tried, until when nobody else does.
+    due_at INTEGER,
+    attempts INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    -- What became of the last attempt.
+    said TEXT,
+    body TEXT NOT NULL
+) STRICT;
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_of_lane ON deliveries (lane, ord) WHERE due_at IS NOT NULL AND lane IS NOT NULL;
+CREATE INDEX deliveries_of_target ON deliveries (tenant, target_kind, target, ord);
+CREATE INDEX deliveries_of_thread ON deliveries (pk);
+CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL;
+
+-- What a tenant configures over REST. A deleted document keeps its row, without a body, so that whoever follows the
+-- changes hears of it.
+CREATE TABLE documents (
+    tenant INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    -- The revision that wrote it: never the same twice.
+    version INTEGER NOT NULL UNIQUE,
+    updated_at INTEGER NOT NULL,
+    body TEXT,
+    UNIQUE (tenant, kind, id)
+) STRICT;
+
+-- One row: how many writes there have been.
+CREATE TABLE document_revision (
+    id INTEGER PRIMARY KEY,
+    revision INTEGER NOT NULL
+) STRICT;
+INSERT INTO document_revision (id, revision) VALUES (1, 0);
+
+-- What the model calls of deleted threads took: as the rows of the kind 11 were, without run and item.
+CREATE TABLE usage_kept (
+    tenant INTEGER NOT NULL,
+    ord INTEGER NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+CREATE INDEX usage_kept_used ON usage_kept (tenant, ord);
