@@ -6,7 +6,8 @@ use pes::domain::fault::Code;
 
 use super::{root, sources};
 
-const DOCUMENTS: &[&str] = &["README.md", "docs/ARCHITECTURE.md", "docs/ERRORS.md", "CONTRIBUTING.md", "SECURITY.md"];
+const DOCUMENTS: &[&str] =
+    &["README.md", "docs/ARCHITECTURE.md", "docs/ERRORS.md", "docs/GUARANTEES.md", "CONTRIBUTING.md", "SECURITY.md"];
 const ROOMS: &[&str] = &["src/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "scripts/"];
 
 fn read(document: &str) -> String {
