@@ -6,8 +6,19 @@ use pes::domain::fault::Code;
 
 use super::{root, sources};
 
-const DOCUMENTS: &[&str] =
-    &["README.md", "docs/ARCHITECTURE.md", "docs/ERRORS.md", "docs/GUARANTEES.md", "CONTRIBUTING.md", "SECURITY.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "docs/AGENTS.md",
+    "docs/ARCHITECTURE.md",
+    "docs/ERRORS.md",
+    "docs/GUARANTEES.md",
+    "docs/MODELS.md",
+    "docs/OPERATIONS.md",
+    "docs/POLICY.md",
+    "docs/TOOLS.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+];
 const ROOMS: &[&str] = &["src/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "scripts/"];
 
 fn read(document: &str) -> String {
@@ -65,13 +76,31 @@ fn every_test_that_a_document_names_exists() {
 }
 
 #[test]
-fn every_promise_of_the_readme_names_its_test() {
-    let readme = read("README.md");
-    let promises = readme.split("## What holds").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
-    let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
-    assert!(rows.len() > 5, "the table of promises is gone");
+fn every_guarantee_names_its_test() {
+    let text = read("docs/GUARANTEES.md");
+    let is_row =
+        |line: &&str| line.starts_with("| ") && !line.starts_with("| promise ") && !line.starts_with("| input ");
+    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    assert!(rows.len() > 50, "the tables of guarantees are gone");
     for row in rows {
         assert!(quoted(row).iter().any(|name| name.contains("::")), "without a test: {row}");
+    }
+}
+
+/// What a link of Markdown leads to, but for addresses of the web and places in the same document.
+fn linked(text: &str) -> Vec<&str> {
+    let ends = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    ends.filter(|to| !to.starts_with("http") && !to.starts_with('#')).collect()
+}
+
+#[test]
+fn every_link_of_a_document_leads_somewhere() {
+    for document in DOCUMENTS {
+        let folder = root().join(document).parent().unwrap().to_owned();
+        for to in linked(&read(document)) {
+            let file = to.split('#').next().unwrap();
+            assert!(folder.join(file).exists(), "{document} links to {to}, which is not there");
+        }
     }
 }
 
