@@ -170,19 +170,25 @@ fn texts(templates: &BTreeMap<String, String>, place: &str, layer: &SystemPrompt
         })?),
     };
     let given = [template, layer.content.as_ref()].into_iter().flatten();
-    Ok(given.map(|text| filled(text, &layer.variables)).collect())
+    given.map(|text| filled(text, &layer.variables).map_err(|name| unset(place, name))).collect()
 }
 
-/// `{{name}}` becomes the variable's value; an unknown name stays as it is. A value is never looked at again.
-fn filled(text: &str, variables: &BTreeMap<String, String>) -> String {
+fn unset(place: &str, name: &str) -> Fault {
+    let detail = format!("The system prompt needs a value for `{name}`; give one in `variables`.");
+    Fault::new(Code::Invalid, detail.clone()).at(format!("{place}/variables/{name}"), detail)
+}
+
+/// `{{name}}` becomes the variable's value; `Err`: it has none. What stands between braces and is no name stays as it is. A
+/// value is never looked at again.
+fn filled<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> Result<String, &'a str> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
         out.push_str(before);
-        let known = after.split_once("}}").and_then(|(name, after)| Some((variables.get(name.trim())?, after)));
-        match known {
-            Some((value, after)) => {
-                out.push_str(value);
+        let named = after.split_once("}}").map(|(name, after)| (name.trim(), after));
+        match named.filter(|(name, _)| is_name(name)) {
+            Some((name, after)) => {
+                out.push_str(variables.get(name).ok_or(name)?);
                 rest = after;
             }
             None => {
@@ -191,7 +197,11 @@ fn filled(text: &str, variables: &BTreeMap<String, String>) -> String {
             }
         }
     }
-    out + rest
+    Ok(out + rest)
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
 }
 
 fn persona(layers: [Option<&Persona>; 3]) -> Persona {

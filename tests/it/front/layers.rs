@@ -82,6 +82,22 @@ async fn a_tag_that_nobody_defined_is_refused_by_field() {
 }
 
 #[tokio::test]
+async fn a_variable_without_a_value_is_refused_at_the_door() {
+    let (app, wire) = start(0).await;
+    let pointer = |problem: &Value| problem["errors"][0]["pointer"].as_str().unwrap().to_owned();
+    let body = json!({"query": "hi", "options": {"systemPrompt": {"tag": "support"}}});
+    let problem = app.post("/threads/t1/process", body).await.problem("invalid");
+    assert_eq!(pointer(&problem), "/options/systemPrompt/variables/company", "{problem:#}");
+    app.get("/threads/t1").await.problem("not_found");
+    let layer = json!({"content": "of {{ company }}", "variables": {"compny": "x"}});
+    let problem = app.post("/threads", json!({"threadId": "t1", "config": {"systemPrompt": layer}})).await;
+    assert_eq!(pointer(&problem.problem("invalid")), "/config/systemPrompt/variables/company");
+    let layer = json!({"content": "Write {{\"a\": 1}} and {{}}."});
+    app.post("/threads", json!({"threadId": "t1", "config": {"systemPrompt": layer}})).await.expect(201);
+    assert_eq!(wire.waiting(), 0);
+}
+
+#[tokio::test]
 async fn each_stage_hears_its_own_word_of_the_persona() {
     let item = json!({"id": "a", "description": "Think", "stepType": "reasoning"});
     let list = json!({"title": "t", "intent": "i", "plan": "p", "todoList": [item]}).to_string();
