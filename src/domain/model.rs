@@ -80,6 +80,8 @@ fn is_none(count: &usize) -> bool {
 pub enum Delta {
     Text(String),
     Thinking(String),
+    /// All text so far was thinking, which the prompt's template had opened.
+    WasThinking,
     /// A tool call's beginning or a piece of its arguments; pieces of several calls may interleave.
     ToolCall {
         index: u32,

@@ -1,7 +1,9 @@
 //! `<think>…</think>` out of streamed text. Pure; never loses a byte: what is not a tag comes out, on one side or the other.
 //!
-//! A `<think>` right after a quote, a backtick or a backslash is quoted, not meant, and stays in its text. One that is
-//! never closed leaves the rest thinking. Any other `<` is just a `<`.
+//! A tag right after a quote, a backtick or a backslash is quoted, not meant, and stays in its text. A `<think>` that is
+//! never closed leaves the rest thinking. A `</think>` that closes nothing is dropped: the first one of a reply closes what
+//! a template opened in the prompt, so whatever was said before it was thinking; unless it stands between blanks, as a word
+//! of a sentence does. Any other `<` is just a `<`.
 
 use crate::domain::model::Delta;
 
@@ -10,14 +12,20 @@ const CLOSE: &str = "</think>";
 
 /// A piece of text, and whether it is thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
-    thinking: bool,
-    text: String,
+enum Piece {
+    Said {
+        thinking: bool,
+        text: String,
+    },
+    /// All text so far was thinking.
+    WasThinking,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
     thinking: bool,
+    /// A tag came before: what is thinking in this reply is marked.
+    is_marked: bool,
     /// The beginning of what may become a tag; shorter than a tag.
     held: String,
     /// What stands right before `held`.
@@ -32,30 +40,51 @@ impl Splitter {
         while let Some(at) = rest.find('<') {
             self.keep(&rest[..at], pieces);
             rest = &rest[at..];
-            let tag = if self.thinking { CLOSE } else { OPEN };
-            if !self.thinking && self.before.is_some_and(|before| "\"'`\\".contains(before)) {
-                self.keep("<", pieces);
-                rest = &rest[1..];
-            } else if let Some(after) = rest.strip_prefix(tag) {
-                self.thinking = !self.thinking;
-                self.before = None;
-                rest = after;
-            } else if tag.starts_with(rest) {
-                rest.clone_into(&mut self.held);
-                return;
-            } else {
-                self.keep("<", pieces);
-                rest = &rest[1..];
+            let is_quoted = !self.thinking && self.before.is_some_and(|before| "\"'`\\".contains(before));
+            match self.tag(rest).filter(|_| !is_quoted) {
+                Some(Tag::Switch(tag)) => {
+                    self.thinking = !self.thinking;
+                    (self.is_marked, self.before) = (true, None);
+                    rest = &rest[tag.len()..];
+                }
+                Some(Tag::Stray) => {
+                    rest = &rest[CLOSE.len()..];
+                    let is_word = self.before == Some(' ') && rest.starts_with(' ');
+                    if !is_word && !std::mem::replace(&mut self.is_marked, true) {
+                        pieces.push(Piece::WasThinking);
+                    }
+                }
+                Some(Tag::Begun) => {
+                    rest.clone_into(&mut self.held);
+                    return;
+                }
+                None => {
+                    self.keep("<", pieces);
+                    rest = &rest[1..];
+                }
             }
         }
         self.keep(rest, pieces);
+    }
+
+    /// What the text that begins with `<` begins with.
+    fn tag(&self, rest: &str) -> Option<Tag> {
+        let opens = if self.thinking { CLOSE } else { OPEN };
+        if rest.starts_with(opens) {
+            return Some(Tag::Switch(opens));
+        }
+        // What follows a stray tag says what it is.
+        if !self.thinking && rest.starts_with(CLOSE) && rest.len() > CLOSE.len() {
+            return Some(Tag::Stray);
+        }
+        (opens.starts_with(rest) || CLOSE.starts_with(rest)).then_some(Tag::Begun)
     }
 
     /// The same as deltas; a text without any `<` is passed on as it is.
     pub(crate) fn say(&mut self, text: String, deltas: &mut Vec<Delta>) {
         if self.held.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
             self.before = text.chars().next_back().or(self.before);
-            deltas.extend((!text.is_empty()).then(|| delta(Piece { thinking: self.thinking, text })));
+            deltas.extend((!text.is_empty()).then(|| delta(Piece::Said { thinking: self.thinking, text })));
             return;
         }
         let mut pieces = Vec::new();
@@ -67,7 +96,10 @@ impl Splitter {
     pub(crate) fn finish(&mut self, deltas: &mut Vec<Delta>) {
         let mut pieces = Vec::new();
         let held = std::mem::take(&mut self.held);
-        self.keep(&held, &mut pieces);
+        // Nothing follows it: what was said before it is all there is.
+        if held != CLOSE {
+            self.keep(&held, &mut pieces);
+        }
         deltas.extend(pieces.into_iter().map(delta));
     }
 
@@ -75,14 +107,29 @@ impl Splitter {
         self.before = text.chars().next_back().or(self.before);
         match pieces.last_mut() {
             _ if text.is_empty() => {}
-            Some(last) if last.thinking == self.thinking => last.text.push_str(text),
-            Some(_) | None => pieces.push(Piece { thinking: self.thinking, text: text.to_owned() }),
+            Some(Piece::Said { thinking, text: last }) if *thinking == self.thinking => last.push_str(text),
+            Some(Piece::Said { .. } | Piece::WasThinking) | None => {
+                pieces.push(Piece::Said { thinking: self.thinking, text: text.to_owned() });
+            }
         }
     }
 }
 
+enum Tag {
+    /// It opens or closes thinking.
+    Switch(&'static str),
+    /// It closes nothing.
+    Stray,
+    /// It may become one.
+    Begun,
+}
+
 fn delta(piece: Piece) -> Delta {
-    if piece.thinking { Delta::Thinking(piece.text) } else { Delta::Text(piece.text) }
+    match piece {
+        Piece::Said { thinking: true, text } => Delta::Thinking(text),
+        Piece::Said { thinking: false, text } => Delta::Text(text),
+        Piece::WasThinking => Delta::WasThinking,
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ async fn ask(
             Delta::ToolCall { name: Some(name), .. } => calls.push((name, String::new())),
             Delta::ToolCall { index, arguments, .. } => calls[index as usize].1.push_str(&arguments),
             Delta::Stop(stop) => return Ok((text, calls, stop)),
-            Delta::Thinking(_) | Delta::Replay(_) | Delta::Usage(_) => {}
+            Delta::Thinking(_) | Delta::WasThinking | Delta::Replay(_) | Delta::Usage(_) => {}
         }
     }
     panic!("the stream ended without a stop")

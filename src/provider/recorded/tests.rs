@@ -53,7 +53,7 @@ fn heard<'a>(wire: &str, pieces: impl IntoIterator<Item = &'a [u8]>) -> (String,
             all.push_str(&name.unwrap_or_default());
             all.push_str(&arguments);
         }
-        Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
+        Delta::WasThinking | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
     });
     (all, ended.unwrap().map_err(|failure| failure.kind))
 }

@@ -123,6 +123,8 @@ impl Tokens {
                 None => self.say(piece),
             },
             Delta::Thinking(piece) => self.hub.token(self.pk, &self.stream, true, piece),
+            // What was shown is put right by the end of the stream.
+            Delta::WasThinking => {}
             Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
         }
     }

@@ -54,6 +54,7 @@ impl Growing {
                 self.count(piece.len())?;
                 self.thinking.push_str(&piece);
             }
+            Delta::WasThinking => self.thinking.push_str(&std::mem::take(&mut self.text)),
             Delta::ToolCall { index, id, name, arguments } => {
                 self.count(arguments.len() + name.as_ref().map_or(0, String::len))?;
                 let call = self.call(index)?;

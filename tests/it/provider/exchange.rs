@@ -13,6 +13,7 @@ pub fn reply(deltas: Vec<Delta>) -> Value {
         match delta {
             Delta::Text(piece) => text.push_str(&piece),
             Delta::Thinking(piece) => thinking.push_str(&piece),
+            Delta::WasThinking => thinking.push_str(&std::mem::take(&mut text)),
             Delta::ToolCall { index, id, name, arguments } => {
                 calls.resize_with(calls.len().max(index as usize + 1), Default::default);
                 let call = &mut calls[index as usize];

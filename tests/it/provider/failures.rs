@@ -20,7 +20,12 @@ async fn fails(steps: Vec<Step>) -> (String, ModelFailure) {
     assert_eq!(wire.waiting(), 1, "a failed call is not sent again");
     let texts = said.iter().filter_map(|delta| match delta {
         Delta::Text(text) => Some(text.as_str()),
-        Delta::Thinking(_) | Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => None,
+        Delta::Thinking(_)
+        | Delta::WasThinking
+        | Delta::ToolCall { .. }
+        | Delta::Replay(_)
+        | Delta::Usage(_)
+        | Delta::Stop(_) => None,
     });
     (texts.collect(), ended.unwrap_err())
 }

@@ -218,7 +218,12 @@ async fn usage_is_heard_whenever_it_comes(#[values("openai", "anthropic", "gemin
         assert_eq!(ended, Ok(()), "{provider}");
         let told = said.iter().filter_map(|delta| match delta {
             Delta::Usage(usage) => Some((usage.input_tokens, usage.output_tokens)),
-            Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Stop(_) => None,
+            Delta::Text(_)
+            | Delta::Thinking(_)
+            | Delta::WasThinking
+            | Delta::ToolCall { .. }
+            | Delta::Replay(_)
+            | Delta::Stop(_) => None,
         });
         assert_eq!(told.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{provider}");
     }
@@ -240,6 +245,11 @@ async fn what_a_body_says_counts_where_no_header_does() {
 fn text(delta: &Delta) -> Option<&str> {
     match delta {
         Delta::Text(text) => Some(text),
-        Delta::Thinking(_) | Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => None,
+        Delta::Thinking(_)
+        | Delta::WasThinking
+        | Delta::ToolCall { .. }
+        | Delta::Replay(_)
+        | Delta::Usage(_)
+        | Delta::Stop(_) => None,
     }
 }
