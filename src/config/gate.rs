@@ -12,9 +12,10 @@ section! {
         per_key: usize = 256, by_path();
         /// Of one tenant.
         per_tenant: usize = 128, by_path();
-        /// Calls that may wait for one provider: provider_saturated.
+        /// Calls that may wait for one provider; one tenant's take no more of it than they leave to others. While there is no
+        /// room, no run is accepted: provider_saturated. What was accepted waits as long as it takes.
         queue: usize = 1024, by_path();
-        /// How long one may wait, in milliseconds: provider_saturated.
+        /// How long a call waits that has a fallback, in milliseconds; then it goes there.
         queue_ms: u64 = 30_000, by_path();
         /// Failures in a row after which a provider is left alone; a refusal is none.
         breaker_failures: u32 = 5, by_path();

@@ -51,6 +51,8 @@ pub struct CallContext {
     pub query: String,
     /// The id that an A2A client gave its message.
     pub a2a_message_id: Option<String>,
+    /// Another model may be asked instead.
+    pub has_other: bool,
     /// What the prompt does not show whole; `None`: nothing.
     pub fit: Option<ContextFit>,
 }

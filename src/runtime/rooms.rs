@@ -2,21 +2,29 @@
 
 use super::shared::Shared;
 use super::{Result, Runtime};
+use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
 use crate::domain::settings::{Budget, RunSettings};
 use crate::engine::ModelBook;
 use crate::provider::ModelInfo;
-use crate::provider::gate::{BreakerState, Health};
+use crate::provider::gate::{Admitted, Asker, BreakerState, Health};
 
 const COME_BACK_MS: i64 = 1_000;
 
 impl Shared {
-    /// Refuses a run whose budget cannot be kept, and any while the queue of every model that it could ask is full.
-    pub(super) fn can_serve(&self, settings: &RunSettings) -> Result<()> {
+    /// Refuses a run whose budget cannot be kept, and any while no model that it could ask has room for it. What is
+    /// accepted waits for its turn; the room is kept until then, as long as the answer is held.
+    pub(super) fn can_serve(&self, caller: &Caller, settings: &RunSettings) -> Result<Admitted> {
         if let Some(budget) = &settings.budget {
             self.check_budget(budget, settings)?;
         }
-        self.has_room(settings)
+        self.room_for(caller.tenant, settings)
+    }
+
+    /// On whose behalf a tenant's calls of a provider are made.
+    pub(super) fn asker(&self, tenant: TenantPk, provider: &str) -> Asker {
+        Asker { tenant, has_own_key: self.has_own_key(tenant, provider) }
     }
 
     fn check_budget(&self, budget: &Budget, settings: &RunSettings) -> Result<()> {
@@ -33,10 +41,11 @@ impl Shared {
         }
     }
 
-    fn has_room(&self, settings: &RunSettings) -> Result<()> {
+    fn room_for(&self, tenant: TenantPk, settings: &RunSettings) -> Result<Admitted> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
-        if providers.any(|provider| self.gates.has_room(provider)) {
-            return Ok(());
+        let admitted = providers.find_map(|provider| self.gates.admit(provider, self.asker(tenant, provider)));
+        if let Some(admitted) = admitted {
+            return Ok(admitted);
         }
         let mut fault =
             Fault::new(Code::ProviderSaturated, "Too many calls wait for the model already; ask again soon.");

@@ -73,7 +73,7 @@ impl Runtime {
             let (pk, core, sheet, last_seq) = self.thread_or_new(caller, id).await?;
             let ear = listens.then(|| Ear::new(&self.0.hub, pk, last_seq.unwrap_or(0)));
             let settings = self.0.settings(caller, &core, &sheet.config, &ask.options)?;
-            self.0.can_serve(&settings)?;
+            let _room = self.0.can_serve(caller, &settings)?;
             let asked = Ask {
                 query: ask.query.clone(),
                 metadata: ask.metadata.clone(),

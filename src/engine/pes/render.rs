@@ -200,6 +200,7 @@ fn context(state: &State, open: &Open<'_>) -> CallContext {
         attempt: open.call.attempt,
         query: open.run.query.clone(),
         a2a_message_id: a2a_message_id(open.run),
+        has_other: open.run.settings.choice(open.call.choice + 1).is_some(),
         fit: None,
     }
 }

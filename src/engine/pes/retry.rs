@@ -24,8 +24,11 @@ enum Next {
 impl Transition<'_> {
     /// Makes the call ready for its next attempt and says when that is; `None`: there is none.
     pub fn prepare_next(&mut self, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
-        call.failures += 1;
-        call.failing_since.get_or_insert(self.stamp.now);
+        // Our own queue is no failure of the model's: who waits is not given up.
+        if failure.kind != FailureKind::Saturated {
+            call.failures += 1;
+            call.failing_since.get_or_insert(self.stamp.now);
+        }
         match self.after(call, failure) {
             Next::Again(delay) => Some(delay),
             Next::Other => {
@@ -51,6 +54,7 @@ impl Transition<'_> {
             FailureKind::TooLong if call.tight => return or_other(),
             FailureKind::TooLong => return Next::Tighter,
             FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,
+            FailureKind::Saturated => return Next::Again(self.delay(1, failure.retry_after_ms)),
             FailureKind::Broken | FailureKind::Incomplete if self.has_answered_enough(call) => return or_other(),
             FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
             FailureKind::Retry
@@ -58,7 +62,6 @@ impl Transition<'_> {
             | FailureKind::Incomplete
             | FailureKind::Interrupted
             | FailureKind::Overflow
-            | FailureKind::Saturated
             | FailureKind::BreakerOpen => limits.retry_ms,
         };
         let delay = self.delay(call.failures, failure.retry_after_ms);

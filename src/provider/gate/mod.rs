@@ -21,7 +21,7 @@ use crate::config;
 use crate::domain::ids::TenantPk;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest};
 use breaker::{Breaker, Entry, Outcome};
-use places::{Crowded, Place, Places};
+use places::{Crowded, Place, Places, Waits};
 
 pub use breaker::BreakerState;
 
@@ -60,18 +60,32 @@ impl Gates {
         Self { config: config.clone(), gates: Mutex::default() }
     }
 
-    /// Waits until it is one's turn. The failure is `Saturated` or `BreakerOpen`: no request may be sent.
+    /// Waits until it is one's turn, however long that takes. The failure is `BreakerOpen`: no request may be sent.
     pub async fn enter(&self, provider: &str, asker: Asker) -> Result<Pass, ModelFailure> {
+        self.pass(provider, |gate| async move { Ok(gate.places.take(asker).await) }).await
+    }
+
+    /// The same of a call that may go elsewhere: where too many wait, or for too long, the failure is `Saturated`.
+    pub async fn enter_soon(&self, provider: &str, asker: Asker) -> Result<Pass, ModelFailure> {
+        self.pass(provider, |gate| async move { gate.places.take_soon(asker).await.map_err(crowded) }).await
+    }
+
+    async fn pass<F>(&self, provider: &str, take: impl FnOnce(Arc<Gate>) -> F) -> Result<Pass, ModelFailure>
+    where
+        F: Future<Output = Result<Place, ModelFailure>>,
+    {
         let Some(gate) = self.gate(provider) else { return Ok(Pass(None)) };
         gate.breaker().rest(Instant::now()).map_err(left_alone)?;
-        let place = gate.places.take(asker).await.map_err(crowded)?;
+        let place = take(gate.clone()).await?;
         let entry = gate.breaker().enter(Instant::now()).map_err(left_alone)?;
         Ok(Pass(Some(Held { gate, entry, outcome: Outcome::Unknown, _place: place })))
     }
 
-    /// Whether a call to this provider would be served or may wait.
-    pub fn has_room(&self, provider: &str) -> bool {
-        self.gate(provider).is_none_or(|gate| gate.places.has_room())
+    /// Whether the first call of a run that is to be accepted would be served by this provider, or may wait, by all limits
+    /// that apply to it. `Some`: until this is dropped there is room for it.
+    pub fn admit(&self, provider: &str, asker: Asker) -> Option<Admitted> {
+        let Some(gate) = self.gate(provider) else { return Some(Admitted { _waits: None }) };
+        Some(Admitted { _waits: Some(gate.places.admit(asker)?) })
     }
 
     /// How the provider does; `None`: it has no gate.
@@ -117,6 +131,11 @@ fn crowded(why: Crowded) -> ModelFailure {
             Crowded::TooLate => "no place at this provider came free in time",
         },
     )
+}
+
+/// Room for a run that is about to be accepted.
+pub struct Admitted {
+    _waits: Option<Waits>,
 }
 
 /// The right to send one request. Dropped unused, it is given back.

@@ -1,8 +1,9 @@
-//! Places at a provider: so many calls at once, of one provider, key and tenant; a bounded number waits.
+//! Places at a provider: so many calls at once, of one provider, key and tenant. What has no place waits. How much may
+//! wait is decided where runs are accepted; a call of an accepted run waits as long as it takes, unless it may go
+//! elsewhere.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,7 +19,7 @@ pub(super) struct Places {
     most: usize,
     queue: usize,
     patience: Duration,
-    waiting: AtomicUsize,
+    line: Arc<Line>,
     keys: Lanes<Option<TenantPk>>,
     tenants: Lanes<TenantPk>,
 }
@@ -42,7 +43,7 @@ impl Places {
             most: gate.per_provider,
             queue: gate.queue,
             patience: Duration::from_millis(gate.queue_ms),
-            waiting: AtomicUsize::new(0),
+            line: Arc::default(),
             keys: Lanes::new(gate.per_key),
             tenants: Lanes::new(gate.per_tenant),
         }
@@ -50,26 +51,31 @@ impl Places {
 
     /// Waits for its turn, first come first served within each lane. Who waits for its tenant or its key holds no place
     /// of the provider.
-    pub(super) async fn take(&self, asker: Asker) -> Result<Place, Crowded> {
-        let key = asker.has_own_key.then_some(asker.tenant);
-        let lanes = [self.tenants.of(asker.tenant), self.keys.of(key), self.all.clone()];
+    pub(super) async fn take(&self, asker: Asker) -> Place {
+        let lanes = self.lanes(asker);
+        if let Some(place) = at_once(&lanes) {
+            return place;
+        }
+        let _waits = self.line.join_if(asker.tenant, false, |_| true);
+        in_turn(lanes).await
+    }
+
+    /// The same of a call that may go elsewhere: it waits only where there is room, and not for long.
+    pub(super) async fn take_soon(&self, asker: Asker) -> Result<Place, Crowded> {
+        let lanes = self.lanes(asker);
         if let Some(place) = at_once(&lanes) {
             return Ok(place);
         }
-        let _waiting = Waiting::join(self)?;
-        let [tenant, key, all] = lanes;
-        let turn = async {
-            let closed = "no lane is ever closed";
-            let tenant = tenant.acquire_owned().await.expect(closed);
-            let key = key.acquire_owned().await.expect(closed);
-            Place { _permits: [tenant, key, all.acquire_owned().await.expect(closed)] }
-        };
-        timeout(self.patience, turn).await.map_err(|_| Crowded::TooLate)
+        let may = |line: &Counts| line.has_room(asker.tenant, self.queue);
+        let Some(_waits) = self.line.join_if(asker.tenant, false, may) else { return Err(Crowded::QueueFull) };
+        timeout(self.patience, in_turn(lanes)).await.map_err(|_| Crowded::TooLate)
     }
 
-    /// Whether a call would be served or may wait.
-    pub(super) fn has_room(&self) -> bool {
-        self.all.available_permits() > 0 || self.waiting() < self.queue
+    /// Keeps room for the first call of a run that is about to be accepted; `None`: neither its tenant, its key nor the
+    /// provider has a place, and it may not wait.
+    pub(super) fn admit(&self, asker: Asker) -> Option<Waits> {
+        let free = self.lanes(asker).iter().map(|lane| lane.available_permits()).min().unwrap_or_default();
+        self.line.join_if(asker.tenant, true, |line| free > line.announced || line.has_room(asker.tenant, self.queue))
     }
 
     pub(super) fn running(&self) -> usize {
@@ -77,7 +83,13 @@ impl Places {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        let line = self.line.counts();
+        line.all - line.announced
+    }
+
+    fn lanes(&self, asker: Asker) -> [Arc<Semaphore>; 3] {
+        let key = asker.has_own_key.then_some(asker.tenant);
+        [self.tenants.of(asker.tenant), self.keys.of(key), self.all.clone()]
     }
 }
 
@@ -87,19 +99,74 @@ fn at_once(lanes: &[Arc<Semaphore>; 3]) -> Option<Place> {
     Some(Place { _permits: [tenant?, key?, all?] })
 }
 
-struct Waiting<'a>(&'a Places);
+async fn in_turn([tenant, key, all]: [Arc<Semaphore>; 3]) -> Place {
+    let closed = "no lane is ever closed";
+    let tenant = tenant.acquire_owned().await.expect(closed);
+    let key = key.acquire_owned().await.expect(closed);
+    Place { _permits: [tenant, key, all.acquire_owned().await.expect(closed)] }
+}
 
-impl<'a> Waiting<'a> {
-    fn join(places: &'a Places) -> Result<Self, Crowded> {
-        let joined =
-            places.waiting.try_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < places.queue).then_some(n + 1));
-        joined.map(|_| Self(places)).map_err(|_| Crowded::QueueFull)
+/// Who waits for a place.
+#[derive(Default)]
+struct Line(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    all: usize,
+    /// Of them, runs that are being accepted: their calls will come.
+    announced: usize,
+    by_tenant: HashMap<TenantPk, usize>,
+}
+
+impl Counts {
+    /// A tenant may take as much of the queue as it leaves to others: half of it if it is alone, and whoever comes then
+    /// finds room, however many wait.
+    fn has_room(&self, tenant: TenantPk, queue: usize) -> bool {
+        let of_tenant = self.by_tenant.get(&tenant).copied().unwrap_or_default();
+        of_tenant < queue.saturating_sub(self.all)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Line {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join_if(
+        self: &Arc<Self>,
+        tenant: TenantPk,
+        is_announced: bool,
+        may: impl FnOnce(&Counts) -> bool,
+    ) -> Option<Waits> {
+        let mut counts = self.counts();
+        if !may(&counts) {
+            return None;
+        }
+        counts.all += 1;
+        counts.announced += usize::from(is_announced);
+        *counts.by_tenant.entry(tenant).or_default() += 1;
+        Some(Waits { line: self.clone(), tenant, is_announced })
+    }
+}
+
+/// A place in the line; dropping it leaves it.
+pub(super) struct Waits {
+    line: Arc<Line>,
+    tenant: TenantPk,
+    is_announced: bool,
+}
+
+impl Drop for Waits {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut counts = self.line.counts();
+        counts.all -= 1;
+        counts.announced -= usize::from(self.is_announced);
+        if let Some(of_tenant) = counts.by_tenant.get_mut(&self.tenant) {
+            *of_tenant -= 1;
+            if *of_tenant == 0 {
+                counts.by_tenant.remove(&self.tenant);
+            }
+        }
     }
 }
 

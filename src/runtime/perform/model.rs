@@ -14,7 +14,6 @@ use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Hub, StreamHead};
 use crate::provider::DeltaStream;
-use crate::provider::gate::Asker;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
 
@@ -41,8 +40,12 @@ impl ModelCall {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
-        let asker = Asker { tenant, has_own_key: shared.has_own_key(tenant, &provider) };
-        let pass = match shared.gates.enter(&provider, asker).await {
+        let (gates, asker) = (&shared.gates, shared.asker(tenant, &provider));
+        let entered = match request.context.has_other {
+            true => gates.enter_soon(&provider, asker).await,
+            false => gates.enter(&provider, asker).await,
+        };
+        let pass = match entered {
             Ok(pass) => pass,
             Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
         };

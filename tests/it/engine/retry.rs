@@ -177,9 +177,28 @@ fn a_saturated_or_suspended_provider_is_left_at_once_and_waited_for_when_it_is_t
         assert_eq!((models(&sim).len(), sim.run("run_1").status), (4, RunStatus::Completed));
     }
     let code_of = |error: &Value| error["code"].as_str().unwrap().to_owned();
-    let sim = asked(0, |_| Some(FailureKind::Saturated));
+    let mut left = 1;
+    let sim = asked(0, move |_| {
+        left -= 1;
+        (left >= 0).then_some(FailureKind::Saturated)
+    });
     assert_eq!(code_of(&sim.contents(ObservationType::LlmStreamError)[0]), "provider_saturated");
-    assert_eq!(code(&sim), "provider_saturated");
+}
+
+/// Our own queue is no failure of the model: who was accepted waits, and has all of a model's patience left then.
+#[test]
+fn who_waits_for_a_place_is_never_given_up() {
+    let mut asked_so_far = 0;
+    let sim = asked(0, move |_| {
+        asked_so_far += 1;
+        match asked_so_far {
+            1..=500 => Some(FailureKind::Saturated),
+            501..=503 => Some(FailureKind::Retry),
+            _ => None,
+        }
+    });
+    assert_eq!((sim.run("run_1").status, models(&sim).len()), (RunStatus::Completed, 504));
+    assert!(span(&sim) > 120_000, "longer than a model is tried: {}", span(&sim));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::support::app::App;
-use crate::support::wire::{Step, Wire};
+use crate::support::wire::{Step, Wire, end, event, event_stream};
 
 fn one_place(wire: &Wire) -> impl FnOnce(&mut Config) + use<> {
     let url = wire.url();
@@ -15,6 +15,13 @@ fn one_place(wire: &Wire) -> impl FnOnce(&mut Config) + use<> {
         config.models.openai.base_url = Some(url);
         (config.models.gate.per_provider, config.models.gate.queue) = (1, 0);
     }
+}
+
+fn direct() -> Vec<Step> {
+    let answer = json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string();
+    let chunk = |delta, reason| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
+    let (said, over) = (chunk(json!({"content": answer}), json!(null)), chunk(json!({}), json!("stop")));
+    vec![event_stream(), said, over, end()]
 }
 
 #[tokio::test]
@@ -53,7 +60,43 @@ async fn a_key_of_ones_own_counts_for_its_provider_alone() {
     let ask = |key| app.ask("POST", "/threads/t/process").key(key).json(&of_b);
     ask("key-a-0123456789abcdef").send().await.expect(202);
     wire.request().await;
-    let run = ask("key-b-0123456789abcdef").header("prefer", "wait=30").send().await.expect(200);
-    assert_eq!(run["metadata"]["error"]["code"], "provider_saturated", "{run:#}");
+    ask("key-b-0123456789abcdef").send().await.problem("provider_saturated");
     assert_eq!(wire.waiting(), 0);
+}
+
+/// What was acknowledged waits for its turn, longer than any call may and behind as many as there are.
+#[tokio::test]
+async fn every_acknowledged_run_completes_and_another_tenant_finds_room() {
+    const RUNS: usize = 40;
+    let gate = Arc::new(Notify::new());
+    let first = [vec![Step::Until(gate.clone())], direct()].concat();
+    let wire = Wire::serve([vec![first], vec![direct(); RUNS]].concat()).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
+        config.auth.keys = vec![key("one:admin:key-a-0123456789abcdef"), key("two:admin:key-b-0123456789abcdef")];
+        config.models.openai.base_url = Some(url);
+        (config.models.gate.per_provider, config.models.gate.queue) = (1, 16);
+        (config.models.gate.queue_ms, config.models.retry_ms) = (1, 0);
+    })
+    .await;
+    let ask = |key: &'static str, n: usize| {
+        app.ask("POST", &format!("/threads/t{n}/process")).key(key).json(&json!({ "query": "hi" })).send()
+    };
+    let mut accepted = Vec::new();
+    for n in 0..RUNS {
+        let said = ask("key-a-0123456789abcdef", n).await;
+        if said.status == 202 {
+            accepted.push(said.json()["runUrl"].as_str().unwrap().to_owned());
+        } else {
+            said.problem("provider_saturated");
+        }
+    }
+    assert!((2..RUNS).contains(&accepted.len()), "{} were accepted", accepted.len());
+    ask("key-b-0123456789abcdef", 0).await.expect(202);
+    gate.notify_one();
+    for url in accepted {
+        let run = app.ask("GET", &format!("{url}?wait=30")).key("key-a-0123456789abcdef").send().await.expect(200);
+        assert_eq!(run["status"], "completed", "{run:#}");
+    }
 }

@@ -54,8 +54,9 @@ fn tenant(n: i64) -> Asker {
     Asker { tenant: TenantPk(n), has_own_key: false }
 }
 
+/// A call that may go elsewhere.
 async fn call(gates: &Gates, model: &Model, asker: Asker) -> Result<DeltaStream, FailureKind> {
-    let pass = gates.enter("openai", asker).await.map_err(|failure| failure.kind)?;
+    let pass = gates.enter_soon("openai", asker).await.map_err(|failure| failure.kind)?;
     pass.call(model, super::request()).await.map_err(|failure| failure.kind)
 }
 
@@ -64,11 +65,11 @@ async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away()
     let (gates, model) = (gates(|gate| (gate.per_provider, gate.queue) = (2, 1)), Model::default());
     let first = call(&gates, &model, tenant(1)).await.ok().unwrap();
     let _second = call(&gates, &model, tenant(2)).await.ok().unwrap();
-    assert!(gates.has_room("openai"));
+    assert!(gates.admit("openai", tenant(3)).is_some());
     let third = call(&gates, &model, tenant(3));
     tokio::pin!(third);
     assert!(third.as_mut().now_or_never().is_none(), "it waits");
-    assert!(!gates.has_room("openai"));
+    assert!(gates.admit("openai", tenant(4)).is_none());
     let health = gates.health("openai").unwrap();
     assert_eq!((health.running, health.waiting), (2, 1));
     let fourth = call(&gates, &model, tenant(4)).now_or_never().expect("it is told at once").err();
@@ -79,13 +80,55 @@ async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away()
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_the_queue_allows() {
+async fn what_may_go_elsewhere_waits_no_longer_than_the_queue_allows() {
     let (gates, model) = (gates(|gate| gate.per_provider = 1), Model::default());
     let _held = call(&gates, &model, tenant(1)).await.ok().unwrap();
     let began = tokio::time::Instant::now();
     assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Saturated));
     assert!((1_000..1_100).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
     assert_eq!(gates.health("openai").unwrap().waiting, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_an_accepted_run_waits_however_long_and_whatever_waits_already() {
+    let (gates, model) = (gates(|gate| (gate.per_provider, gate.queue) = (1, 0)), Model::default());
+    let held = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    let second = gates.enter("openai", tenant(1));
+    tokio::pin!(second);
+    assert!(second.as_mut().now_or_never().is_none(), "it waits");
+    tokio::time::advance(std::time::Duration::from_secs(3_600)).await;
+    assert!(second.as_mut().now_or_never().is_none(), "and waits");
+    drop(held);
+    assert!(second.await.is_ok());
+}
+
+/// Whichever limit holds a call back: its tenant's, its key's, or the provider's.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_admitted_by_every_limit_that_applies_to_it() {
+    for (per_provider, per_key, per_tenant) in [(1, 9, 9), (9, 1, 9), (9, 9, 1)] {
+        let gates = gates(|gate| {
+            (gate.per_provider, gate.per_key, gate.per_tenant, gate.queue) = (per_provider, per_key, per_tenant, 0);
+        });
+        let first = gates.admit("openai", tenant(1)).expect("a place is free");
+        assert!(gates.admit("openai", tenant(1)).is_none(), "it is kept for the first");
+        drop(first);
+        let _held = call(&gates, &Model::default(), tenant(1)).await.ok().unwrap();
+        assert!(gates.admit("openai", tenant(1)).is_none(), "{per_provider} {per_key} {per_tenant}");
+        assert_eq!(gates.admit("openai", tenant(2)).is_some(), per_tenant == 1, "its own tenant's limit is its own");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_backlog_of_one_tenant_leaves_room_for_others() {
+    let gates = gates(|gate| (gate.per_provider, gate.queue) = (1, 8));
+    let model = Model::default();
+    let _held = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    let backlog: Vec<_> = std::iter::from_fn(|| gates.admit("openai", tenant(1))).take(100).collect();
+    assert_eq!(backlog.len(), 4, "as much as it leaves");
+    let others: Vec<_> = (2..4).map_while(|n| gates.admit("openai", tenant(n))).collect();
+    assert_eq!(others.len(), 2, "whoever comes finds room");
+    drop(backlog);
+    assert!(gates.admit("openai", tenant(1)).is_some(), "and so does it, once it has less waiting");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,5 +181,5 @@ async fn refusals_and_replies_that_are_given_up_open_no_breaker() {
 #[tokio::test]
 async fn the_demo_has_no_gate() {
     let gates = gates(|gate| (gate.per_provider, gate.queue) = (1, 0));
-    assert!(gates.has_room("demo") && gates.health("demo").is_none());
+    assert!(gates.admit("demo", tenant(1)).is_some() && gates.health("demo").is_none());
 }
