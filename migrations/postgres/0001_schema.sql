@@ -249,11 +249,12 @@ WHERE r.kind = 4 AND r.keep = 1;
 
 CREATE VIEW pes_items AS
 SELECT r.pk, r.id, r.ord, coalesce(t ->> 'status', 'pending') AS status, t -> 'work' -> 'batch' AS batch,
+    t -> 'work' -> 'system' AS system, t -> 'work' -> 'task' AS task,
     (d - 'created' - 'since' - 'edited')
     || jsonb_build_object('status', coalesce(t ->> 'status', 'pending'), 'createdTimestamp', d -> 'created',
         'updatedTimestamp', coalesce(t -> 'updated', '0'))
     || pes_present(jsonb_build_object('reason', t -> 'reason', 'runId', t -> 'run', 'result', t -> 'result',
-        'validationStatus', t -> 'validation', 'toolCalls', c.called, 'actualToolCalls', c.ran, 'toolResults', c.results))
+        'redone', t -> 'redone', 'validationStatus', t -> 'validation', 'toolCalls', c.called, 'actualToolCalls', c.ran, 'toolResults', c.results))
     AS item,
     jsonb_build_object('stepId', r.id, 'description', d -> 'description',
         'stepType', coalesce(d -> 'stepType', '"reasoning"'), 'status', t -> 'status')
@@ -296,7 +297,15 @@ SELECT r.pk, r.ord, s
         'callId', s -> 'callId', 'toolName', s -> 'toolName', 'arguments', coalesce(s -> 'toolInput', 'null')))
         ELSE '{}' END
     || CASE WHEN i.id IS NULL THEN '{}' ELSE jsonb_build_object(
-        'iterationState', (SELECT coalesce(jsonb_agg(m.message ORDER BY m.ord, m.place), '[]')
+        'iterationState', CASE WHEN i.system IS NULL THEN '[]' ELSE
+            jsonb_build_array(jsonb_build_object('role', 'system', 'content', i.system))
+            || (SELECT coalesce(jsonb_agg(
+                    jsonb_build_object('role', 'user', 'name', 'context', 'content', o.output) ORDER BY n.place), '[]')
+                FROM jsonb_array_elements_text(i.item -> 'dependencies') WITH ORDINALITY n (id, place)
+                JOIN pes_items o ON o.pk = r.pk AND o.id = n.id
+                WHERE o.status IN ('completed', 'failed', 'cancelled'))
+            || jsonb_build_array(jsonb_build_object('role', 'user', 'content', i.task)) END
+            || (SELECT coalesce(jsonb_agg(m.message ORDER BY m.ord, m.place), '[]')
             FROM pes_iterations m WHERE m.pk = r.pk AND m.item = i.id),
         'partialToolResults', (SELECT coalesce(jsonb_agg(c.result ORDER BY b.place), '[]')
             FROM jsonb_array_elements_text(i.batch) WITH ORDINALITY b (id, place)

@@ -86,6 +86,9 @@ pub struct TodoItem {
     /// Why it failed or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// It was completed before and is done again: its calls that are not idempotent ask a person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redone: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -55,6 +55,7 @@ fn of_object(object: &Object) -> ItemDraft {
             .map(|ids| ids.iter().map(|id| clean_id(id)).filter(|id| !id.is_empty()).collect()),
         status: word(&["status", "state"]).and_then(|word| status(&word)),
         tool_validation_mode: word(&["toolValidationMode", "tool_validation_mode"]).and_then(|word| mode(&word)),
+        redo: word(&["redo"]).is_some_and(|word| matches!(word.as_str(), "true" | "yes")),
     }
 }
 

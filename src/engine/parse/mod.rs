@@ -60,6 +60,9 @@ pub struct ItemDraft {
     pub dependencies: Option<Vec<String>>,
     pub status: Option<ItemStatus>,
     pub tool_validation_mode: Option<ToolValidationMode>,
+    /// A completed item is to be done again; read in refinements only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redo: bool,
 }
 
 /// A tool call that the model wrote.

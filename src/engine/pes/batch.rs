@@ -30,7 +30,7 @@ impl Transition<'_> {
         let mut batch = Vec::with_capacity(drafts.len());
         let mut verdicts = Vec::with_capacity(drafts.len());
         for draft in drafts {
-            let judgement = self.judge_call(&draft);
+            let judgement = self.asks_again(id, &draft.name, self.judge_call(&draft));
             batch.push(self.new_call(id, replied.call.iteration, draft, &judgement));
             verdicts.push(judgement.verdict);
         }

@@ -65,6 +65,9 @@ pub(super) struct Repair {
     /// The reply's text, or a reference to it.
     pub reply: Value,
     pub fault: String,
+    /// Names that do not exist were complained of: that is done once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub names: bool,
 }
 
 impl ModelCall {

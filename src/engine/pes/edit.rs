@@ -221,7 +221,7 @@ fn as_wanted(item: &Item) -> Wanted {
 }
 
 /// Fields that the server fills in; a client that sends back what it read may leave them in.
-const FILLED: [&str; 10] = [
+const FILLED: [&str; 11] = [
     "result",
     "thoughts",
     "toolCalls",
@@ -232,6 +232,7 @@ const FILLED: [&str; 10] = [
     "updatedTimestamp",
     "runId",
     "reason",
+    "redone",
 ];
 
 fn read_list(list: Vec<Value>) -> Result<Vec<Wanted>, Fault> {

@@ -8,7 +8,7 @@ use super::state::{ModelCall, Said, Shape};
 use super::transition::Transition;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{ModelReply, Phase};
-use crate::domain::plan::ItemStatus;
+use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::engine::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
 
 /// Who answered and with what, for whoever deals with the reply.
@@ -44,10 +44,12 @@ impl Transition<'_> {
         }
     }
 
-    /// The item is said to be complete, and its last call brought what it was for. An answer takes words.
+    /// The item is said to be complete, or all tools that it needs were called successfully, and its last call brought
+    /// what it was for. An answer takes words.
     fn is_done_without_words(&self, id: &ItemId, draft: &StepDraft) -> bool {
-        let is_done = draft.decision == Some(Decision::CompleteItem) && self.last_output(id).is_some();
-        is_done && self.state.shape == Shape::Planned
+        let has_all = || matches!(self.missing_tools(id), Missing::Nothing(Some(ValidationStatus::Passed)));
+        let is_done = draft.decision == Some(Decision::CompleteItem) || has_all();
+        is_done && self.state.shape == Shape::Planned && self.last_output(id).is_some()
     }
 
     /// Where there is no plan, none can be changed.
@@ -61,13 +63,14 @@ impl Transition<'_> {
 
     /// A reply without calls: a patch of the plan takes effect, then the item goes on or ends.
     fn step_said(&mut self, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) {
+        let is_silent = draft.is_empty();
         if let Some(patch) = draft.updated_plan {
             self.apply_patch(id, replied.call.shown, patch);
         }
         let goes_on = match draft.decision {
             Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
             Some(Decision::CompleteItem) => false,
-            None => draft.content.trim().is_empty(),
+            None => draft.content.trim().is_empty() && !is_silent,
         };
         if goes_on {
             self.said(id, replied, Vec::new());

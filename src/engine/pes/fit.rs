@@ -10,11 +10,13 @@ use crate::domain::model::ContextFit;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::settings::RunSettings;
 use crate::domain::tool::ToolResult;
-use crate::engine::prompt::{History, StepResult, shortened, tokens};
+use crate::engine::prompt::{History, StepResult, level, shortened, tokens};
 use crate::engine::{Extent, Material, World};
 
 /// What is always left of a result, in characters.
 const LEAST: usize = 200;
+/// How many bytes of text a token stands for.
+const BYTES: usize = 3;
 /// A longer summary is shortened, in characters.
 const SUMMARY: usize = 6_000;
 
@@ -94,20 +96,21 @@ impl<'a> Told<'a> {
     }
 
     /// The same in so many tokens less, if that much can be left out.
-    pub fn less(self, mut over: u64, results: &[StepResult]) -> (Self, ContextFit) {
+    /// What tools said is told with at most `most_of_tools` characters each.
+    pub fn less(self, mut over: u64, results: &[StepResult], most_of_tools: usize) -> (Self, ContextFit) {
         let left_out = self.messages.iter().take_while(|message| {
             let is_over = over > 0;
             over = over.saturating_sub(tokens(&message.content));
             is_over
         });
         let told = self.clone().newest(self.messages.len() - left_out.count());
-        let values: Vec<u64> = results.iter().flat_map(values).map(|value| tokens(&text(value))).collect();
-        let room = values.iter().sum::<u64>().saturating_sub(over);
+        let sizes: Vec<usize> = results.iter().flat_map(|result| sizes(result, most_of_tools)).collect();
+        let room = sizes.iter().sum::<usize>().saturating_sub((over as usize).saturating_mul(BYTES));
         let most = match over {
             0 => usize::MAX,
-            _ => share(room, values.len()).max(LEAST),
+            _ => level(sizes.clone(), room).max(LEAST),
         };
-        let shortened = values.iter().filter(|size| **size as usize > most / 3).count();
+        let shortened = sizes.iter().filter(|size| **size > most).count();
         let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
         let fit = ContextFit { kept: told.messages.len(), summarised, left_out: told.left_out, shortened };
         (Self { most, ..told }, fit)
@@ -116,7 +119,7 @@ impl<'a> Told<'a> {
 
 /// How long each of so many texts may be, in characters, if together they have so many tokens.
 pub(super) fn share(tokens: u64, texts: usize) -> usize {
-    tokens as usize * 3 / texts.max(1)
+    tokens as usize * BYTES / texts.max(1)
 }
 
 /// How many tokens the prompt of this call may have: three quarters of what the model reads, half of that after a prompt
@@ -148,8 +151,11 @@ pub(super) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
     }
 }
 
-fn values(result: &StepResult) -> impl Iterator<Item = &Value> {
-    result.result.iter().chain(result.tool_results.iter().filter_map(|tool| tool.output.as_ref()))
+/// How long the values of a result are told, in bytes.
+fn sizes(result: &StepResult, most_of_tools: usize) -> impl Iterator<Item = usize> {
+    let of_tools = result.tool_results.iter().filter_map(|tool| tool.output.as_ref());
+    let of_tools = of_tools.map(move |output| text(output).len().min(most_of_tools));
+    result.result.iter().map(|value| text(value).len()).chain(of_tools)
 }
 
 fn text(value: &Value) -> String {

@@ -85,6 +85,7 @@ impl Transition<'_> {
             validation: todo.validation_status.filter(|_| keeps),
             updated: todo.updated_timestamp,
             run: todo.run_id.filter(|_| keeps),
+            redone: todo.redone,
             ..Track::default()
         };
         Item { ord, def, track, calls, turns: Vec::new() }

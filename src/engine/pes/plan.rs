@@ -48,9 +48,13 @@ impl Transition<'_> {
         let text = replied.text.clone();
         let mut draft = match self.usable_plan(replied.reply) {
             Ok(draft) => draft,
-            Err(fault) => return self.repair_plan(replied.call, text, fault),
+            Err(fault) => return self.repair_plan(replied.call, text, fault, false),
         };
         self.name_items(&mut draft.items);
+        if let Some(fault) = self.unknown_names(replied.call, &draft.items) {
+            return self.repair_plan(replied.call, text, fault, true);
+        }
+        self.notes_were_shown();
         self.record_heading(&draft);
         if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
             let answer = answer.clone();
@@ -122,8 +126,8 @@ impl Transition<'_> {
         }
     }
 
-    fn repair_plan(&mut self, call: &ModelCall, reply: Value, fault: String) {
-        let round = call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
+    fn repair_plan(&mut self, call: &ModelCall, reply: Value, fault: String, names: bool) {
+        let round = repairs(call) + 1;
         if round > REPAIRS {
             let message = format!("The model's plan could not be read: {}", cut(&fault, 500));
             if self.is_mid_run() {
@@ -131,7 +135,8 @@ impl Transition<'_> {
             }
             return self.fail_run(Code::PlanUnreadable, message, model::Phase::Planning);
         }
-        let repair = Some(Repair { round, reply, fault });
+        let names = names || call.repair.as_ref().is_some_and(|before| before.names);
+        let repair = Some(Repair { round, reply, fault, names });
         self.active().model = Some(ModelCall { repair, ..call.again(call.iteration + 1) });
     }
 
@@ -222,6 +227,11 @@ impl Transition<'_> {
         });
         self.record(ObservationType::PlanUpdate, item, "Plan changed", body);
     }
+}
+
+/// How often this reply was asked for again.
+pub(super) fn repairs(call: &ModelCall) -> u32 {
+    call.repair.as_ref().map_or(0, |repair| repair.round)
 }
 
 fn implied_step_type(draft: &ItemDraft) -> Option<StepType> {

@@ -44,9 +44,12 @@ impl Transition<'_> {
     /// The refinement is over, whatever came of it.
     pub fn refined(&mut self) {
         self.state.head.phase = Phase::Executing;
+        self.active().planned = true;
+    }
+
+    /// The planner has read what it was to be told. What failed meanwhile is told to the refinement that it asks for.
+    pub fn notes_were_shown(&mut self) {
         let active = self.active();
-        active.planned = true;
-        // What failed meanwhile is told to the refinement that it asks for.
         if active.replan != Replan::Due {
             active.notes.clear();
         }
@@ -153,12 +156,18 @@ impl Transition<'_> {
 
     fn merge_item(&mut self, id: &ItemId, status: ItemStatus, draft: &ItemDraft, refines: bool, merged: &mut Merged) {
         match (status, draft.status) {
+            (ItemStatus::Completed, _) if refines && draft.redo => self.redo(id, draft, merged),
+            (ItemStatus::InProgress | ItemStatus::Waiting, _) if refines && draft.redo => {
+                self.note(None, format!("Item {id} is still under way: it was not begun again."));
+            }
             (ItemStatus::Completed | ItemStatus::InProgress | ItemStatus::Waiting, _) => {}
             (ItemStatus::Pending, Some(ItemStatus::Cancelled)) => {
                 self.move_status(id, ItemStatus::Cancelled, merged, Some("cancelled by the plan"));
             }
             (ItemStatus::Pending, _) => self.redefine(id, draft, merged),
-            (ItemStatus::Failed | ItemStatus::Cancelled, Some(ItemStatus::Pending)) if refines => {
+            (ItemStatus::Failed | ItemStatus::Cancelled, status)
+                if refines && (draft.redo || status == Some(ItemStatus::Pending)) =>
+            {
                 self.redefine(id, draft, merged);
                 self.move_status(id, ItemStatus::Pending, merged, None);
             }
@@ -167,7 +176,7 @@ impl Transition<'_> {
     }
 
     /// Takes over the fields that the draft names.
-    fn redefine(&mut self, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+    pub fn redefine(&mut self, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
         let Some(item) = self.state.list.get_mut(id) else { return };
         let before = item.def.clone();
         let def = &mut item.def;
@@ -185,7 +194,7 @@ impl Transition<'_> {
     }
 
     /// Moves the status now and leaves it to be recorded later.
-    fn move_status(&mut self, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
+    pub fn move_status(&mut self, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
         let Some(from) = self.state.item(id).map(|item| item.track.status) else { return };
         let (now, run) = (self.stamp.now, self.run().run_id.clone());
         self.track(id, |track| {
@@ -228,7 +237,7 @@ impl Transition<'_> {
     }
 
     /// Told to the next prompt of the one whose change was dropped.
-    fn note(&mut self, by: Option<&ItemId>, note: String) {
+    pub fn note(&mut self, by: Option<&ItemId>, note: String) {
         match by {
             Some(item) => {
                 self.work(item, |work| push_note(&mut work.notes, note));

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::fit::{self, Told};
 use super::offer::tools_of_step;
 use super::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
-use super::{summary, view};
-use crate::domain::ids::{CallId, PayloadId, StreamId};
+use super::{summary, turns, view};
+use crate::domain::ids::{PayloadId, StreamId};
 use crate::domain::model::{self, CallContext, ContextFit, ModelRequest};
 use crate::domain::payload::{self, Payloads};
 use crate::domain::plan::TodoItem;
-use crate::domain::prompt::{PromptCall, PromptMessage};
+use crate::domain::prompt::PromptMessage;
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::engine::effect::Effect;
-use crate::engine::prompt::{self, Frame, StepResult, Turn};
+use crate::engine::prompt::{self, Frame, StepResult};
 use crate::engine::{Extent, Material, Needs, Prompt, Recent, World};
 
 /// A model call that is running, and whose it is.
@@ -53,9 +53,9 @@ pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
         (Some(item), _) => {
             item.turns.iter().for_each(|turn| turn_needs(&turn.said, &mut add));
             item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, &mut add));
-            results_need(state, &mut add);
+            results_need(state, Some(item), &mut add);
         }
-        (None, Phase::Synthesizing) => results_need(state, &mut add),
+        (None, Phase::Synthesizing) => results_need(state, None, &mut add),
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
     }
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
@@ -89,10 +89,11 @@ fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
     }
 }
 
-fn results_need(state: &State, add: &mut impl FnMut(&Value)) {
+fn results_need(state: &State, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
     for item in state.list.iter().filter(|item| item.track.status.is_settled()) {
         item.track.result.iter().for_each(&mut *add);
-        item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
+        let calls = item.calls.iter().filter(|_| are_calls_told(item, of));
+        calls.filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
     }
 }
 
@@ -150,7 +151,8 @@ fn rendered(
     }
     let Some(limit) = limit else { return Ok((whole, told.fit())) };
     let results = results(state, open.item, &told);
-    let (told, fit) = told.less(size - limit, &results);
+    let of_tools = prompt::most_of_tools(&results, settings.execution.tool_result_max_length as usize);
+    let (told, fit) = told.less(size - limit, &results, of_tools);
     Ok((render(state, open, frame, &offered, &told), Some(fit)))
 }
 
@@ -174,7 +176,8 @@ fn render(state: &State, open: &Open<'_>, frame: Frame<'_>, offered: &[Arc<ToolS
             Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema: None }
         }
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
-            let (messages, schema) = (planning(state, open, frame, offered, told), Some(prompt::plan_schema()));
+            let messages = planning(state, open, frame, offered, told);
+            let schema = Some(prompt::plan_schema(state.phase() == Phase::Refining));
             Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
         }
     }
@@ -232,8 +235,18 @@ fn planning(
         intent: &state.head.intent,
         plan: &plan,
         items: &items,
-        notes: &open.active.notes,
+        notes: &[open.active.notes.clone(), outdated(state)].concat(),
     })
+}
+
+/// What rests on results that no longer hold: a planner must know it, to have it done again too.
+fn outdated(state: &State) -> Vec<String> {
+    let outdated = state.list.iter().filter(|item| !item.track.outdated.is_empty());
+    let note = |item: &Item| {
+        let needs: Vec<&str> = item.track.outdated.iter().map(|id| id.as_str()).collect();
+        format!("Item {} rests on an earlier result of {}, done again since.", item.def.id, needs.join(", "))
+    };
+    outdated.map(note).collect()
 }
 
 /// The run's query, and what was said since.
@@ -255,7 +268,7 @@ fn step(
     told: &Told<'_>,
 ) -> Vec<PromptMessage> {
     let results = results(state, Some(item), told);
-    let turns = turns(state, item, told.payloads);
+    let turns = turns::turns(state, item, told.payloads);
     let notes = item.track.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
     let prompt = prompt::StepPrompt {
         frame,
@@ -266,10 +279,9 @@ fn step(
         notes,
         is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
     };
-    match (state.shape, tools.is_empty()) {
-        (Shape::Single, _) => prompt::converse(&prompt, told.history()),
-        (Shape::Planned, true) => prompt::reasoning_step(&prompt),
-        (Shape::Planned, false) => prompt::tool_step(&prompt),
+    match state.shape {
+        Shape::Single => prompt::converse(&prompt, told.history()),
+        Shape::Planned => prompt::step(&prompt),
     }
 }
 
@@ -285,6 +297,11 @@ fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, told: &Told<'_>) 
     })
 }
 
+/// Whether a prompt tells what this item's tools said: the answer's of every item, a step's of what it depends on.
+fn are_calls_told(item: &Item, of: Option<&Item>) -> bool {
+    of.is_none_or(|of| of.def.dependencies.contains(&item.def.id))
+}
+
 fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult> {
     let payloads = told.payloads;
     let settled = state.list.iter().filter(|item| item.track.status.is_settled());
@@ -295,89 +312,18 @@ fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult>
             status: item.track.status,
             reason: item.track.reason.clone(),
             result: item.track.result.clone().map(|result| payload::inline(result, payloads)),
-            tool_results: view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
-            is_dependency: of.is_some_and(|of| of.def.dependencies.contains(&item.def.id)),
+            tool_results: match are_calls_told(item, of) {
+                true => view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
+                false => Vec::new(),
+            },
+            is_dependency: of.is_some() && are_calls_told(item, of),
+            outdated: item.track.outdated.iter().map(ToString::to_string).collect(),
         })
         .collect();
     fit::cut(results, told.most)
 }
 
-/// The item's loop, and before it what it did when it was begun earlier.
-fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
-    let first = item.track.work.as_ref().map_or(0, |work| work.first);
-    let told: std::collections::BTreeSet<&CallId> = item.turns.iter().flat_map(|turn| calls_of(&turn.said)).collect();
-    let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
-    let mut turns = Vec::new();
-    for call in earlier.filter(|call| call.ord < first && !told.contains(&call.record.call_id)) {
-        turns.push(Turn::Said {
-            content: String::new(),
-            calls: vec![prompt_call(&call.record, payloads)],
-            replay: None,
-        });
-        turns.push(returned(&call.record, payloads));
-    }
-    for turn in &item.turns {
-        match &turn.said {
-            Said::Engine { text } => turns.push(Turn::Told(text.clone())),
-            Said::Patch { .. } => {}
-            Said::Model { text, calls, replay } => {
-                let records: Vec<&CallRecord> =
-                    calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
-                turns.push(Turn::Said {
-                    content: text_of(text, payloads),
-                    calls: records.iter().map(|record| prompt_call(record, payloads)).collect(),
-                    replay: replay.clone().map(|replay| payload::inline(replay, payloads)),
-                });
-                turns.extend(records.iter().map(|record| returned(record, payloads)));
-            }
-        }
-    }
-    turns
-}
-
-fn calls_of(said: &Said) -> &[CallId] {
-    match said {
-        Said::Model { calls, .. } => calls,
-        Said::Engine { .. } | Said::Patch { .. } => &[],
-    }
-}
-
-fn shown_id(record: &CallRecord) -> String {
-    record.provider_call_id.clone().unwrap_or_else(|| record.call_id.to_string())
-}
-
-fn prompt_call(record: &CallRecord, payloads: &Payloads) -> PromptCall {
-    PromptCall {
-        id: shown_id(record),
-        name: record.tool_name.clone(),
-        arguments: payload::inline(record.arguments.clone(), payloads),
-    }
-}
-
-/// Every call has a result in the prompt; where a person edited the arguments, the result says what ran.
-fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
-    let result = record.result.clone().map(|result| inlined(result, payloads));
-    let mut result = result.unwrap_or_else(|| ToolResult {
-        call_id: record.call_id.clone(),
-        tool_name: record.tool_name.clone(),
-        status: crate::domain::tool::ToolStatus::Skipped,
-        output: None,
-        error: None,
-        metadata: None,
-        duration_ms: 0,
-    });
-    if let Some(edited) = &record.modified_arguments {
-        let edited = payload::inline(edited.clone(), payloads);
-        let mut metadata = result.metadata.take().unwrap_or_else(|| json!({}));
-        if let Some(map) = metadata.as_object_mut() {
-            map.insert("editedArguments".into(), edited);
-        }
-        result.metadata = Some(metadata);
-    }
-    Turn::Returned { id: shown_id(record), result }
-}
-
-fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
+pub(super) fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
     ToolResult {
         output: result.output.map(|output| payload::inline(output, payloads)),
         metadata: result.metadata.map(|metadata| payload::inline(metadata, payloads)),
@@ -385,7 +331,7 @@ fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
     }
 }
 
-fn text_of(value: &Value, payloads: &Payloads) -> String {
+pub(super) fn text_of(value: &Value, payloads: &Payloads) -> String {
     match payload::inline(value.clone(), payloads) {
         Value::String(text) => text,
         Value::Null => String::new(),

@@ -48,8 +48,13 @@ impl Transition<'_> {
                 return true;
             }
         } else {
+            let mut is_failed = false;
             while let Some(id) = self.next_for_a_place() {
-                self.take_place(&id);
+                is_failed |= !self.take_place(&id);
+            }
+            // What follows from a failure is decided from the beginning.
+            if is_failed {
+                return true;
             }
         }
         let placed: Vec<ItemId> = self.placed().collect();
@@ -109,29 +114,37 @@ impl Transition<'_> {
         self.state.list.next_ready().filter(|_| !is_stopped).map(|item| item.def.id.clone())
     }
 
-    fn take_place(&mut self, id: &ItemId) {
+    /// `false`: there was no use in it, the item has failed.
+    fn take_place(&mut self, id: &ItemId) -> bool {
         let is_open = self.state.item(id).is_some_and(|item| item.track.work.is_some());
         if is_open {
             self.work(id, |work| {
                 work.placed = true;
                 work.waits = None;
             });
+        } else if let Some(tool) = self.unknown_tool_of(id) {
+            self.begin_item(id, None);
+            self.fail_item(id, "unknown_tool", format!("it requires {tool}, and there is no such tool here"));
+            return false;
         } else {
             let shown = self.state.head.plan_version;
             self.begin_item(id, Some(ModelCall::ready(1, shown)));
         }
+        true
     }
 
     /// Opens an item's loop.
     pub fn begin_item(&mut self, id: &ItemId, model: Option<ModelCall>) {
         let first = self.ord();
         let run = self.run().run_id.clone();
+        let notes = self.notes_of_redo(id);
         self.track(id, |track| {
+            track.outdated.clear();
             track.attempt += 1;
             track.run = Some(run);
             track.reason = None;
             track.validation = None;
-            track.work = Some(Work { iteration: 1, model, placed: true, first, ..Work::default() });
+            track.work = Some(Work { iteration: 1, model, placed: true, first, notes, ..Work::default() });
         });
         self.set_status(id, ItemStatus::InProgress, None);
     }

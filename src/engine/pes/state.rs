@@ -220,6 +220,12 @@ pub(super) struct Track {
     pub attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// It was completed and is done again: what it calls may have had its effect already.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redone: bool,
+    /// What it depends on and was done again after it was completed: its result rests on what that came to before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outdated: Vec<ItemId>,
     /// Cancelled by an edit of the plan (a person's or a planner's), which does not make the run `partial`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub edited_away: bool,
@@ -255,6 +261,12 @@ pub(super) struct Work {
     /// What the next prompt must tell besides the loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The system prompt of its steps, or a reference to it, once a person was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<Value>,
+    /// The same of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Value>,
     /// The reply had an `updatedPlan` besides its calls: it takes effect when they are done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub patches: bool,

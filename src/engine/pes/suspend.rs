@@ -157,6 +157,9 @@ impl Transition<'_> {
     }
 
     pub fn open_suspension(&mut self, suspension: Suspension) {
+        if let Some(item) = &suspension.item_id {
+            self.keep_opening(item, &suspension.suspension_id);
+        }
         let ord = self.ord();
         self.record_suspended(&suspension);
         self.write_suspension(ord, &suspension, Keep::Always);

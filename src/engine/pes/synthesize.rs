@@ -45,7 +45,7 @@ impl Transition<'_> {
             false => "The answer was empty. Write the answer for the user.".to_owned(),
         };
         let again = replied.call.again(replied.call.iteration + 1);
-        let repair = Repair { round, reply: replied.text, fault };
+        let repair = Repair { round, reply: replied.text, fault, names: false };
         let has_words = !draft.content.trim().is_empty();
         if round > REPAIRS {
             return match has_words {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::opening::opening;
 use super::record::to_value;
 use super::state::{Item, Phase, Said, State};
 use crate::domain::hitl::Suspension;
@@ -30,6 +31,7 @@ pub(super) fn todo_item(item: &Item) -> TodoItem {
         updated_timestamp: track.updated,
         run_id: track.run.clone(),
         reason: track.reason.clone(),
+        redone: track.redone,
     }
 }
 
@@ -163,14 +165,15 @@ fn outputs(state: &State) -> Map<String, Value> {
     settled.map(|item| (item.def.id.to_string(), to_value(&step_output(state, item)))).collect()
 }
 
-/// The seeds' `suspension`, with the iteration so far and what the other calls of its batch brought.
+/// The seeds' `suspension`, with the prompt, the iteration so far and what the other calls of its batch brought.
 fn suspension(state: &State, open: &Suspension) -> Value {
     let mut body = to_value(open);
     if let (Some(call), Some(tool)) = (&open.call_id, &open.tool_name) {
         body["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": open.tool_input });
     }
     let Some(item) = open.item_id.as_ref().and_then(|id| state.item(id)) else { return body };
-    body["iterationState"] = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.said)).collect();
+    let said = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.said));
+    body["iterationState"] = opening(state, item).into_iter().chain(said).collect();
     let batch = item.track.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
     let results = batch.iter().filter_map(|id| state.calls.get(id)?.record.result.as_ref());
     body["partialToolResults"] = results.map(to_value).collect();

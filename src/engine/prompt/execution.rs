@@ -8,28 +8,48 @@ use crate::domain::prompt::PromptMessage;
 
 const LAST: &str = "This is your last reply for this item: answer with its result now.";
 
-pub fn tool_step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    step(prompt, TOOL_STEP, History::default(), task)
-}
-
-pub fn reasoning_step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    step(prompt, REASONING_STEP, History::default(), task)
+/// A step with tools, or one without.
+pub fn step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
+    rendered(prompt, instructions(prompt), History::default(), task)
 }
 
 /// The only step of a run without a plan: the item is the user's query, in its conversation.
 pub fn converse(prompt: &StepPrompt<'_>, history: History<'_>) -> Vec<PromptMessage> {
-    step(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
+    rendered(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
+}
+
+/// How the prompt of a step begins: the system prompt, and the task without the results that it is told with.
+pub fn opening(prompt: &StepPrompt<'_>, converses: bool) -> (String, String) {
+    let (instructions, task) = match converses {
+        true => (CONVERSE, prompt.item.description.clone()),
+        false => (instructions(prompt), assignment(prompt)),
+    };
+    let messages =
+        marked(prompt.frame.seed, |marker| vec![system(&prompt.frame, &stage(prompt, instructions), marker)]);
+    let system = messages.into_iter().find_map(|message| match message {
+        PromptMessage::System { content } => Some(content),
+        PromptMessage::User { .. } | PromptMessage::Assistant { .. } | PromptMessage::Tool { .. } => None,
+    });
+    (system.unwrap_or_default(), task)
+}
+
+fn instructions(prompt: &StepPrompt<'_>) -> &'static str {
+    if prompt.tools.is_empty() { REASONING_STEP } else { TOOL_STEP }
 }
 
 type Task = fn(&StepPrompt<'_>, usize, &Marker) -> String;
 
-fn step(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, task: Task) -> Vec<PromptMessage> {
-    let stage = Stage {
+fn stage<'a>(prompt: &StepPrompt<'_>, instructions: &'a str) -> Stage<'a> {
+    Stage {
         phase: format!("execution {}", prompt.item.id),
         instructions,
         tools: layers::schemas(prompt.tools),
         persona: |prompts| prompts.execution.as_ref(),
-    };
+    }
+}
+
+fn rendered(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, task: Task) -> Vec<PromptMessage> {
+    let stage = stage(prompt, instructions);
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;
     marked(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
@@ -45,6 +65,12 @@ fn step(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, task:
 }
 
 fn task(prompt: &StepPrompt<'_>, most: usize, marker: &Marker) -> String {
+    let earlier = results::earlier(prompt.results, most, marker);
+    let heading = if earlier.is_empty() { "" } else { "Results of earlier items:" };
+    paragraphs([assignment(prompt).as_str(), heading, &earlier])
+}
+
+fn assignment(prompt: &StepPrompt<'_>) -> String {
     let item = prompt.item;
     let task = format!("Task: {}", item.description);
     let outcome = item.expected_outcome.as_deref().map(|it| format!("Expected outcome: {it}")).unwrap_or_default();
@@ -52,9 +78,7 @@ fn task(prompt: &StepPrompt<'_>, most: usize, marker: &Marker) -> String {
         [] => String::new(),
         names => format!("Required tools: {}", names.join(", ")),
     };
-    let earlier = results::earlier(prompt.results, most, marker);
-    let heading = if earlier.is_empty() { "" } else { "Results of earlier items:" };
-    paragraphs([task.as_str(), &outcome, &tools, heading, &earlier])
+    paragraphs([task.as_str(), &outcome, &tools])
 }
 
 /// What the model is told (as a [`super::Turn::Told`]) when required tools were not called successfully.

@@ -28,9 +28,10 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::{ToolResult, ToolSpec};
 
 pub(crate) use data::shortened;
-pub use execution::{converse, enforcement, reasoning_step, tool_step};
+pub use execution::{converse, enforcement, opening, step};
 pub use planning::{plan, refine};
 pub use repair::repair;
+pub(crate) use results::{level, most_of_tools};
 pub use schema::plan_schema;
 pub use size::{size, tokens};
 pub use summary::summary;
@@ -84,7 +85,7 @@ pub struct RefinePrompt<'a> {
 pub struct StepPrompt<'a> {
     pub frame: Frame<'a>,
     pub item: &'a TodoItem,
-    /// Settled items, in list order; dependencies are shown first and whole.
+    /// Settled items, in list order; dependencies are shown first and whole, with what their tools said.
     pub results: &'a [StepResult],
     /// Shown with their schemas; empty for a reasoning step.
     pub tools: &'a [Arc<ToolSpec>],
@@ -136,6 +137,8 @@ pub struct StepResult {
     pub result: Option<Value>,
     pub tool_results: Vec<ToolResult>,
     pub is_dependency: bool,
+    /// Items that it depended on and that were begun again since.
+    pub outdated: Vec<String>,
 }
 
 /// Something that happened in an item's loop.

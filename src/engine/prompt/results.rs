@@ -10,23 +10,45 @@ use crate::domain::tool::{ToolResult, ToolStatus};
 /// However many share a budget, each gets this much.
 const LEAST_SHARE: usize = 200;
 
-/// For an item's step: the results it depends on first and whole, then the others within the budget, all together.
+/// For an item's step: the results it depends on first and whole, with what their tools said; then the others within the
+/// budget, all together.
 pub(super) fn earlier(results: &[StepResult], budget: usize, marker: &Marker) -> String {
     let (needed, others): (Vec<&StepResult>, Vec<&StepResult>) =
         results.iter().partition(|result| result.is_dependency);
     let share = share(budget, others.len());
-    let needed = needed.iter().map(|result| block(result, usize::MAX, "", marker));
+    let most = most_of_tools(needed.iter().copied(), budget);
+    let needed = needed.iter().map(|result| block(result, usize::MAX, &tools(result, most), marker));
     let others = others.iter().map(|result| block(result, share, "", marker));
     needed.chain(others).collect::<Vec<_>>().join("\n\n")
 }
 
-/// For the answer: every result whole, with what its tools said; each output within the budget, all of them within four
-/// times that.
+/// For the answer: every result whole, with what its tools said.
 pub(super) fn all(results: &[StepResult], budget: usize, marker: &Marker) -> String {
-    let outputs = results.iter().map(|result| result.tool_results.len()).sum();
-    let share = share(budget.saturating_mul(4), outputs).min(budget);
-    let block = |result: &StepResult| block(result, usize::MAX, &tools(&result.tool_results, share), marker);
+    let most = most_of_tools(results, budget);
+    let block = |result: &StepResult| block(result, usize::MAX, &tools(result, most), marker);
     results.iter().map(block).collect::<Vec<_>>().join("\n\n")
+}
+
+/// How long what one tool said may be, in characters: each within the budget, all of them within four times that.
+pub(crate) fn most_of_tools<'a>(results: impl IntoIterator<Item = &'a StepResult>, budget: usize) -> usize {
+    let said = results.into_iter().flat_map(|result| &result.tool_results);
+    let sizes = said.map(|tool| tool_result(tool, usize::MAX).len()).collect();
+    level(sizes, budget.saturating_mul(4)).min(budget).max(LEAST_SHARE)
+}
+
+/// How long each of these may be so that all of them fit into the room: short ones stay whole, the longest are cut, and
+/// none of them more than another.
+pub(crate) fn level(mut sizes: Vec<usize>, room: usize) -> usize {
+    sizes.sort_unstable();
+    let (mut left, count) = (room, sizes.len());
+    for (at, size) in sizes.into_iter().enumerate() {
+        let share = left / (count - at);
+        if size > share {
+            return share;
+        }
+        left -= size;
+    }
+    usize::MAX
 }
 
 fn share(budget: usize, among: usize) -> usize {
@@ -38,15 +60,22 @@ fn block(result: &StepResult, most: usize, tools: &str, marker: &Marker) -> Stri
     if let Some(reason) = &result.reason {
         text.push_str(&format!("\nReason: {reason}"));
     }
-    if let Some(value) = &result.result {
+    // An item that ended without words has what its last tool said: once is enough.
+    let is_told = |value: &&Value| result.tool_results.iter().any(|tool| tool.output.as_ref() == Some(value));
+    if let Some(value) = result.result.as_ref().filter(|value| tools.is_empty() || !is_told(value)) {
         text.push_str(&format!("\nResult: {}", shortened(&as_text(value), most, "")));
     }
     text.push_str(tools);
+    if !result.outdated.is_empty() {
+        let items = result.outdated.join(", ");
+        text.push_str(&format!("\nNote: it rests on an earlier result of {items}, done again since."));
+    }
     marker.block(&format!("item {}", result.item_id), &text)
 }
 
-fn tools(results: &[ToolResult], most: usize) -> String {
-    results.iter().map(|result| format!("\nTool {}: {}", result.tool_name, tool_result(result, most))).collect()
+fn tools(result: &StepResult, most: usize) -> String {
+    let results = result.tool_results.iter();
+    results.map(|result| format!("\nTool {}: {}", result.tool_name, tool_result(result, most))).collect()
 }
 
 /// A call's result in words: its output, or what went wrong.

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// The JSON schema of a plan. Every member is required and may be null where it is optional: strict modes want it so.
-pub fn plan_schema() -> Value {
+/// The JSON schema of a plan, or of the refinement of one. Every member is required and may be null where it is optional:
+/// strict modes want it so.
+pub fn plan_schema(refines: bool) -> Value {
     let words = json!({ "type": "array", "items": { "type": "string" } });
     let optional = json!({ "type": ["string", "null"] });
-    let item = json!({
+    let mut item = json!({
         "type": "object",
         "properties": {
             "id": { "type": "string" },
@@ -20,6 +21,10 @@ pub fn plan_schema() -> Value {
         "required": ["id", "description", "stepType", "requiredTools", "expectedOutcome", "dependencies", "status"],
         "additionalProperties": false,
     });
+    if refines {
+        item["properties"]["redo"] = json!({ "type": ["boolean", "null"] });
+        item["required"].as_array_mut().expect("a list stands above").push("redo".into());
+    }
     json!({
         "type": "object",
         "properties": {

@@ -92,6 +92,9 @@ fn random_plan(items: usize, dice: impl Fn(&str, u64) -> u64) -> Value {
             if of("requires", 4) == 0 {
                 item["requiredTools"] = json!([TOOLS[of("tool", 10) as usize]]);
             }
+            if of("redo", 4) == 0 {
+                item["redo"] = json!(true);
+            }
             if of("status", 4) == 0 {
                 item["status"] = json!(statuses[of("which", 5) as usize]);
             }

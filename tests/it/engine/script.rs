@@ -69,7 +69,7 @@ impl Tools {
 
 impl Toolbox for Tools {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer"]
+        ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer", "denied"]
             .map(|name| Arc::new(spec(name)))
             .to_vec()
     }

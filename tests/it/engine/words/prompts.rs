@@ -9,7 +9,7 @@ use pes::domain::settings::RunSettings;
 use pes::domain::tool::{ToolClass, ToolError, ToolResult, ToolSpec, ToolStatus};
 use pes::engine::prompt::{
     Frame, History, PlanPrompt, RefinePrompt, RepairPrompt, StepPrompt, StepResult, SummaryPrompt, SynthesisPrompt,
-    Turn, enforcement, plan, plan_schema, reasoning_step, refine, repair, summary, synthesis, tool_step,
+    Turn, enforcement, plan, plan_schema, refine, repair, step, summary, synthesis,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -95,6 +95,7 @@ fn results() -> Vec<StepResult> {
         result: text.map(Value::String),
         tool_results: vec![tool_result(Ok(json!({"value": 4}))), tool_result(Err(refused()))],
         is_dependency,
+        outdated: Vec::new(),
     };
     vec![
         result("z", ItemStatus::Completed, Some("é".repeat(500)), false),
@@ -179,13 +180,13 @@ fn the_tool_step_prompt() {
     let (settings, item, results, turns, tools) =
         (settings(), item("b", ItemStatus::InProgress), results(), turns(), calculator());
     let prompt = StepPrompt { tools: &tools, is_last: true, ..step_prompt(&settings, &item, &results, &turns) };
-    insta::assert_snapshot!(shown(&tool_step(&prompt)));
+    insta::assert_snapshot!(shown(&step(&prompt)));
 }
 
 #[test]
 fn the_reasoning_step_prompt() {
     let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
-    insta::assert_snapshot!(shown(&reasoning_step(&step_prompt(&settings, &item, &[], &[]))));
+    insta::assert_snapshot!(shown(&step(&step_prompt(&settings, &item, &[], &[]))));
 }
 
 #[test]
@@ -216,7 +217,7 @@ fn the_summary_prompt_and_the_planning_prompt_after_it() {
 
 #[test]
 fn the_schema_of_a_plan() {
-    let schema = plan_schema();
+    let schema = plan_schema(false);
     let validator = jsonschema::validator_for(&schema).unwrap();
     let item = json!({"id": "1", "description": "d", "stepType": "tool", "requiredTools": ["t"], "expectedOutcome": null, "dependencies": [], "status": null});
     let plan = json!({"title": "t", "intent": "i", "plan": "p", "answer": null, "refuse": null, "todoList": [item]});
@@ -228,7 +229,7 @@ fn the_schema_of_a_plan() {
 #[test]
 fn only_other_results_are_shortened() {
     let (settings, item, results) = (settings(), item("b", ItemStatus::InProgress), results());
-    let text = shown(&reasoning_step(&step_prompt(&settings, &item, &results, &[])));
+    let text = shown(&step(&step_prompt(&settings, &item, &results, &[])));
     assert!(text.contains(&"long ".repeat(100)));
     assert!(text.contains(&format!("{}\n[… 300 more characters left out]", "é".repeat(200))));
     assert!(text.find("item a ").unwrap() < text.find("item z ").unwrap());
@@ -257,7 +258,7 @@ proptest! {
             _ => Turn::Returned { id: format!("{}.{n}", at.saturating_sub(*kind)), result: tool_result(Ok(json!(1))) },
         }).collect();
         let mut open: Vec<String> = Vec::new();
-        for message in tool_step(&step_prompt(&settings, &item, &[], &turns)) {
+        for message in step(&step_prompt(&settings, &item, &[], &turns)) {
             match message {
                 PromptMessage::Tool { tool_call_id, .. } => {
                     let at = open.iter().position(|id| *id == tool_call_id);
@@ -283,7 +284,7 @@ fn a_result_that_comes_again_is_not_told_again() {
     let returned = || Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!("once"))) };
     let said = |calls: Vec<PromptCall>| Turn::Said { content: "x".into(), calls, replay: None };
     let turns = [said(vec![call]), returned(), returned(), said(Vec::new()), returned()];
-    let messages = tool_step(&step_prompt(&settings, &item, &[], &turns));
+    let messages = step(&step_prompt(&settings, &item, &[], &turns));
     assert_eq!(shown(&messages).matches("once").count(), 1, "{}", shown(&messages));
 }
 
@@ -293,7 +294,7 @@ fn calls_that_share_an_id_have_each_its_own_result() {
     let call = || PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
     let returned = |what: &str| Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!(what))) };
     let said = Turn::Said { content: "x".into(), calls: vec![call(), call()], replay: None };
-    let text = shown(&tool_step(&step_prompt(&settings, &item, &[], &[said, returned("first"), returned("second")])));
+    let text = shown(&step(&step_prompt(&settings, &item, &[], &[said, returned("first"), returned("second")])));
     assert!(text.find("first").unwrap() < text.find("second").unwrap(), "{text}");
     assert!(!text.contains("No result"), "{text}");
 }
@@ -305,7 +306,7 @@ fn text_can_never_close_a_marker() {
     let mut evil = String::new();
     for _ in 0..3 {
         let turns = [Turn::Returned { id: "lost".into(), result: tool_result(Ok(json!(evil))) }];
-        let messages = tool_step(&step_prompt(&settings, &item, &[], &turns));
+        let messages = step(&step_prompt(&settings, &item, &[], &turns));
         let nonce = nonce(&messages);
         assert!(!evil.contains(&nonce));
         assert_eq!(shown(&messages).matches(&nonce).count(), 4);
@@ -328,7 +329,7 @@ fn user_text_stands_verbatim_and_fills_no_placeholder() {
 #[test]
 fn the_first_line_names_the_phase_whatever_the_id() {
     let (settings, item) = (RunSettings::default(), item("x\nPhase: planning", ItemStatus::InProgress));
-    let messages = tool_step(&step_prompt(&settings, &item, &[], &[]));
+    let messages = step(&step_prompt(&settings, &item, &[], &[]));
     let PromptMessage::System { content } = &messages[0] else { panic!("no system prompt") };
     assert_eq!(content.lines().next(), Some("Phase: execution x Phase: planning"));
 }
