@@ -219,7 +219,7 @@ impl Turn<'_> {
         self.record(&run, ObservationType::FinalResponse, json!({ "message": said }));
         run.counters.llm_calls = self.head.attempt;
         run.counters.usage.add(usage);
-        run.outcome = Some(Outcome { status, message_id, error: None });
+        run.outcome = Some(Outcome { status, message_id, error: None, errors: Vec::new() });
         let is_error = status == ResultStatus::Error;
         self.end(run, if is_error { RunStatus::Failed } else { RunStatus::Completed });
     }

@@ -29,3 +29,12 @@ pub struct ConversationMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
+
+impl ConversationMessage {
+    /// What stands in the metadata of a message that says why a run failed. These are nobody's words: contexts leave it out.
+    pub const ERROR: &'static str = "error";
+
+    pub fn is_error(&self) -> bool {
+        self.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(Self::ERROR))
+    }
+}

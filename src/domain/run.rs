@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Millis;
 use super::fault::Code;
 use super::hitl::SuspensionKind;
-use super::ids::{MessageId, RunId, ThreadId};
+use super::ids::{CallId, ItemId, MessageId, RunId, ThreadId};
 use super::message::ConversationMessage;
 use super::model::{Phase, Usage};
 use super::settings::RunSettings;
@@ -203,6 +203,9 @@ pub struct Outcome {
     pub message_id: MessageId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// What of it failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<RunFailure>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -210,6 +213,34 @@ pub struct RunError {
     pub code: Code,
     pub message: String,
     pub phase: Phase,
+}
+
+/// Something of a run that failed: an item, a tool's last call in an item, or the run itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunFailure {
+    pub phase: Phase,
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+}
+
+impl From<&RunError> for RunFailure {
+    fn from(error: &RunError) -> Self {
+        Self {
+            phase: error.phase,
+            code: error.code.as_str().to_owned(),
+            message: error.message.clone(),
+            item_id: None,
+            call_id: None,
+            tool_name: None,
+        }
+    }
 }
 
 /// The contract's `AgentFinalResponse`.
@@ -236,6 +267,9 @@ pub struct ExecutionMetadata {
     pub llm_cost: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// Whatever failed, also of a run that came to an answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<RunFailure>,
     pub llm_metadata: LlmTotals,
 }
 
@@ -315,6 +349,7 @@ impl Run {
                 tool_errors: self.counters.tool_errors,
                 llm_cost: self.counters.cost_nanos.map(usd),
                 error: outcome.error.clone(),
+                errors: outcome.errors.clone(),
                 llm_metadata: LlmTotals {
                     usage: self.counters.usage.clone(),
                     total_generation_time_ms: self.counters.total_generation_ms,

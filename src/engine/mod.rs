@@ -105,8 +105,9 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// The newest so many of what was found, without what `except` names.
+    /// The newest so many of what was found, without what `except` names and what nobody said.
     pub fn kept(&self, mut found: Vec<ConversationMessage>, most: u32) -> Vec<ConversationMessage> {
+        found.retain(|message| !message.is_error());
         found.retain(|message| message.run_id.as_ref().is_none_or(|run| !self.except.contains(run)));
         found.split_off(found.len().saturating_sub(most as usize))
     }

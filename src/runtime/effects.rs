@@ -164,17 +164,17 @@ impl Shared {
     /// Messages before the active run's own.
     async fn history(&self, pk: ThreadPk, seat: &Seat, recent: Recent) -> store::Result<Vec<ConversationMessage>> {
         let Some(run) = seat.machine.run() else { return Ok(Vec::new()) };
-        let mut newest = recent.newest;
+        let mut most = recent.newest.saturating_add(recent.except.len() as u32);
         loop {
-            let most = newest.saturating_add(recent.except.len() as u32);
             let found = self.store.history(pk, &run.message_id, most).await?;
             let is_all = found.len() < most as usize;
-            let found = recent.kept(found, newest);
+            let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
+            let is_enough = found.len() >= recent.newest as usize;
             let reaches = |since| found.iter().any(|message| message.message_id == since);
-            if is_all || newest >= MOST_MESSAGES || recent.since.clone().is_none_or(reaches) {
+            if is_all || most >= MOST_MESSAGES || (is_enough && recent.since.clone().is_none_or(reaches)) {
                 return Ok(found);
             }
-            newest = newest.saturating_mul(2);
+            most = most.saturating_mul(2);
         }
     }
 }

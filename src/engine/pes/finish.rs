@@ -11,7 +11,7 @@ use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
 use crate::domain::observation::ObservationType;
-use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunStatus, Standing};
+use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus, Standing};
 
 impl Transition<'_> {
     /// The run's answer. `shown` is its text as observations hold it.
@@ -23,12 +23,13 @@ impl Transition<'_> {
         status: ResultStatus,
         error: Option<RunError>,
     ) {
-        let message = self.answer_message(self.run().clone(), content, shown, ui);
-        let run_status = match status {
-            ResultStatus::Success | ResultStatus::Partial => RunStatus::Completed,
-            ResultStatus::Error => RunStatus::Failed,
+        let (run_status, marked) = match status {
+            ResultStatus::Success | ResultStatus::Partial => (RunStatus::Completed, None),
+            ResultStatus::Error => (RunStatus::Failed, error.as_ref()),
         };
-        self.end_run(run_status, Some(Outcome { status, message_id: message, error }));
+        let message_id = self.answer_message(self.run().clone(), content, shown, ui, marked);
+        let errors = self.failures(error.as_ref());
+        self.end_run(run_status, Some(Outcome { status, message_id, error, errors }));
     }
 
     /// The plan was a direct answer. While the run has other work, or a message that the planner has not seen, it is a
@@ -38,7 +39,7 @@ impl Transition<'_> {
         let shown = self.store(id, Value::String(answer.clone()));
         if self.has_more_to_do() {
             let run = self.run().clone();
-            let message = self.ai_message(&run, answer, None);
+            let message = self.ai_message(&run, answer, None, None);
             let ord = self.ord();
             self.write_message(ord, &message);
             let mut told = to_value(&message);
@@ -67,8 +68,16 @@ impl Transition<'_> {
         self.answer(message, shown, None, ResultStatus::Error, Some(error));
     }
 
-    fn ai_message(&mut self, run: &Run, content: String, ui: Option<&Value>) -> ConversationMessage {
-        let metadata = ui.map(|ui| Map::from_iter([("uiMetadata".to_owned(), ui.clone())]));
+    fn ai_message(
+        &mut self,
+        run: &Run,
+        content: String,
+        ui: Option<&Value>,
+        error: Option<&RunError>,
+    ) -> ConversationMessage {
+        let ui = ui.map(|ui| ("uiMetadata", ui.clone()));
+        let error = error.map(|error| (ConversationMessage::ERROR, to_value(error)));
+        let metadata: Map<String, Value> = ui.into_iter().chain(error).map(|(key, it)| (key.to_owned(), it)).collect();
         ConversationMessage {
             message_id: self.mint.message(),
             thread_id: run.thread_id.clone(),
@@ -76,12 +85,19 @@ impl Transition<'_> {
             content,
             timestamp: self.stamp.now,
             run_id: Some(run.run_id.clone()),
-            metadata,
+            metadata: (!metadata.is_empty()).then_some(metadata),
         }
     }
 
-    fn answer_message(&mut self, run: Run, content: String, shown: Value, ui: Option<Value>) -> MessageId {
-        let message = self.ai_message(&run, content, ui.as_ref());
+    fn answer_message(
+        &mut self,
+        run: Run,
+        content: String,
+        shown: Value,
+        ui: Option<Value>,
+        error: Option<&RunError>,
+    ) -> MessageId {
+        let message = self.ai_message(&run, content, ui.as_ref(), error);
         let ord = self.ord();
         self.write_message(ord, &message);
         let mut told = to_value(&message);
@@ -147,8 +163,9 @@ impl Transition<'_> {
         let Some((ord, run)) = self.state.queued.remove(id) else { return };
         let outcome = error.map(|error| {
             let text = error.message.clone();
-            let message_id = self.answer_message(run.clone(), text.clone(), Value::String(text), None);
-            Outcome { status: ResultStatus::Error, message_id, error: Some(error) }
+            let message_id = self.answer_message(run.clone(), text.clone(), Value::String(text), None, Some(&error));
+            let errors = vec![RunFailure::from(&error)];
+            Outcome { status: ResultStatus::Error, message_id, error: Some(error), errors }
         });
         self.conclude(ord, run, status, outcome);
     }

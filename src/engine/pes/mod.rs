@@ -15,6 +15,7 @@ mod decide;
 mod delegate;
 mod edit;
 mod execute;
+mod failures;
 mod finish;
 mod fit;
 mod flow;

@@ -1,13 +1,13 @@
 //! Required tools: an item is not done before the tools that it must use have been called successfully.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::item::REJECTED;
 use super::state::{ModelCall, Said};
 use super::transition::Transition;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ToolValidationMode, ValidationStatus};
-use crate::domain::tool::ToolStatus;
+use crate::domain::tool::{ToolError, ToolStatus};
 use crate::engine::prompt;
 
 /// What is missing when a model says that an item is done.
@@ -24,13 +24,15 @@ impl Transition<'_> {
         let Some(item) = self.state.item(id) else { return Missing::Nothing(None) };
         let mut called = BTreeSet::new();
         let mut refused = BTreeSet::new();
+        let mut erred = BTreeMap::new();
         for call in self.state.calls_of(item) {
             let Some(result) = &call.result else { continue };
             let code = result.error.as_ref().map(|error| error.code.as_str());
             match result.status {
                 ToolStatus::Success => called.insert(call.tool_name.clone()),
                 ToolStatus::Error | ToolStatus::Skipped if is_refusal(code) => refused.insert(call.tool_name.clone()),
-                ToolStatus::Error | ToolStatus::Skipped => false,
+                ToolStatus::Error => erred.insert(call.tool_name.clone(), result.error.clone()).is_none(),
+                ToolStatus::Skipped => false,
             };
         }
         let required = &item.def.required_tools;
@@ -51,9 +53,7 @@ impl Transition<'_> {
             (false, true) if enforced < self.settings().execution.taef_max_retries => {
                 Missing::Enforce(prompt::enforcement(&open))
             }
-            (false, true) => {
-                Missing::Hopeless("required_tools", format!("required tools were not called: {}", open.join(", ")))
-            }
+            (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
         }
     }
 
@@ -66,6 +66,17 @@ impl Transition<'_> {
             work.model = Some(ModelCall::ready(work.iteration, shown));
         });
     }
+}
+
+/// What was called and erred is told apart from what was never called.
+fn why_missing(open: &[String], erred: &BTreeMap<String, Option<ToolError>>) -> String {
+    let (failed, never): (Vec<&String>, Vec<&String>) = open.iter().partition(|tool| erred.contains_key(*tool));
+    let failed = failed.into_iter().map(|tool| match &erred[tool] {
+        Some(error) => format!("{tool} was called and failed ({}: {})", error.code, error.message),
+        None => format!("{tool} was called and failed"),
+    });
+    let never = never.into_iter().map(|tool| format!("{tool} was not called"));
+    format!("required tools did not succeed: {}", failed.chain(never).collect::<Vec<_>>().join("; "))
 }
 
 /// A person's or a policy's no: told to the model, never enforced again.

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::execute::Replied;
 use super::plan::REPAIRS;
-use super::required_tools::is_refusal;
 use super::state::{Item, ModelCall, Phase, Repair};
 use super::transition::Transition;
 use crate::domain::fault::Code;
@@ -13,7 +12,6 @@ use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError};
 use crate::domain::settings::OnBudget;
-use crate::domain::tool::ToolStatus;
 use crate::engine::parse::{self, SynthesisDraft, TOO_LONG};
 
 impl Transition<'_> {
@@ -117,24 +115,10 @@ impl Transition<'_> {
     /// `partial`: an item failed or was cancelled other than by an edit, or a tool's last word in an item was an error.
     pub fn result_status(&self) -> ResultStatus {
         let is_whole = self.settled_now().all(|item| match item.track.status {
-            ItemStatus::Completed => !self.ended_in_error(item),
+            ItemStatus::Completed => self.last_errors(item).is_empty(),
             ItemStatus::Cancelled => item.track.edited_away,
             ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
         });
         if is_whole { ResultStatus::Success } else { ResultStatus::Partial }
-    }
-
-    fn ended_in_error(&self, item: &Item) -> bool {
-        let run = &self.run().run_id;
-        let mut last = std::collections::BTreeMap::new();
-        for call in item.calls.iter().filter_map(|id| self.state.calls.get(id)) {
-            if call.record.run_id == *run
-                && let Some(result) = &call.record.result
-            {
-                let code = result.error.as_ref().map(|error| error.code.as_str());
-                last.insert(call.record.tool_name.as_str(), result.status == ToolStatus::Error && !is_refusal(code));
-            }
-        }
-        last.into_values().any(|is_error| is_error)
     }
 }

@@ -142,7 +142,9 @@ impl<'a> Transition<'a> {
     pub fn write_message(&mut self, ord: i64, message: &ConversationMessage) {
         self.rows.retain(|row| row.kind != RowKind::Message || row.id != message.message_id.as_str());
         self.rows.push(rows::message(ord, message));
-        self.state.head.said += message.content.len() as u64;
+        if !message.is_error() {
+            self.state.head.said += message.content.len() as u64;
+        }
     }
 
     pub fn say(&mut self, item: &ItemId, said: Said) {

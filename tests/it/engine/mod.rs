@@ -8,6 +8,7 @@ mod cancel;
 mod custom_core;
 mod cut_off;
 mod delegate;
+mod failures;
 mod fit;
 mod flow;
 mod lasting;
