@@ -84,16 +84,13 @@ fn random_plan(items: usize, dice: impl Fn(&str, u64) -> u64) -> Value {
     let statuses = ["pending", "PENDING", "completed", "cancelled", "in_progress"];
     let list: Vec<Value> = (0..items)
         .map(|at| {
-            let mut item = json!({ "id": format!("i{at}"), "description": format!("do {at}") });
             let of = |what: &str, n: u64| dice(&format!("{what}{at}"), n);
+            let mut item = json!({ "id": format!("i{at}"), "description": "do it", "redo": of("redo", 4) == 0 });
             if of("depends", 3) == 0 {
                 item["dependencies"] = json!([format!("i{}", of("on", items as u64 + 1))]);
             }
             if of("requires", 4) == 0 {
                 item["requiredTools"] = json!([TOOLS[of("tool", 10) as usize]]);
-            }
-            if of("redo", 4) == 0 {
-                item["redo"] = json!(true);
             }
             if of("status", 4) == 0 {
                 item["status"] = json!(statuses[of("which", 5) as usize]);
