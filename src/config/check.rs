@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::cidr::Cidr;
 use super::{Config, Environment, Error};
+use crate::domain::depth::MOST_DEPTH;
 
 impl Config {
     /// Everything that can be said without the store.
@@ -26,6 +27,9 @@ impl Config {
         }
         for range in &server.trusted_proxies {
             let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
+        }
+        if self.limits.json_depth > MOST_DEPTH {
+            return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
         }
         self.models.gate.check()?;
         for (model, price) in &self.prices {

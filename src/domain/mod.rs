@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod caller;
+pub mod depth;
 pub mod digest;
 pub mod fault;
 pub mod frame;

@@ -9,7 +9,7 @@ use super::super::directory::Peer;
 use super::super::fault::{self, Fault};
 use super::line::Request;
 use super::{Binding, Client, Error, Line};
-use crate::domain::Millis;
+use crate::domain::{Millis, depth};
 use crate::egress::{self, Answer, Bounds, Post};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -23,7 +23,7 @@ impl Client {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
         let bytes = whole(&mut answer).await?;
-        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let body = depth::read(&bytes).unwrap_or_default();
         match line.binding {
             Binding::JsonRpc if body.get("error").is_some_and(|error| !error.is_null()) => {
                 Err(said(Fault::from_json_rpc(&body["error"]), retry_after_ms))

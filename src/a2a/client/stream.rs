@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
 
 use super::super::directory::Peer;
 use super::super::seen;
 use super::super::types::{StreamEvent, TaskQuery};
 use super::super::wire::Method;
 use super::{Binding, Client, Error, Line, segment};
+use crate::domain::depth;
 use crate::domain::task::PeerState;
 use crate::egress::sse::Decoder;
 use crate::egress::{Answer, Bounds};
@@ -68,7 +68,7 @@ impl Events {
 /// `None`: that is no event, or an error.
 #[expect(clippy::option_option, reason = "whether it is an event, and whether it tells where the task stands")]
 fn told(line: &Line, event: &str) -> Option<Option<PeerState>> {
-    let mut event: Value = serde_json::from_str(event).ok()?;
+    let mut event = depth::read(event.as_bytes()).ok()?;
     if line.binding == Binding::JsonRpc {
         event = event.get_mut("result")?.take();
     }

@@ -15,6 +15,7 @@ use super::super::client::call::{of_egress, whole};
 use super::super::types::AgentCard;
 use super::super::wire;
 use super::Peer;
+use crate::domain::depth;
 use crate::domain::ids::TenantPk;
 use crate::egress::{Bounds, Egress, Post};
 
@@ -101,7 +102,7 @@ impl Cards {
         let etag = answer.headers().get(ETAG).cloned();
         let bytes = whole(&mut answer).await.map_err(unsent)?;
         let unreadable = |why: String| Error::Refused(format!("its card cannot be read: {why}"));
-        let value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        let value = depth::read(&bytes).map_err(unreadable)?;
         Ok(Some((wire::read_card(&value).map_err(|error| unreadable(error.to_string()))?, etag)))
     }
 

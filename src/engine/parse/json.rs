@@ -4,9 +4,8 @@
 use serde_json::{Map, Number, Value};
 
 use super::text::unescape;
+use crate::domain::depth::MOST_DEPTH;
 
-/// Containers inside each other; a deeper value is not read.
-pub(super) const DEPTH: usize = 64;
 /// A longer number is not read: converting one takes time quadratic in its length.
 const NUMBER_BYTES: usize = 128;
 
@@ -72,7 +71,7 @@ impl<'a> Reader<'a> {
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Miss>) -> Result<Value, Miss> {
-        if self.open == DEPTH {
+        if self.open == MOST_DEPTH {
             return self.miss("it is nested too deeply");
         }
         self.open += 1;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::message::query;
 use crate::a2a::types::{Content, Message};
+use crate::domain::depth;
 use crate::domain::hitl::{Answer, FeedbackSchema, InDoubtAction, InputType, Suspension, SuspensionKind};
 
 const YES: [&str; 8] = ["yes", "y", "ok", "approve", "approved", "true", "go ahead", "allow"];
@@ -87,7 +88,7 @@ fn yes_or_no(said: &str) -> Option<bool> {
 
 /// What is meant by this text, as the question's form wants it; whether it fits is judged with every other answer.
 fn value(form: &FeedbackSchema, said: &str) -> Result<Value, String> {
-    let json = || serde_json::from_str::<Value>(said).ok();
+    let json = || depth::read(said.as_bytes()).ok();
     let option = |said: &str| {
         let meant = |label: &str| label.eq_ignore_ascii_case(said);
         let found = form.options.iter().find(|it| meant(&it.label) || it.value.as_str().is_some_and(meant));

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::model_failed;
 use super::reply::Growing;
+use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
 use crate::engine::event::Event;
@@ -62,7 +63,9 @@ impl ModelCall {
         failpoint::reached("model.replied");
         Some(match answered {
             Ok(reply) => {
-                let reply = Box::new(ModelReply { fit, ..reply });
+                // What a vendor wants back as it was cannot be kept if it could not be read again.
+                let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
+                let reply = Box::new(ModelReply { fit, replay, ..reply });
                 Event::ModelReplied { stream, attempt, reply }
             }
             Err(failure) => Event::ModelFailed { stream, attempt, failure },

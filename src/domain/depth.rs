@@ -1,0 +1,44 @@
+//! How deep a JSON value may nest. What is deeper is refused wherever values enter, so that whatever is stored can be read
+//! again: our readers stop at 128, and a stored body wraps what came from outside.
+
+use serde_json::Value;
+
+/// Objects and arrays inside one another, in a value that anybody sent: a client, a person, a model, a tool, an agent.
+pub const MOST_DEPTH: usize = 64;
+
+/// JSON text of somebody else's; the message says what is wrong with it.
+pub fn read(text: &[u8]) -> Result<Value, String> {
+    let value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if exceeds(&value, MOST_DEPTH) {
+        return Err(format!("objects and arrays nest deeper than {MOST_DEPTH}"));
+    }
+    Ok(value)
+}
+
+/// Whether objects and arrays nest deeper than `most`. Looks no deeper than that, and at each value once.
+pub fn exceeds(value: &Value, most: usize) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Array(_) | Value::Object(_) if most == 0 => true,
+        Value::Array(items) => items.iter().any(|item| exceeds(item, most - 1)),
+        Value::Object(members) => members.values().any(|member| exceeds(member, most - 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_containers_count() {
+        assert!(!exceeds(&json!(1), 0));
+        assert!(exceeds(&json!([]), 0));
+        assert!(!exceeds(&json!({"a": [1, "x"]}), 2));
+        assert!(exceeds(&json!([1, {"a": {}}]), 2));
+        let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        assert!(!exceeds(&deep(MOST_DEPTH), MOST_DEPTH));
+        assert!(exceeds(&deep(MOST_DEPTH + 1), MOST_DEPTH));
+    }
+}
