@@ -223,6 +223,7 @@ impl Catalog {
             let is_first = names.insert(tool_name(&profile.name, &definition.name));
             let standing = match pinned.tools.get(&definition.name) {
                 _ if !is_first => ToolStanding::Shadowed,
+                _ if definition.refused.is_some() => ToolStanding::Refused,
                 _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
                 Some(known) if *known == definition => ToolStanding::Offered,
                 Some(_) | None => ToolStanding::Changed,

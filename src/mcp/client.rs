@@ -261,7 +261,9 @@ fn definition(tool: rmcp::model::Tool) -> Definition {
             idempotent: hints.idempotent_hint,
             open_world: hints.open_world_hint,
         },
+        refused: None,
     }
+    .checked()
 }
 
 /// What a call comes to that the server has certainly not begun; `None`: it may have.

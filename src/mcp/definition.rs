@@ -5,8 +5,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::config::McpServer;
+use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::tool::{ToolClass, ToolSpec};
 use crate::tool::policy;
+use crate::tool::schema::Schema;
 
 /// How long a tool's name may be for every provider.
 const NAME_CHARS: usize = 64;
@@ -24,6 +26,9 @@ pub(super) struct Definition {
     pub(super) output_schema: Option<Value>,
     #[serde(default)]
     pub(super) hints: Hints,
+    /// Why it cannot be offered, whoever approves it.
+    #[serde(skip)]
+    pub(super) refused: Option<String>,
 }
 
 /// What a server claims of a tool's effects.
@@ -41,6 +46,20 @@ pub(super) struct Hints {
 }
 
 impl Definition {
+    /// Finds out whether its schemas can be used. What could not be stored and read again is not kept.
+    pub(super) fn checked(mut self) -> Self {
+        let schemas = [("inputSchema", Some(&self.input_schema)), ("outputSchema", self.output_schema.as_ref())];
+        let refused = schemas.into_iter().find_map(|(member, schema)| {
+            let no = Schema::compile(schema?).err()?;
+            Some(format!("{member}{}: {}", no.pointer, no.detail))
+        });
+        if exceeds(&self.input_schema, MOST_DEPTH) {
+            self.input_schema = Value::Null;
+        }
+        self.output_schema = self.output_schema.filter(|schema| !exceeds(schema, MOST_DEPTH));
+        Self { refused, ..self }
+    }
+
     /// The same for the same definition, whatever the order of its members.
     pub(super) fn hash(&self) -> String {
         let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");

@@ -61,6 +61,7 @@ impl Catalog {
                 class: spec.class,
                 idempotent: spec.idempotent,
                 standing: stand.standing,
+                reason: stand.definition.refused.clone(),
                 hash: stand.definition.hash(),
                 tool: stand.definition.name,
             }

@@ -76,6 +76,9 @@ pub struct ToolView {
     pub class: ToolClass,
     pub idempotent: bool,
     pub standing: ToolStanding,
+    /// Why it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Of what the server says now; what is approved is this.
     pub hash: String,
 }
@@ -91,4 +94,6 @@ pub enum ToolStanding {
     Denied,
     /// The server lists another of this name before it.
     Shadowed,
+    /// It cannot be offered: see `reason`.
+    Refused,
 }

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use super::args::Schema;
+use super::schema::{Schema, why};
+use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType};
 use crate::domain::tool::ToolError;
+use std::collections::HashSet;
 
 /// Whether the form itself makes sense; asked before anybody sees it.
 pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
@@ -20,7 +22,9 @@ pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
             None => refuse("/schema", "A custom question needs a JSON Schema.".to_owned()),
             Some(schema) => match Schema::compile(schema) {
                 Ok(_) => Ok(()),
-                Err(why) => refuse("/schema", format!("This is no JSON Schema: {why}")),
+                Err(no) => {
+                    refuse(&format!("/schema{}", no.pointer), format!("This JSON Schema cannot be used: {}", why(&no)))
+                }
             },
         },
         InputType::Boolean
@@ -63,7 +67,7 @@ fn check_custom(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
     };
     match Schema::compile(schema) {
         Ok(schema) => schema.check_member("/value", value),
-        Err(why) => Err(Fault::new(Code::Invalid, format!("The question's own schema cannot be used: {why}"))),
+        Err(no) => Err(Fault::new(Code::Invalid, format!("The question's own schema cannot be used: {}", why(&no)))),
     }
 }
 
@@ -71,12 +75,13 @@ fn is_option(form: &FeedbackSchema, value: &Value) -> bool {
     form.options.iter().any(|option| option.value == *value)
 }
 
+/// Each value of the options at most once; linear in both.
 fn is_selection(form: &FeedbackSchema, value: &Value) -> bool {
-    let Some(chosen) = value.as_array() else {
+    let Some(chosen) = value.as_array().filter(|chosen| chosen.len() <= form.options.len()) else {
         return false;
     };
-    let repeats = chosen.iter().enumerate().any(|(at, one)| chosen[..at].contains(one));
-    !repeats && chosen.iter().all(|one| is_option(form, one))
+    let mut left: HashSet<String> = form.options.iter().map(|option| digest::of(&option.value)).collect();
+    chosen.iter().all(|one| left.remove(&digest::of(one)))
 }
 
 fn expected(form: &FeedbackSchema) -> String {

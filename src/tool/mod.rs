@@ -4,13 +4,13 @@
 //! for one tenant, and judges every call before it may start.
 
 pub mod answer;
-pub mod args;
 pub mod builtin;
 pub mod http;
 pub mod http_source;
 mod outward;
 pub mod policy;
 pub mod registry;
+pub mod schema;
 pub mod toolset;
 
 use std::any::Any;
@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::domain::Millis;
+use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::hitl::{FeedbackSchema, Question, Reply, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
@@ -80,8 +81,12 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
-    fn check_size(&self, most: usize) -> Result<(), ToolError> {
+    fn check_bounds(&self, most: usize) -> Result<(), ToolError> {
         let parts = [Some(&self.output), self.metadata.as_ref(), self.state_patch.as_ref()];
+        if parts.into_iter().flatten().any(|part| exceeds(part, MOST_DEPTH)) {
+            let message = format!("Objects and arrays in the tool's output nest deeper than {MOST_DEPTH}.");
+            return Err(ToolError { code: "output_too_deep".to_owned(), message, pointer: None });
+        }
         let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
         if size <= most {
             return Ok(());

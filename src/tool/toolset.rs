@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::args::Schema;
 use super::policy::{self, Policy};
+use super::schema::{MOST_SCHEMAS, Schema, why};
 use super::{Approval, Nature, Tool, ToolOutput, answer, broke, builtin};
 use crate::domain::Millis;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
@@ -47,9 +47,9 @@ impl Entry {
             return Err(refuse("needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -"));
         }
         let arguments = Schema::compile(&spec.input_schema)
-            .map_err(|why| refuse(&format!("has an input schema that cannot be used: {why}")))?;
+            .map_err(|no| refuse(&format!("has an input schema that cannot be used: {}", why(&no))))?;
         let output = spec.output_schema.as_ref().map(Schema::compile).transpose();
-        let output = output.map_err(|why| refuse(&format!("has an output schema that cannot be used: {why}")))?;
+        let output = output.map_err(|no| refuse(&format!("has an output schema that cannot be used: {}", why(&no))))?;
         metrics::counter!("pes_tool_schemas_compiled_total").increment(1);
         Ok(Self { tool, spec, arguments, output })
     }
@@ -114,7 +114,7 @@ impl Toolset {
     pub fn kept(&self, tool: &str, answer: Result<ToolOutput, ToolError>, most_bytes: usize) -> ToolOutcome {
         let declared = self.tools.get(tool).and_then(|entry| entry.output.as_ref());
         let kept = answer.and_then(|brought| {
-            brought.check_size(most_bytes)?;
+            brought.check_bounds(most_bytes)?;
             declared.map_or(Ok(()), |schema| schema.check_output(&brought.output))?;
             Ok(brought)
         });
@@ -128,22 +128,28 @@ impl Toolset {
 
     /// Tools of the caller's own, declared for one run: none may hide another, and each must be usable.
     pub fn check_client_tools(&self, tools: &[ClientTool]) -> Result<(), Fault> {
+        let mut schemas = 0;
         for (at, tool) in tools.iter().enumerate() {
             let place = format!("/options/clientTools/{at}");
             if tools[..at].iter().any(|other| other.name == tool.name) {
                 return Err(unfit(&tool.name, &place, "name", "is declared twice".to_owned()));
             }
-            self.check(&tool.spec(), &place)?;
+            schemas += self.check(&tool.spec(), &place)?;
+            if schemas > MOST_SCHEMAS {
+                let why = format!("and those before it have more than {MOST_SCHEMAS} schemas within their schemas");
+                return Err(unfit(&tool.name, &place, "inputSchema", why));
+            }
         }
         Ok(())
     }
 
     /// A tool that is to be offered beside these.
     pub fn check_new(&self, spec: &ToolSpec) -> Result<(), Fault> {
-        self.check(spec, "")
+        self.check(spec, "").map(drop)
     }
 
-    fn check(&self, spec: &ToolSpec, place: &str) -> Result<(), Fault> {
+    /// How many schemas stand within the tool's.
+    fn check(&self, spec: &ToolSpec, place: &str) -> Result<usize, Fault> {
         let refuse = |member: &str, why: String| Err(unfit(&spec.name, place, member, why));
         if !is_name(&spec.name) {
             return refuse("name", "needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -".to_owned());
@@ -151,14 +157,10 @@ impl Toolset {
         if self.tools.contains_key(&spec.name) {
             return refuse("name", "has the name of another tool".to_owned());
         }
-        for (member, schema) in
-            [("inputSchema", Some(&spec.input_schema)), ("outputSchema", spec.output_schema.as_ref())]
-        {
-            if let Some(Err(why)) = schema.map(Schema::compile) {
-                return refuse(member, format!("has a schema that cannot be used: {why}"));
-            }
-        }
-        Ok(())
+        check_schemas(spec).map_err(|(member, no)| {
+            let why = format!("has a schema that cannot be used: {}", why(&no));
+            unfit(&spec.name, place, &format!("{member}{}", no.pointer), why)
+        })
     }
 
     /// What policy and the tool itself make of a call with arguments that fit; `None`: there is no such tool.
@@ -201,8 +203,8 @@ impl Toolset {
         match fits {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Verdict::Refuse(error).into(),
-            Err(why) => {
-                return refuse("invalid_arguments", format!("The tool's schema cannot be used: {why}")).into();
+            Err(no) => {
+                return refuse("invalid_arguments", format!("The tool's schema cannot be used: {}", why(&no))).into();
             }
         }
         let ruling = self.ruled_of_client(call);
@@ -215,6 +217,17 @@ impl Toolset {
         };
         Judgement { verdict, ruling: Some(ruling) }
     }
+}
+
+/// How many schemas stand within a tool's, or which member is refused and why.
+pub fn check_schemas(spec: &ToolSpec) -> Result<usize, (&'static str, Pointed)> {
+    let mut schemas = 0;
+    for (member, schema) in [("inputSchema", Some(&spec.input_schema)), ("outputSchema", spec.output_schema.as_ref())] {
+        if let Some(schema) = schema {
+            schemas += Schema::compile(schema).map_err(|no| (member, no))?.cost().schemas;
+        }
+    }
+    Ok(schemas)
 }
 
 /// What becomes of a call by this ruling.

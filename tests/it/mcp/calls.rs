@@ -90,3 +90,19 @@ async fn two_names_that_would_be_one_are_one_tool_the_first() {
     assert_eq!(Bed::standing(&view, "denied"), pes::mcp::ToolStanding::Denied);
     assert!(bed.find("evil__denied").is_none());
 }
+
+#[tokio::test]
+async fn a_tool_whose_schema_is_refused_is_not_offered_and_it_is_said_why() {
+    let mut bed = Bed::new(|_| ()).await;
+    for _ in 0..2 {
+        let view = bed.until(|view| view.health == Health::Ready).await;
+        for (name, why) in [("bomb", "inputSchema/unevaluatedProperties"), ("deep", "nests deeper")] {
+            let shown = view.tools.iter().find(|tool| tool.tool == name).unwrap();
+            assert_eq!(shown.standing, pes::mcp::ToolStanding::Refused);
+            assert!(shown.reason.as_ref().unwrap().contains(why), "{shown:?}");
+            assert!(bed.find(&format!("evil__{name}")).is_none());
+        }
+        assert!(bed.find("evil__echo").is_some());
+        bed.restart();
+    }
+}

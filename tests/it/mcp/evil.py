@@ -33,12 +33,19 @@ def lines(name):
         return []
 
 
-def tool(name, **hints):
+def nested(levels):
+    schema = {}
+    for _ in range(levels):
+        schema = {"items": schema}
+    return {"type": "object", **schema}
+
+
+def tool(name, schema=None, **hints):
     version = "2" if name == "changing" and lines("changed") else "1"
     return {
         "name": name,
         "description": f"{name} {version}",
-        "inputSchema": {"type": "object"},
+        "inputSchema": schema or {"type": "object"},
         "annotations": hints,
     }
 
@@ -64,6 +71,8 @@ def tools():
         tool("odd.name"),
         tool("odd_name"),
         tool("denied"),
+        tool("bomb", schema={"type": "object", "unevaluatedProperties": False}),
+        tool("deep", schema=nested(70)),
     ]
 
 

@@ -20,18 +20,18 @@ use pes::engine::Toolbox;
 use pes::tool::{Nobody, Registry, ToolContext, Toolset, builtin};
 use serde_json::Value;
 
-fn everything(environment: Environment) -> Arc<Toolset> {
+pub fn everything(environment: Environment) -> Arc<Toolset> {
     let tools = builtin::all().into_iter().chain(builtin::demo()).collect();
     Registry::new(tools, environment).unwrap().toolset(TenantPk(1))
 }
 
 /// What becomes of a call on the thread `t`.
-fn judge(tools: &Toolset, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
+pub fn judge(tools: &Toolset, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
     let thread = ThreadId::from("t");
     tools.judge(&Proposal { thread: &thread, settings, tool, arguments }).verdict
 }
 
-fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSettings {
+pub fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> RunSettings {
     RunSettings {
         enabled_tools: enabled.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
         tool_policy: policy.iter().map(|(name, action)| ((*name).to_owned(), *action)).collect::<BTreeMap<_, _>>(),

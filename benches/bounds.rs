@@ -1,0 +1,91 @@
+//! The worst that others may send, as far as it is accepted: each must take less than 50 ms where it runs on the threads
+//! that serve everybody. The bounds stand beside the code; docs/GUARANTEES.md lists them.
+//!
+//! `cargo bench --bench bounds`.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use pes::domain::digest;
+use pes::domain::hitl::{FeedbackSchema, InputType, SelectOption};
+use pes::tool::answer;
+use pes::tool::schema::{MOST_SCHEMAS, MOST_WORK, Schema};
+use serde_json::{Map, Value, json};
+
+fn compiled(schema: &Value) -> Schema {
+    Schema::compile(schema).unwrap_or_else(|no| panic!("{no:?}"))
+}
+
+/// As many values as the schema takes: one more is refused.
+fn fullest(schema: &Schema, item: &Value, values_of_item: u64) -> Value {
+    let count = MOST_WORK / schema.cost().steps / values_of_item;
+    vec![item.clone(); usize::try_from(count).expect("it is small").saturating_sub(1)].into()
+}
+
+fn schemas(criterion: &mut Criterion) {
+    let wide: Map<String, Value> =
+        (0..MOST_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({ "type": "string" }))).collect();
+    let wide = json!({ "type": "object", "properties": wide });
+    criterion.bench_function("bounds/compiling the largest schema", |bench| {
+        bench.iter(|| compiled(black_box(&wide)));
+    });
+    let patterns: Map<String, Value> =
+        (0..300).map(|at| (format!("p{at}"), json!({ "pattern": format!("^[a-z]{{1,60}}{at}$") }))).collect();
+    let patterns = json!({ "properties": patterns });
+    criterion.bench_function("bounds/compiling the most expressions", |bench| {
+        bench.iter(|| compiled(black_box(&patterns)));
+    });
+    let choices: Vec<Value> = (0..900).map(|at| json!({ "const": at })).collect();
+    let strings: Vec<Value> = (0..400).map(|at| json!({ "required": [format!("k{at}")] })).collect();
+    for (name, schema, item, values) in [
+        ("choices of numbers", json!({ "items": { "anyOf": choices } }), json!(-1), 1),
+        ("choices of members", json!({ "items": { "oneOf": strings } }), json!({ "a": 1 }), 2),
+        ("lists of different lists", json!({ "uniqueItems": true }), json!([[], [[]]]), 4),
+        (
+            "a tree",
+            json!({ "items": { "$ref": "#" }, "type": ["array", "integer"], "uniqueItems": true }),
+            json!([1]),
+            2,
+        ),
+    ] {
+        let schema = compiled(&schema);
+        let value = fullest(&schema, &item, values);
+        criterion.bench_function(&format!("bounds/checking {name}"), |bench| {
+            bench.iter(|| schema.mistakes(black_box(&value)));
+        });
+    }
+    let slow = compiled(&json!({ "pattern": "[01]*1[01]{900}$" }));
+    let text = "01".repeat(usize::try_from(MOST_WORK / slow.cost().text / 2).expect("it is small") - 8);
+    criterion.bench_function("bounds/checking an expression", |bench| {
+        bench.iter(|| slow.mistakes(black_box(&text.as_str().into())));
+    });
+}
+
+fn values(criterion: &mut Criterion) {
+    let options: Vec<SelectOption> =
+        (0..60_000).map(|at| SelectOption { value: at.into(), label: String::new() }).collect();
+    let form = FeedbackSchema {
+        input_type: InputType::Multiselect,
+        prompt: "?".to_owned(),
+        options,
+        allow_modify_args: false,
+        custom_schema: None,
+    };
+    let chosen: Value = (0..60_000).rev().collect::<Vec<_>>().into();
+    criterion.bench_function("bounds/60,000 of 60,000 options", |bench| {
+        bench.iter(|| answer::check(black_box(&form), black_box(&chosen)));
+    });
+    let arguments: Map<String, Value> = (0..60_000).rev().map(|at| (format!("k{at}"), json!(at))).collect();
+    let arguments = Value::Object(arguments);
+    criterion.bench_function("bounds/the digest of 60,000 members", |bench| {
+        bench.iter(|| digest::of(black_box(&arguments)));
+    });
+    let text = "a".repeat(1 << 20);
+    criterion.bench_function("bounds/a glob of 200 parts and 1 MiB of text", |bench| {
+        let glob = format!("*{}", "aaab*".repeat(200));
+        bench.iter(|| pes::tool::policy::matches(black_box(&glob), black_box(&text)));
+    });
+}
+
+criterion_group!(benches, schemas, values);
+criterion_main!(benches);

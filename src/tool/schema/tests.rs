@@ -1,0 +1,186 @@
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+fn refused(schema: &Value) -> Pointed {
+    match Schema::compile(schema) {
+        Err(no) => no,
+        Ok(compiled) => panic!("{schema} is taken: {:?}", compiled.cost()),
+    }
+}
+
+/// Each level names the next one twice.
+fn doubling(levels: usize, level: impl Fn(&str) -> Value) -> Value {
+    let mut defs = Map::new();
+    for at in 0..levels {
+        defs.insert(format!("l{at}"), level(&format!("#/$defs/l{}", at + 1)));
+    }
+    defs.insert(format!("l{levels}"), json!({ "type": "object" }));
+    json!({ "$ref": "#/$defs/l0", "$defs": defs })
+}
+
+#[test]
+fn a_schema_that_multiplies_is_refused() {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        refused(&doubling(40, |next| json!({ keyword: [{ "$ref": next }, { "$ref": next }] })));
+    }
+    refused(&doubling(
+        40,
+        |next| json!({ "if": { "$ref": next }, "then": { "$ref": next }, "else": { "$ref": next } }),
+    ));
+    refused(&doubling(40, |next| json!({ "allOf": [{ "items": { "$ref": next } }, { "items": { "$ref": next } }] })));
+    // It goes deeper each time, and twice.
+    refused(&json!({ "allOf": [{ "items": { "$ref": "#" } }, { "items": { "$ref": "#" } }] }));
+    refused(&json!({ "properties": { "a": { "$ref": "#" } }, "patternProperties": { "a": { "$ref": "#" } } }));
+}
+
+#[test]
+fn what_grows_with_more_than_the_value_is_refused_with_its_place() {
+    let of = |keyword: &str| refused(&json!({ "properties": { "a/b": { keyword: false } } })).pointer;
+    for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+        assert_eq!(of(keyword), format!("/properties/a~1b/{keyword}"));
+    }
+    assert_eq!(refused(&json!({ "items": { "$dynamicRef": "#x" } })).pointer, "/items/$dynamicRef");
+    assert_eq!(refused(&json!({ "items": { "$recursiveRef": "#" } })).pointer, "/items/$recursiveRef");
+    assert_eq!(refused(&json!({ "allOf": [{ "$ref": "https://example.com/s" }] })).pointer, "/allOf/0/$ref");
+    assert_eq!(refused(&json!({ "allOf": [{ "$ref": "#/nowhere" }] })).pointer, "/allOf/0/$ref");
+    assert_eq!(refused(&json!({ "items": { "$id": "other" } })).pointer, "/items/$id");
+    assert_eq!(refused(&json!({ "anyOf": [{ "$ref": "#" }, true] })).pointer, "");
+    let circle = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "$ref": "#/$defs/a" } } });
+    assert!(refused(&circle).detail.contains("refers to itself"));
+    assert!(refused(&(0..70).fold(json!({}), |inner, _| json!({ "items": inner }))).detail.contains("nests"));
+    let many: Map<String, Value> = (0..MOST_SCHEMAS + 1).map(|at| (format!("p{at}"), json!({}))).collect();
+    assert!(refused(&json!({ "properties": many })).detail.contains("more than"));
+}
+
+#[test]
+fn an_expression_has_a_size() {
+    for pattern in ["(a{1000}){1000}", r"[\u4e00-\u9fa5]{60000}", "(?=a)b", r"(a)\1"] {
+        let no = refused(&json!({ "properties": { "p": { "pattern": pattern } } }));
+        assert_eq!(no.pointer, "/properties/p/pattern", "{pattern}");
+    }
+    for pattern in [r"^\w{1,64}$", r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$", r"^\d{4}-\d{2}-\d{2}$", "^.{1,255}$", r"^\/a\-b$"] {
+        Schema::compile(&json!({ "type": "string", "pattern": pattern }))
+            .unwrap_or_else(|no| panic!("{pattern}: {no:?}"));
+    }
+}
+
+#[test]
+fn what_people_write_is_taken() {
+    let tree = json!({ "type": "object", "properties": { "name": { "type": "string" },
+        "children": { "type": "array", "items": { "$ref": "#" }, "uniqueItems": true } }, "required": ["name"] });
+    let tree = Schema::compile(&tree).unwrap();
+    assert!(tree.mistakes(&json!({ "name": "a", "children": [{ "name": "b" }] })).is_empty());
+    assert_eq!(tree.mistakes(&json!({ "name": "a", "children": [{}] }))[0].pointer, "/children/0");
+    assert_eq!(tree.mistakes(&json!({ "name": "a", "children": [{ "name": "b" }, { "name": "b" }] })).len(), 1);
+    let wide: Map<String, Value> =
+        (0..500).map(|at| (format!("p{at}"), json!({ "type": ["string", "null"] }))).collect();
+    let wide = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://example.com/s",
+        "definitions": { "a b": { "enum": (0..300).collect::<Vec<_>>() } },
+        "properties": wide, "additionalProperties": { "$ref": "#/definitions/a%20b" } });
+    let wide = Schema::compile(&wide).unwrap();
+    assert!(wide.mistakes(&json!({ "p7": null, "other": 7 })).is_empty());
+    assert_eq!(wide.mistakes(&json!({ "other": 300 })).len(), 1);
+    let named = json!({ "properties": { "a": { "$ref": "#word" } }, "$defs": { "w": { "$anchor": "word", "type": "string" } } });
+    assert_eq!(Schema::compile(&named).unwrap().mistakes(&json!({ "a": 1 })).len(), 1);
+}
+
+#[test]
+fn a_value_too_large_for_its_schema_is_a_mistake() {
+    let choices: Vec<Value> = (0..500).map(|at| json!({ "const": at })).collect();
+    let schema = Schema::compile(&json!({ "items": { "anyOf": choices } })).unwrap();
+    let of = |length: usize| schema.mistakes(&vec![json!(499); length].into());
+    assert!(of(1_000).is_empty());
+    assert!(of(200_000)[0].detail.contains("too large"));
+    let wrong = schema.mistakes(&vec![json!(-1); 1_000].into());
+    assert!(wrong.len() == 1 && wrong[0].detail.contains("does not fit"), "{wrong:?}");
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({})),
+        Just(json!(true)),
+        Just(json!({ "$ref": "#" })),
+        Just(json!({ "$ref": "#/$defs/a" })),
+        Just(json!({ "$ref": "#/$defs/b" })),
+        Just(json!({ "$ref": "#/items" })),
+        Just(json!({ "type": "integer" })),
+        Just(json!({ "pattern": "^a+$" })),
+        Just(json!({ "uniqueItems": true })),
+        Just(json!({ "enum": [1, "a", [1]] })),
+        Just(json!({ "unevaluatedItems": false })),
+        Just(json!(7)),
+        Just(json!(null)),
+    ];
+    leaf.prop_recursive(6, 60, 4, |inner| {
+        let list = prop::collection::vec(inner.clone(), 1..4);
+        let words = prop::sample::select(vec![
+            "items",
+            "not",
+            "if",
+            "then",
+            "else",
+            "contains",
+            "propertyNames",
+            "additionalProperties",
+        ]);
+        let lists = prop::sample::select(vec!["allOf", "anyOf", "oneOf", "prefixItems", "items"]);
+        let maps = prop::sample::select(vec!["properties", "patternProperties", "$defs", "dependentSchemas"]);
+        prop_oneof![
+            (words, inner.clone()).prop_map(|(word, schema)| json!({ word: schema })),
+            (lists, list.clone()).prop_map(|(word, schemas)| json!({ word: schemas })),
+            (maps, inner.clone(), inner.clone()).prop_map(|(word, a, b)| json!({ word: { "a": a, "b": b } })),
+            (inner.clone(), inner).prop_map(|(a, b)| match (a, b) {
+                (Value::Object(mut a), Value::Object(b)) => {
+                    a.extend(b);
+                    Value::Object(a)
+                }
+                (a, _) => a,
+            }),
+        ]
+    })
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (-3..3i64).prop_map(Value::from),
+        "[ab]{0,3}".prop_map(Value::from)
+    ];
+    leaf.prop_recursive(5, 40, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec(("[ab]", inner), 0..3)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is sent as a schema is refused or used, and what is used says the same with and without its own `uniqueItems`.
+    #[test]
+    fn no_schema_breaks_or_holds_up(schema in any_schema(), a in any_schema(), b in any_schema(), value in any_value()) {
+        let whole = match schema {
+            Value::Object(mut members) => {
+                members.insert("$defs".to_owned(), json!({ "a": a, "b": b }));
+                Value::Object(members)
+            }
+            other => other,
+        };
+        if let Ok(compiled) = Schema::compile(&whole) {
+            let expected = jsonschema::options().with_pattern_options(PatternOptions::regex()).build(&whole).unwrap();
+            prop_assert_eq!(compiled.mistakes(&value).is_empty(), expected.is_valid(&value), "{} {}", whole, value);
+        }
+    }
+
+    #[test]
+    fn no_expression_breaks_the_estimate(pattern in ".{0,40}", nested in "[a(|)*+?{}0-9,\\[\\]\\\\]{0,30}") {
+        for pattern in [pattern, nested] {
+            let _ = Schema::compile(&json!({ "pattern": pattern }));
+        }
+    }
+}

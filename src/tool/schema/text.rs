@@ -1,0 +1,72 @@
+//! What a regular expression can cost, and fragments of references.
+
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+/// Ranges of characters in all expressions of one schema: what compiling them costs.
+pub(super) const MOST_RANGES: u64 = 20_000;
+/// Bytes of one compiled expression.
+pub(super) const COMPILED_BYTES: usize = 512 << 10;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Places in the expression where a search may be at the same time: the most it costs per byte of text.
+    pub(super) positions: u64,
+    pub(super) ranges: u64,
+}
+
+/// As the engine sees it: without looking around and back, `\w`, `\d` and `\s` by what ECMA 262 means.
+pub(super) fn size(pattern: &str) -> Result<Size, String> {
+    let mut plain = pattern.to_owned();
+    for (short, long) in [("\\w", "[A-Za-z0-9_]"), ("\\W", "[^A-Za-z0-9_]"), ("\\d", "[0-9]"), ("\\D", "[^0-9]")] {
+        plain = plain.replace(short, long);
+    }
+    let parsed = regex_syntax::parse(&plain).or_else(|_| regex_syntax::parse(pattern));
+    match parsed {
+        Ok(hir) => Ok(of(&hir)),
+        // Spelt as only ECMA 262 knows it; without counted repetitions it is no larger than its text.
+        Err(_) if !pattern.contains('{') && !looks_around_or_back(pattern) => {
+            let length = pattern.len() as u64;
+            Ok(Size { positions: length, ranges: length.saturating_mul(16) })
+        }
+        Err(error) => Err(format!("is no regular expression that can be used: {error}")),
+    }
+}
+
+fn looks_around_or_back(pattern: &str) -> bool {
+    let refers_back = pattern.as_bytes().windows(2).any(|pair| pair[0] == b'\\' && (b'1'..=b'9').contains(&pair[1]));
+    refers_back || pattern.contains("(?")
+}
+
+fn of(hir: &Hir) -> Size {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => Size::default(),
+        HirKind::Literal(literal) => Size { positions: literal.0.len() as u64, ranges: literal.0.len() as u64 },
+        HirKind::Class(Class::Unicode(class)) => Size { positions: 1, ranges: class.ranges().len() as u64 },
+        HirKind::Class(Class::Bytes(class)) => Size { positions: 1, ranges: class.ranges().len() as u64 },
+        HirKind::Repetition(repetition) => {
+            let times = u64::from(repetition.max.unwrap_or(repetition.min).max(1));
+            let once = of(&repetition.sub);
+            Size { positions: once.positions.saturating_mul(times), ranges: once.ranges.saturating_mul(times) }
+        }
+        HirKind::Capture(capture) => of(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(of).fold(Size::default(), |sum, part| Size {
+                positions: sum.positions.saturating_add(part.positions),
+                ranges: sum.ranges.saturating_add(part.ranges),
+            })
+        }
+    }
+}
+
+/// `%20` as the byte that it stands for.
+pub(super) fn unescaped(fragment: &str) -> String {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let byte = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

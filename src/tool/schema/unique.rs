@@ -1,0 +1,102 @@
+//! `uniqueItems` by the texts of the items: linear whatever they are. The library's own compares all that share a hash,
+//! and nested arrays that do are easily made.
+
+use std::collections::HashSet;
+
+use jsonschema::{Keyword, ValidationError};
+use serde_json::Value;
+
+pub(super) struct Unique;
+
+impl<'i> Keyword<'i> for Unique {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        match is_unique(value) {
+            true => Ok(()),
+            false => Err(ValidationError::custom("has an item twice")),
+        }
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        is_unique(value)
+    }
+}
+
+/// The keyword where it stands; `false` asks for nothing.
+pub(super) struct Any;
+
+impl<'i> Keyword<'i> for Any {
+    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
+        Ok(())
+    }
+
+    fn is_valid(&self, _: &'i Value) -> bool {
+        true
+    }
+}
+
+fn is_unique(value: &Value) -> bool {
+    let Some(items) = value.as_array() else {
+        return true;
+    };
+    let mut known = HashSet::with_capacity(items.len());
+    items.iter().all(|item| {
+        let mut text = String::new();
+        write(item, &mut text);
+        known.insert(text)
+    })
+}
+
+/// The same text for what JSON Schema holds to be equal: 1 and 1.0 are, members have no order.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Number(number) => match number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
+            // Adding nothing makes 0 of -0.
+            Some(whole) => text.push_str(&format!("{:.0}", whole + 0.0)),
+            None => text.push_str(&number.to_string()),
+        },
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                write(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (name, member) in members {
+                text.push_str(&Value::from(name.as_str()).to_string());
+                text.push(':');
+                write(member, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => text.push_str(&value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_is_what_json_schema_says() {
+        for twice in [
+            json!([1, 1.0]),
+            json!([-0.0, 0]),
+            json!([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]),
+            json!([[], []]),
+            json!([null, null]),
+        ] {
+            assert!(!is_unique(&twice), "{twice}");
+        }
+        for once in [json!([1, "1", true, [1], {"1": 1}, null, 1.5]), json!([[[], []], [[[]]]]), json!("aa")] {
+            assert!(is_unique(&once), "{once}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Values that nest too deeply to be read back: refused where they come in, told to the model, and nothing else suffers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::runtime::FeedAsk;
+use pes::store::memory::Memory;
+use pes::tool::{Tool, ToolContext, ToolOutput};
+use pes::{AgentProps, Config, Instance};
+use serde_json::{Value, json};
+
+use super::{calls, one_item};
+
+/// Levels that serde_json still reads, and a row that wraps them does not.
+const LEVELS: usize = 120;
+
+fn deep(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!([inner]))
+}
+
+/// Brings back what nests deeply, in its output or in its patch of the state.
+struct Deep;
+
+#[async_trait]
+impl Tool for Deep {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "deep".to_owned(),
+            description: "Nests.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 1_000,
+            risk_level: None,
+        })
+    }
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let nested = |part: &str| arguments["in"] == part;
+        Ok(ToolOutput {
+            output: if nested("output") { deep(LEVELS) } else { json!("shallow") },
+            metadata: nested("metadata").then(|| json!({ "deep": deep(LEVELS) })),
+            state_patch: nested("state").then(|| json!({ "deep": deep(LEVELS) })),
+        })
+    }
+}
+
+/// What each call of a run with this script came to, read from the log and once more from a fork.
+async fn ends(script: &str) -> Vec<String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), script).unwrap();
+    let mut config = Config::default();
+    config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(file.path().to_owned());
+    let built = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Deep));
+    let instance = built.open().await.unwrap();
+    instance.process(AgentProps::new("t", "go")).await.unwrap();
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    runtime.state(caller, &"t".into(), None).await.unwrap();
+    let log = runtime.events_page(caller, &"t".into(), FeedAsk::default(), 200).await.unwrap();
+    let told = log.items.iter().filter(|seen| seen.kind.as_str() == "TOOL_EXECUTION");
+    let codes = told.map(|seen| seen.content["error"]["code"].as_str().unwrap_or("success").to_owned()).collect();
+    instance.close().await;
+    codes
+}
+
+#[tokio::test]
+async fn a_tool_brings_nothing_that_cannot_be_read_again() {
+    for part in ["output", "metadata", "state"] {
+        let call = calls(&[("deep", &format!("{{ in = \"{part}\" }}"))]);
+        assert_eq!(ends(&one_item(&[&call])).await, ["output_too_deep"], "{part}");
+    }
+    assert_eq!(ends(&one_item(&[&calls(&[("deep", "{ in = \"nothing\" }")])])).await, ["success"]);
+}
+
+#[tokio::test]
+async fn a_model_calls_with_nothing_that_cannot_be_read_again() {
+    let nested = |levels: usize| format!("{{ a = {}{} }}", "[".repeat(levels), "]".repeat(levels));
+    assert_eq!(ends(&one_item(&[&calls(&[("deep", &nested(63))])])).await, ["success"]);
+    assert_eq!(ends(&one_item(&[&calls(&[("deep", &nested(64))])])).await, ["invalid_arguments"]);
+}
