@@ -12,10 +12,13 @@ use super::links::Links;
 use crate::auth::Keys;
 use crate::config::{Config, Limits};
 use crate::domain::Millis;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
 use crate::runtime::{Runtime, Waited};
+
+/// The longest request of an agent that may only look.
+const QUESTION_BYTES: usize = 64 << 10;
 
 /// Shared by all requests; clones are references.
 #[derive(Clone)]
@@ -50,9 +53,14 @@ impl Front {
         self.links.own()
     }
 
-    /// The bounds of what other agents send: files travel inside it.
-    pub(crate) fn a2a_limits(&self) -> Limits {
-        Limits { body_bytes: self.config.a2a.body_bytes, ..self.config.limits.clone() }
+    /// The bounds of what other agents send: files travel inside it, if their key may start anything at all. What else
+    /// they ask is short.
+    pub(crate) fn a2a_limits(&self, caller: &Caller) -> Limits {
+        let body_bytes = match caller.may(Scope::Run) {
+            true => self.config.a2a.body_bytes,
+            false => self.config.a2a.body_bytes.min(QUESTION_BYTES),
+        };
+        Limits { body_bytes, ..self.config.limits.clone() }
     }
 
     /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets are told and closed.

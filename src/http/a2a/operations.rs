@@ -29,6 +29,23 @@ pub(super) enum Done {
     Events(Events),
 }
 
+/// What a key must allow, known before anything of a body is read.
+pub(super) fn scope(method: Method) -> Scope {
+    match method {
+        Method::SendMessage
+        | Method::SendStreamingMessage
+        | Method::CancelTask
+        | Method::CreatePushConfig
+        | Method::DeletePushConfig => Scope::Run,
+        Method::SubscribeToTask
+        | Method::GetTask
+        | Method::ListTasks
+        | Method::GetPushConfig
+        | Method::ListPushConfigs
+        | Method::GetExtendedAgentCard => Scope::Read,
+    }
+}
+
 pub(super) async fn perform(asker: &Asker, method: Method, params: &Value) -> Result<Done, Refusal> {
     let version = asker.version;
     let done = match method {

@@ -8,12 +8,13 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use super::caller::{Asker, extensions, known, version};
-use super::operations::{Done, perform};
+use super::operations::{Done, perform, scope};
 use super::refusal::Refusal;
 use super::stream::streamed;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::http::asked::Asked;
+use crate::http::caller::permit;
 use crate::http::front::Front;
 use crate::http::json::read_any;
 use crate::http::problem::Problem;
@@ -56,11 +57,12 @@ async fn answer(front: &Front, path: &str, request: Request) -> Result<Response,
         let detail = format!("Version {} has no such path.", version.as_str());
         return Err(Fault::new(Error::MethodNotFound, detail).into());
     }
+    permit(&caller, scope(route.method))?;
     let extensions = extensions(front, &parts.headers)?;
     let mut params = query(parts.uri.query().unwrap_or_default());
     if parts.method == Verb::POST {
         let types = ["application/json", MEDIA_TYPE];
-        match read_any(Request::from_parts(parts, body), &front.a2a_limits(), &types).await? {
+        match read_any(Request::from_parts(parts, body), &front.a2a_limits(&caller), &types).await? {
             Some(Value::Object(members)) => params.extend(members),
             Some(_) => return Err(Fault::invalid("", "The body is one JSON object.").into()),
             None => {}

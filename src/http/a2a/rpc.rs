@@ -6,13 +6,15 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::caller::{Asker, extensions, known, version};
-use super::operations::{Done, perform};
+use super::operations::{Done, perform, scope};
 use super::refusal::Refusal;
 use super::stream::streamed;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
+use crate::domain::caller::Caller;
 use crate::domain::fault::Code;
 use crate::http::asked::Asked;
+use crate::http::caller::permit;
 use crate::http::front::Front;
 use crate::http::json::read_value;
 use crate::http::problem::Problem;
@@ -43,11 +45,12 @@ async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Respo
     let (mut parts, body) = request.into_parts();
     let caller = known(front, &parts).await?;
     let asked = Asked::from_request_parts(&mut parts, front).await.map_err(|Problem(fault)| Refusal::from(fault))?;
-    let document = read(front, Request::from_parts(parts.clone(), body)).await?;
+    let document = read(front, &caller, Request::from_parts(parts.clone(), body)).await?;
     let envelope = envelope(&document, id)?;
     let version = version(&parts)?.unwrap_or(Version::V03);
     let extensions = extensions(front, &parts.headers)?;
     let method = Method::named(version, envelope.method).ok_or_else(|| no_method(version, envelope.method))?;
+    permit(&caller, scope(method))?;
     let asker = Asker::new(front, caller, version, asked);
     let said = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
     let mut response = match perform(&asker, method, &envelope.params).await? {
@@ -63,8 +66,9 @@ async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Respo
     Ok(response)
 }
 
-async fn read(front: &Front, request: Request) -> Result<Value, Refusal> {
-    let read = read_value(request, &front.a2a_limits(), &["application/json", "application/a2a+json"]).await;
+/// The method stands in the body: a key that may not send anything large is not listened to for longer than it may.
+async fn read(front: &Front, caller: &Caller, request: Request) -> Result<Value, Refusal> {
+    let read = read_value(request, &front.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
     read.map(|read| read.value).map_err(|fault| match fault.code == Code::Malformed {
         true => Fault::new(Error::Parse, fault.detail).into(),
         false => fault.into(),

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::{fingerprint, parse, typed};
 use crate::config::Limits;
@@ -55,7 +56,7 @@ pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'sta
     let (parts, body) = request.into_parts();
     let media_type = accepted(&parts.headers, types)?;
     let bytes = read(&parts.headers, body, limits).await?;
-    Ok(Read { value: parse(&bytes, limits.json_depth)?, media_type })
+    Ok(Read { value: parsed(bytes, limits.json_depth).await?, media_type })
 }
 
 /// The same; `None` if nothing at all was sent.
@@ -70,7 +71,23 @@ pub(crate) async fn read_any(
         return Ok(None);
     }
     accepted(&parts.headers, types)?;
-    parse(&bytes, limits.json_depth).map(Some)
+    parsed(bytes, limits.json_depth).await.map(Some)
+}
+
+/// What all requests together may have in the parser: values need many times the memory of their text.
+const PARSED_KIB: u32 = 64 << 10;
+static PARSER: Semaphore = Semaphore::const_new(PARSED_KIB as usize);
+/// A longer text is parsed beside the threads that serve everybody.
+const LONG_BYTES: usize = 128 << 10;
+
+async fn parsed(bytes: Bytes, max_depth: usize) -> Result<Value, Fault> {
+    if bytes.len() <= LONG_BYTES {
+        return parse(&bytes, max_depth);
+    }
+    let room = u32::try_from(bytes.len() >> 10).unwrap_or(PARSED_KIB).clamp(1, PARSED_KIB);
+    let _room = PARSER.acquire_many(room).await.expect("it is never closed");
+    let parsing = tokio::task::spawn_blocking(move || parse(&bytes, max_depth));
+    parsing.await.unwrap_or_else(|error| Err(Fault::new(Code::Internal, format!("The body was not read: {error}."))))
 }
 
 /// Which of `types` the body says it is.

@@ -1,6 +1,6 @@
 //! JSON as this server reads it: bounded depth, no key twice in one object, no U+0000.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -11,7 +11,8 @@ use crate::domain::pointer::Pointer;
 
 /// The value of `text`. `max_depth` counts objects and arrays inside one another; serde_json's own bound of 128 stays.
 pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
-    let place = Place { pointer: RefCell::default(), refused: RefCell::default(), max_depth };
+    let place =
+        Place { pointer: RefCell::default(), refused: RefCell::default(), left: Cell::new(MOST_VALUES), max_depth };
     let mut source = serde_json::Deserializer::from_slice(text);
     let parsed = Node { place: &place, depth: 0 }.deserialize(&mut source);
     parsed.and_then(|value| source.end().map(|()| value)).map_err(|error| {
@@ -20,10 +21,15 @@ pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
     })
 }
 
+/// Values of one text, containers too. A value takes many times the memory of the two bytes that it may be written in.
+pub(crate) const MOST_VALUES: usize = 250_000;
+
 /// Where the reader stands, and what it refused if it did: serde's errors carry text only.
 struct Place {
     pointer: RefCell<Pointer>,
     refused: RefCell<Option<Fault>>,
+    /// How many more values may come.
+    left: Cell<usize>,
     max_depth: usize,
 }
 
@@ -61,6 +67,9 @@ impl Node<'_> {
 impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        let left = self.place.left.get().checked_sub(1);
+        let refuse = || self.place.refuse(Code::BodyTooLarge, &format!("JSON may have {MOST_VALUES} values"));
+        self.place.left.set(left.ok_or_else(refuse)?);
         source.deserialize_any(self)
     }
 }
@@ -148,7 +157,23 @@ mod tests {
         for broken in ["", "{", "[1,]", "{} {}", "nul", "\u{feff}{}", "{\"a\":\"\u{1}\"}", "01", "1e999"] {
             assert_eq!(refused(broken), (Code::Malformed, String::new()), "{broken:?}");
         }
+        let many = |values: usize| format!("[0{}]", ",0".repeat(values - 2));
+        assert!(parse(many(MOST_VALUES).as_bytes(), 4).is_ok());
+        assert_eq!(parse(many(MOST_VALUES + 1).as_bytes(), 4).unwrap_err().code, Code::BodyTooLarge);
         assert_eq!(parse(b"\"\xff\"", 4).unwrap_err().code, Code::Malformed);
         assert_eq!(parse("[".repeat(100_000).as_bytes(), 1_000_000).unwrap_err().code, Code::Malformed);
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+
+        /// What is accepted is what serde_json reads; nothing breaks.
+        #[test]
+        fn whatever_is_accepted_is_json(bytes in proptest::collection::vec(proptest::sample::select(b"{}[]\",:0123456789.eE-+truefalsn \\u\xc3\xa9".to_vec()), 0..60)) {
+            if let Ok(value) = parse(&bytes, 8) {
+                let expected: Value = serde_json::from_slice(&bytes).unwrap();
+                proptest::prop_assert_eq!(value, expected);
+            }
+        }
     }
 }

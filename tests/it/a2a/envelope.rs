@@ -55,6 +55,24 @@ async fn a_key_is_asked_for_in_the_shape_of_the_binding() {
     }
 }
 
+/// The scope first, then a length that goes with it, then the parser.
+#[tokio::test]
+async fn a_key_that_may_only_look_is_not_listened_to_for_long() {
+    let app = App::with_keys().await.key("reader-0123456789abcdef0123456789");
+    let long = "x".repeat(200 << 10);
+    let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": long }] });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message } });
+    let answer = rpc(&app, &body.to_string()).await.expect(200);
+    assert_eq!(answer["error"]["code"], -32600, "{answer:#}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("65536 bytes"), "{answer:#}");
+    // Where the path says what is wanted, not a byte of the body is read: this one is no JSON.
+    for path in ["/a2a/message:send", "/a2a/message:stream", "/a2a/tasks/run_1:cancel"] {
+        app.ask("POST", path).typed("application/json", "{").send().await.expect(403);
+    }
+    let app = app.key("key-a-0123456789abcdef0123456789");
+    assert!(rpc(&app, &body.to_string()).await.expect(200)["result"].is_object());
+}
+
 #[tokio::test]
 async fn a_path_that_leads_nowhere_is_told_in_the_protocols_words() {
     let app = App::start().await;
