@@ -1,7 +1,8 @@
 //! A todo list after an edit, as it was sent: JSON Patch, or a merge patch by item id.
 //!
 //! A few operations that copy can double the list again and again, and a few that move can nest it without end: what they
-//! put somewhere counts as if it had been sent.
+//! put somewhere counts as if it had been sent. Each one may shift the whole list, so there may be only so many, and the
+//! list stays within twice its length on the way.
 
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Resul
     match patch {
         PlanPatch::JsonPatch(operations) => operate(&mut list, &operations, limits)?,
         PlanPatch::MergePatch(Value::Array(whole)) => list = Value::Array(whole),
-        PlanPatch::MergePatch(Value::Object(changes)) => merge(&mut list, changes)?,
+        PlanPatch::MergePatch(Value::Object(changes)) => merge(&mut list, changes, 2 * limits.items_per_plan)?,
         PlanPatch::MergePatch(_) => {
             return Err(invalid("A merge patch is a list, or an object by item id.".to_owned()));
         }
@@ -27,7 +28,8 @@ pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Resul
 }
 
 fn operate(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> {
-    let mut room = limits.body_bytes;
+    let (mut room, most) = (limits.body_bytes, 2 * limits.items_per_plan);
+    check_count("operations", operations.len(), most)?;
     for (at, operation) in operations.iter().enumerate() {
         let refuse = |why: String| {
             let pointer = format!("/{at}");
@@ -41,6 +43,7 @@ fn operate(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> 
         if let Err(error) = json_patch::patch(list, std::slice::from_ref(operation)) {
             return refuse(error.kind.to_string());
         }
+        check_count("items on the way", list.as_array().map_or(0, Vec::len), most)?;
     }
     Ok(())
 }
@@ -81,7 +84,8 @@ fn depth(value: &Value) -> usize {
 }
 
 /// By item id: `null` removes, an object changes or adds.
-fn merge(list: &mut Value, changes: Map<String, Value>) -> Result<()> {
+fn merge(list: &mut Value, changes: Map<String, Value>, most: usize) -> Result<()> {
+    check_count("changes", changes.len(), most)?;
     let items = list.as_array_mut().ok_or_else(|| invalid("There is no list to change.".to_owned()))?;
     for (id, change) in changes {
         let place = items.iter().position(|item| item["id"] == id.as_str());
@@ -101,6 +105,68 @@ fn merge(list: &mut Value, changes: Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
+fn check_count(what: &str, count: usize, most: usize) -> Result<()> {
+    match count <= most {
+        true => Ok(()),
+        false => {
+            Err(Fault::new(Code::TooManyItems, format!("The patch has {count} {what}; at most {most} are taken.")))
+        }
+    }
+}
+
 fn invalid(detail: String) -> Fault {
     Fault::new(Code::Invalid, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { items_per_plan: 20, body_bytes: 4_096, json_depth: 16, ..Limits::default() }
+    }
+
+    fn patched(list: Value, patch: Value) -> Result<Vec<Value>> {
+        apply(list, PlanPatch::JsonPatch(serde_json::from_value(patch).unwrap()), &limits())
+    }
+
+    #[test]
+    fn a_patch_is_bounded_in_operations_and_in_what_it_makes() {
+        let add = |count: usize| vec![json!({ "op": "add", "path": "/0", "value": {} }); count].into();
+        assert_eq!(patched(json!([]), add(40)).unwrap().len(), 40);
+        assert_eq!(patched(json!([]), add(41)).unwrap_err().code, Code::TooManyItems);
+        let list: Value = vec![json!({}); 30].into();
+        assert_eq!(patched(list, add(11)).unwrap_err().code, Code::TooManyItems);
+        let changes: Map<String, Value> = (0..41).map(|at| (at.to_string(), json!({}))).collect();
+        let merged = apply(json!([]), PlanPatch::MergePatch(changes.into()), &limits());
+        assert_eq!(merged.unwrap_err().code, Code::TooManyItems);
+    }
+
+    fn any_operation() -> impl Strategy<Value = Value> {
+        let path = || prop::sample::select(vec!["", "/0", "/1", "/-", "/0/a", "/0/a/b", "/1/a", "/9", "/x", "/0/a/0"]);
+        let value =
+            prop::sample::select(vec![json!({}), json!([[]]), json!({ "a": { "b": [1] } }), json!(1), json!(null)]);
+        let operation = prop::sample::select(vec!["add", "remove", "replace", "move", "copy", "test"]);
+        (operation, path(), path(), value)
+            .prop_map(|(op, path, from, value)| json!({ "op": op, "path": path, "from": from, "value": value }))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_a_patch_does_stays_within_its_bounds(operations in prop::collection::vec(any_operation(), 0..40)) {
+            let list = json!([{ "id": "a", "a": { "b": [1, 2] } }, { "id": "b", "a": [] }]);
+            let Ok(operations) = serde_json::from_value::<Patch>(operations.into()) else { return Ok(()) };
+            if let Ok(after) = apply(list, PlanPatch::JsonPatch(operations), &limits()) {
+                prop_assert!(after.len() <= 2 * limits().items_per_plan);
+                let after = Value::Array(after);
+                prop_assert!(depth(&after) <= limits().json_depth);
+                prop_assert!(after.to_string().len() <= 3 * limits().body_bytes);
+            }
+        }
+    }
 }
