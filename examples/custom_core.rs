@@ -109,6 +109,7 @@ impl Core for Oneshot {
             | Event::PeerCalledBack { .. }
             | Event::CancelAsked { .. }
             | Event::EffectsStopped
+            | Event::Unreadable
             | Event::Woke => {}
             Event::Resumed { .. }
             | Event::PauseAsked { .. }

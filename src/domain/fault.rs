@@ -83,6 +83,7 @@ codes! {
     ModelRefused = "model_refused", 500, "The model's provider refused the call", false;
     SynthesisFailed = "synthesis_failed", 500, "The answer could not be written", true;
     Quarantined = "quarantined", 500, "The thread kept crashing", false;
+    UnreadableState = "unreadable_state", 500, "What is stored of the thread cannot be read", false;
     PromptTooLong = "prompt_too_long", 500, "The prompt is longer than the model takes", false;
     BudgetExceeded = "budget_exceeded", 500, "The run's budget is spent", false;
     SuspensionTimedOut = "suspension_timed_out", 500, "Nobody answered in time", false;

@@ -60,4 +60,6 @@ pub enum Event {
     Forked { state: Box<Value>, messages: Vec<ConversationMessage>, agent_state: AgentState, summary: Option<Value> },
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
+    /// Stored rows of the thread cannot be read: what is left cannot go on, so its current and queued runs fail.
+    Unreadable,
 }

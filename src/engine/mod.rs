@@ -212,6 +212,11 @@ pub trait Core: Send + Sync + 'static {
     fn view(state: &Self::State) -> Value;
     /// The active run, if any.
     fn run(state: &Self::State) -> Option<&Run>;
+    /// Whether stored rows could not be read: then nothing is decided before [`Event::Unreadable`].
+    fn is_unreadable(state: &Self::State) -> bool {
+        let _ = state;
+        false
+    }
 }
 
 /// A core with its state, erased, so that the runtime can hold any.
@@ -226,6 +231,10 @@ pub trait Machine: Send + Sync {
     fn asked(&self, call: &CallId) -> Option<Asked>;
     fn view(&self) -> Value;
     fn run(&self) -> Option<&Run>;
+    /// See [`Core::is_unreadable`].
+    fn is_unreadable(&self) -> bool {
+        false
+    }
 }
 
 /// A core without its state: makes machines.
@@ -292,5 +301,8 @@ impl<C: Core> Machine for Erased<C> {
     }
     fn run(&self) -> Option<&Run> {
         C::run(&self.0)
+    }
+    fn is_unreadable(&self) -> bool {
+        C::is_unreadable(&self.0)
     }
 }

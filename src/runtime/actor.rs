@@ -327,6 +327,7 @@ fn unstorable(event: &Event) -> Option<Event> {
         | Event::Recovered
         | Event::Woke
         | Event::Forked { .. }
-        | Event::Quarantined { .. } => None,
+        | Event::Quarantined { .. }
+        | Event::Unreadable => None,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::runs::read;
+use super::runs::{legible, read};
 use super::{Errand, ErrandAsk, Result, Runtime};
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
@@ -119,7 +119,7 @@ impl Runtime {
     async fn open_of(&self, pk: ThreadPk, rows: &[Row], run: &Run) -> Result<Vec<Suspension>> {
         let mut open = Vec::new();
         for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
-            let mut suspension: Suspension = read(row)?;
+            let Some(mut suspension) = legible::<Suspension>(row) else { continue };
             if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
                 if let Some(input) = suspension.tool_input.take() {
                     suspension.tool_input = Some(self.0.inlined(pk, input).await?);
@@ -138,7 +138,7 @@ impl Runtime {
         loop {
             let found = self.0.store.rows(pk, RowKind::Message, false, &page).await?;
             for row in &found.items {
-                let mut message: ConversationMessage = read(row)?;
+                let Some(mut message) = legible::<ConversationMessage>(row) else { continue };
                 if message.run_id.as_ref() != Some(&run.run_id) {
                     continue;
                 }

@@ -54,7 +54,8 @@ impl Runtime {
         let page = self.0.store.rows(thread.pk, RowKind::Run, false, &page).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for row in page.items {
-            items.push(self.resource(thread.pk, read(&row)?).await?);
+            let Some(run) = legible(&row) else { continue };
+            items.push(self.resource(thread.pk, run).await?);
         }
         Ok(Page { items, next_cursor: page.next_cursor })
     }
@@ -70,7 +71,7 @@ impl Runtime {
             None => None,
             Some(outcome) => {
                 let row = self.0.store.row(pk, RowKind::Message, outcome.message_id.as_str()).await?;
-                row.as_ref().map(read).transpose()?
+                row.as_ref().and_then(legible)
             }
         };
         Ok(run.resource(answer))
@@ -81,7 +82,7 @@ impl Runtime {
         let Some((_, rows)) = self.0.store.load(pk).await? else { return Ok(Vec::new()) };
         let mut open = Vec::new();
         for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
-            let suspension: Suspension = read(row)?;
+            let Some(suspension) = legible::<Suspension>(row) else { continue };
             if suspension.status == SuspensionStatus::Pending && suspension.run_id == *run {
                 open.push(self.0.inlined(pk, told(&suspension)).await?);
             }
@@ -111,6 +112,11 @@ fn told(suspension: &Suspension) -> Value {
         fields.retain(|field, _| TOLD.contains(&field.as_str()));
     }
     whole
+}
+
+/// The same as [`read`] for lists: one that cannot be read is reported and left out.
+pub(super) fn legible<T: serde::de::DeserializeOwned>(row: &Row) -> Option<T> {
+    read(row).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read and is left out")).ok()
 }
 
 /// A stored row whose body is documented.

@@ -140,6 +140,12 @@ impl Actor {
         }
         let Some(seat) = &self.seat else { return Ok(()) };
         let is_free = is_ours || seat.row.fence.lease.is_none() || claim == Claim::IfGone;
+        if seat.machine.is_unreadable() {
+            // Whoever holds the thread may still have in memory what cannot be read here.
+            let claim = if is_free { Claim::Anew } else { Claim::IfGone };
+            self.let_go();
+            return self.attempt(Event::Unreadable, &Note::default(), claim).await.map(drop);
+        }
         let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_owed(effect));
         if !is_lost || !is_free || self.footing(seat, Claim::Anew).holder.is_none() {
             return Ok(());

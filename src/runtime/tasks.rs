@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::command::Note;
-use super::runs::read;
+use super::runs::{legible, read};
 use super::shared::Shared;
 use super::{Result, Runtime};
 use crate::domain::caller::Caller;
@@ -22,7 +22,8 @@ impl Runtime {
         let page = self.0.store.rows(thread.pk, RowKind::Task, false, &page).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for row in page.items {
-            items.push(self.task_resource(thread.pk, read(&row)?).await?);
+            let Some(task) = legible(&row) else { continue };
+            items.push(self.task_resource(thread.pk, task).await?);
         }
         Ok(Page { items, next_cursor: page.next_cursor })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::command::Note;
-use super::runs::read;
+use super::runs::{legible, read};
 use super::{Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -87,7 +87,8 @@ impl Runtime {
         let page = self.0.store.open_suspensions(caller.tenant, &page).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for found in page.items {
-            items.push(self.0.inlined(found.pk, read(&found.row)?).await?);
+            let Some(open) = legible(&found.row) else { continue };
+            items.push(self.0.inlined(found.pk, open).await?);
         }
         Ok(Page { items, next_cursor: page.next_cursor })
     }

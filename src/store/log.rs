@@ -6,7 +6,7 @@ use std::future::Future;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::text::{damaged, read};
+use super::text::{damaged, legible};
 use super::{ObservationAsk, Result};
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId};
@@ -141,7 +141,11 @@ where
         let page = entries(after, wanted).await?;
         let is_last = (page.len() as i64) < wanted;
         for Entry { thread, seq, body } in page {
-            let body: Body = read("observation", &body)?;
+            // The log goes on behind an entry that cannot be read.
+            let Some(body) = legible::<Body>("observation", &body) else {
+                after = seq;
+                continue;
+            };
             if body.told.is_empty() {
                 return Err(damaged("observation", "an entry without any"));
             }

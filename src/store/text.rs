@@ -46,24 +46,28 @@ pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> R
     Ok(Row { kind, id, ord, keep, body })
 }
 
-pub(crate) fn message(body: &str) -> Result<ConversationMessage> {
-    read("message", body)
+/// One that cannot be read is left out: it breaks no conversation.
+pub(crate) fn message(body: &str) -> Option<ConversationMessage> {
+    legible("message", body)
 }
 
 pub(crate) fn used(body: &str) -> Result<ModelUse> {
     read("usage", body)
 }
 
-pub(crate) fn payload(id: &str, body: &str) -> Result<(PayloadId, Arc<Value>)> {
-    Ok((PayloadId::from(id), Arc::new(read("payload", body)?)))
+/// In place of one that cannot be read its reference stays.
+pub(crate) fn payload(id: &str, body: &str) -> Option<(PayloadId, Arc<Value>)> {
+    Some((PayloadId::from(id), Arc::new(legible("payload", body)?)))
 }
 
-pub(crate) fn json(body: &str) -> Result<Value> {
-    read("audit", body)
+/// `null` where it cannot be read: the line still says who did what.
+pub(crate) fn json(body: &str) -> Value {
+    legible("audit", body).unwrap_or_default()
 }
 
-pub(crate) fn document(body: &str) -> Result<Value> {
-    read("document", body)
+/// `null` where it cannot be read, which is no body of any kind: whoever wants this document is refused, and only they.
+pub(crate) fn document(body: &str) -> Value {
+    legible("document", body).unwrap_or_default()
 }
 
 pub(crate) fn document_kind(text: &str) -> Result<DocumentKind> {
@@ -88,6 +92,11 @@ pub(crate) fn expected(expected: Expected) -> i64 {
         Expected::Version(version) => version,
         Expected::Any => -1,
     }
+}
+
+/// For lists: one row that cannot be read is reported, and breaks nothing else.
+pub(crate) fn legible<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Option<T> {
+    read(what, text).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read and is left out")).ok()
 }
 
 pub(super) fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Result<T> {

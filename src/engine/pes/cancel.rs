@@ -9,6 +9,7 @@ use crate::domain::ids::{CallId, ItemId, RunId, SuspensionId};
 use crate::domain::model::{self, FailureKind};
 use crate::domain::run::{RunError, RunStatus};
 use crate::domain::tool::CallStatus;
+use crate::engine::step::{Keep, Row};
 
 impl Transition<'_> {
     /// The first phase: from here on nothing starts. Without `Running` slots the second follows at once.
@@ -71,17 +72,35 @@ impl Transition<'_> {
             return Ok(Taken::No);
         }
         let message = format!("The thread crashed {crashes} times without progress and was stopped.");
-        let error = RunError { code: Code::Quarantined, message: message.clone(), phase: model::Phase::Execution };
+        self.set_aside(Code::Quarantined, message);
+        Ok(Taken::Yes)
+    }
+
+    /// Rows cannot be read: the runs fail by that name, and the rows are not loaded any more, so that the thread can be
+    /// used again. They stay as they are, for whoever wants to know what they held.
+    pub fn set_unreadable_aside(&mut self) -> Handled {
+        let rows = std::mem::take(&mut self.state.unreadable);
+        if rows.is_empty() {
+            return Ok(Taken::No);
+        }
+        let named: Vec<String> = rows.iter().map(|row| format!("{:?} {}", row.kind, row.id)).collect();
+        self.rows.extend(rows.into_iter().map(|row| Row { keep: Keep::Never, ..row }));
+        let message = format!("What is stored of this thread cannot be read any more: {}.", named.join(", "));
+        self.set_aside(Code::UnreadableState, message);
+        Ok(Taken::Yes)
+    }
+
+    fn set_aside(&mut self, code: Code, message: String) {
+        let error = RunError { code, message: message.clone(), phase: model::Phase::Execution };
         for id in self.state.head.queue.clone() {
             self.end_queued(&id, RunStatus::Failed, Some(error.clone()));
         }
         if self.state.run.is_some() {
             self.stop_everything("the thread was quarantined");
-            self.fail_run(Code::Quarantined, message, model::Phase::Execution);
+            self.fail_run(code, message, model::Phase::Execution);
         }
         self.state.head.quarantined = true;
         self.is_progress = false;
-        Ok(Taken::Yes)
     }
 
     /// Closes every slot, question and item of the active run. A pause stays open until the run has ended.

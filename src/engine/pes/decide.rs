@@ -44,5 +44,6 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
             t.begin_as_copy(*state, messages, agent_state, summary)
         }
         Event::Quarantined { crashes } => t.quarantine(crashes),
+        Event::Unreadable => t.set_unreadable_aside(),
     }
 }

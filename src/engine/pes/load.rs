@@ -30,6 +30,7 @@ struct Gathered {
     tasks: BTreeMap<TaskId, (i64, Task)>,
     removed: BTreeMap<ItemId, i64>,
     agent_state: AgentState,
+    unreadable: Vec<Row>,
 }
 
 pub(super) fn load(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
@@ -38,8 +39,13 @@ pub(super) fn load(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
         return Err(damaged("head", "it was written by a newer version"));
     }
     let mut gathered = Gathered::default();
-    for row in &loaded.rows {
-        gathered.add(row)?;
+    for row in loaded.rows {
+        match gathered.add(&row) {
+            // Without its run there is nothing that could be ended by name.
+            Err(fault) if row.kind == RowKind::Run => return Err(fault),
+            Err(_) => gathered.unreadable.push(row),
+            Ok(()) => {}
+        }
     }
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
     gathered.into_state(shape, thread_id, head, loaded.last_seq)
@@ -111,6 +117,7 @@ impl Gathered {
             agent_state: self.agent_state,
             removed: self.removed,
             last_seq,
+            unreadable: self.unreadable,
         })
     }
 
@@ -143,5 +150,5 @@ fn read<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, Fault> {
 }
 
 fn damaged(what: &str, why: &str) -> Fault {
-    Fault::new(Code::Internal, format!("The stored thread cannot be read ({what}): {why}."))
+    Fault::new(Code::UnreadableState, format!("The stored thread cannot be read ({what}): {why}."))
 }

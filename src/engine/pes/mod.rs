@@ -105,6 +105,9 @@ impl Core for Pes {
     fn asked(state: &State, call: &CallId) -> Option<Asked> {
         state.calls.get(call).and_then(|call| call.record.asked.clone())
     }
+    fn is_unreadable(state: &State) -> bool {
+        !state.unreadable.is_empty()
+    }
     fn view(state: &State) -> Value {
         view::view(state)
     }

@@ -18,6 +18,7 @@ use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallRecord, CallStatus};
 use crate::engine::parse::PlanPatchDraft;
+use crate::engine::step::Row;
 
 /// What a run consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct State {
     /// Items that left the list during this run, with the planVersion of that change.
     pub(super) removed: BTreeMap<ItemId, i64>,
     pub(super) last_seq: i64,
+    /// Rows that could not be read.
+    pub(super) unreadable: Vec<Row>,
 }
 
 /// The part that is written with every transition; it holds nothing that grows with the plan or the history.

@@ -88,13 +88,13 @@ impl State {
         let before = rows.iter().find(|row| row.id == before.as_str()).map_or(i64::MAX, |row| row.ord);
         rows.retain(|row| row.ord < before);
         let from = rows.len().saturating_sub(limit as usize);
-        rows[from..].iter().map(|row| text::message(&row.body)).collect()
+        Ok(rows[from..].iter().filter_map(|row| text::message(&row.body)).collect())
     }
 
     pub(super) fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
         let Some(kept) = self.threads.get(&pk) else { return Ok(Vec::new()) };
         let found = ids.iter().filter_map(|id| kept.rows.get(&(RowKind::Payload, id.as_str().to_owned())));
-        found.map(|row| text::payload(&row.id, &row.body)).collect()
+        Ok(found.filter_map(|row| text::payload(&row.id, &row.body)).collect())
     }
 
     /// Every row of a kind of a tenant, if rows of this kind are found across threads.

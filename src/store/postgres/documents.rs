@@ -98,7 +98,7 @@ fn document(row: &PgRow) -> Result<Document> {
         id: unescaped(row.try_get("id").map_err(error)?),
         version: row.try_get("version").map_err(error)?,
         updated_at: row.try_get("updated_at").map_err(error)?,
-        body: body.map(text::document).transpose()?,
+        body: body.map(text::document),
     })
 }
 
@@ -118,7 +118,7 @@ fn audit_row(tenant: TenantPk, row: &PgRow) -> Result<(i64, AuditRow)> {
         at: row.try_get("at").map_err(error)?,
         actor: unescaped(row.try_get("actor").map_err(error)?),
         action: unescaped(row.try_get("action").map_err(error)?),
-        detail: text::json(row.try_get("detail").map_err(error)?)?,
+        detail: text::json(row.try_get("detail").map_err(error)?),
     };
     Ok((row.try_get("id").map_err(error)?, line))
 }

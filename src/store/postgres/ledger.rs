@@ -78,7 +78,7 @@ fn audit_row(thread: ThreadPk, row: &PgRow) -> Result<AuditRow> {
         at: row.try_get("at").map_err(error)?,
         actor: unescaped(row.try_get("actor").map_err(error)?),
         action: unescaped(row.try_get("action").map_err(error)?),
-        detail: text::json(detail)?,
+        detail: text::json(detail),
     })
 }
 

@@ -102,13 +102,13 @@ pub(super) async fn history(
 ) -> Result<Vec<ConversationMessage>> {
     let query = sqlx::query_scalar(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
     let bodies: Vec<String> = pool.ask(async |line| query.fetch_all(line).await).await?;
-    bodies.iter().map(|body| text::message(body)).collect()
+    Ok(bodies.iter().filter_map(|body| text::message(body)).collect())
 }
 
 pub(super) async fn payloads(pool: &Pool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
     let ids: Vec<_> = ids.iter().map(|id| escaped(id.as_str())).collect();
     let rows = pool.ask(async |line| sqlx::query_as(PAYLOADS).bind(pk.0).bind(ids).fetch_all(line).await).await?;
-    rows.into_iter().map(|(id, body): (String, String)| text::payload(&unescaped(id), &body)).collect()
+    Ok(rows.into_iter().filter_map(|(id, body): (String, String)| text::payload(&unescaped(id), &body)).collect())
 }
 
 pub(super) async fn open_suspensions(pool: &Pool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {

@@ -35,13 +35,13 @@ fn entry(row: &SqliteRow) -> std::result::Result<Entry, sqlx::Error> {
 pub(super) async fn audit(db: &SqlitePool, pk: ThreadPk) -> Result<Vec<AuditRow>> {
     let query = sqlx::query("SELECT tenant, at, actor, action, detail FROM audit WHERE pk = ? ORDER BY rowid");
     let found = query.bind(pk.0).fetch_all(db).await.map_err(unreadable)?;
-    found.iter().map(|row| audit_row(pk, row).map_err(unreadable)?).collect()
+    found.iter().map(|row| audit_row(pk, row).map_err(unreadable)).collect()
 }
 
-fn audit_row(pk: ThreadPk, row: &SqliteRow) -> std::result::Result<Result<AuditRow>, sqlx::Error> {
+fn audit_row(pk: ThreadPk, row: &SqliteRow) -> std::result::Result<AuditRow, sqlx::Error> {
     let (tenant, at) = (TenantPk(row.try_get(0)?), row.try_get(1)?);
     let (actor, action) = (row.try_get(2)?, row.try_get(3)?);
-    Ok(text::json(row.try_get(4)?).map(|detail| AuditRow { tenant, thread: pk, at, actor, action, detail }))
+    Ok(AuditRow { tenant, thread: pk, at, actor, action, detail: text::json(row.try_get(4)?) })
 }
 
 pub(super) async fn idempotency(

@@ -100,7 +100,8 @@ pub(super) async fn history(
     );
     let query = query.bind(pk.0).bind(before.as_str()).bind(i64::from(limit));
     let found = query.fetch_all(db).await.map_err(unreadable)?;
-    found.iter().rev().map(|row| text::message(row.try_get(0).map_err(unreadable)?)).collect()
+    let bodies: Vec<&str> = found.iter().rev().map(|row| row.try_get(0).map_err(unreadable)).collect::<Result<_>>()?;
+    Ok(bodies.into_iter().filter_map(text::message).collect())
 }
 
 pub(super) async fn payloads(db: &SqlitePool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
@@ -109,9 +110,9 @@ pub(super) async fn payloads(db: &SqlitePool, pk: ThreadPk, ids: &[PayloadId]) -
     );
     let ids = serde_json::to_string(ids).expect("ids are strings");
     let found = query.bind(pk.0).bind(RowKind::Payload.code()).bind(ids).fetch_all(db).await.map_err(unreadable)?;
-    let read =
-        |row: &SqliteRow| text::payload(row.try_get(0).map_err(unreadable)?, row.try_get(1).map_err(unreadable)?);
-    found.iter().map(read).collect()
+    let columns = |row: &SqliteRow| Ok((row.try_get(0).map_err(unreadable)?, row.try_get(1).map_err(unreadable)?));
+    let found: Vec<(String, String)> = found.iter().map(columns).collect::<Result<_>>()?;
+    Ok(found.iter().filter_map(|(id, body)| text::payload(id, body)).collect())
 }
 
 /// Of a query that selects `kind, id, ord, keep, body`.
