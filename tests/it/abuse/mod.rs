@@ -1,9 +1,13 @@
 //! A malicious model against the policy: the eight rows of abuse that agents are known for. The model is scripted, so each
 //! attack is the same every time; what counts is what ran.
 
+mod depth;
 mod flow;
 mod misuse;
+mod parsers;
+mod schemas;
 mod smuggling;
+mod unreadable;
 
 use std::sync::{Arc, Mutex};
 

@@ -1,0 +1,94 @@
+//! A stored row that cannot be read: it ends its own run by name, and everything else goes on.
+
+use std::path::Path;
+
+use pes::domain::fault::Code;
+use pes::domain::run::RunStatus;
+use pes::runtime::{Answered, FeedAsk, ProcessAsk};
+use pes::store::PageAsk;
+use pes::{Config, Instance};
+use sqlx::{Connection, Executor};
+
+use super::{calls, one_item};
+use crate::support::http::soon;
+
+async fn instance(folder: &Path) -> Instance {
+    let script = folder.join("script.toml");
+    std::fs::write(&script, one_item(&[&calls(&[("ask_user", "{ question = \"Well?\" }")])])).unwrap();
+    let mut config = Config::default();
+    config.store.data_dir = folder.join("data");
+    config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(script);
+    Instance::build(config).open().await.unwrap()
+}
+
+async fn ask(instance: &Instance, thread: &str) -> pes::domain::ids::RunId {
+    let ask = ProcessAsk { query: "go".to_owned(), ..ProcessAsk::default() };
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    match runtime.process(caller, &thread.into(), ask, None).await.unwrap() {
+        Answered::Fresh(receipt) => receipt.run_id,
+        Answered::Replayed { .. } => panic!("there was no key"),
+    }
+}
+
+async fn questions(instance: &Instance) -> Vec<String> {
+    let page = PageAsk { cursor: None, limit: 10 };
+    let open = instance.runtime().suspensions(instance.caller(), page).await.unwrap().items;
+    open.iter().map(|open| open["threadId"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Suspended runs on the threads `hurt` and `well`; what is stored of the first is then spoilt.
+async fn spoilt(folder: &Path, sql: &'static str) -> (Instance, [pes::domain::ids::RunId; 2]) {
+    let first = instance(folder).await;
+    let runs = [ask(&first, "hurt").await, ask(&first, "well").await];
+    for run in &runs {
+        let waited = soon(first.runtime().wait_run(first.caller(), run, std::time::Duration::from_secs(30))).await;
+        assert_eq!(waited.unwrap().run.status, RunStatus::Suspended);
+    }
+    first.close().await;
+    let url = format!("sqlite://{}", folder.join("data").join("pes.db").display());
+    let mut other = sqlx::SqliteConnection::connect(&url).await.unwrap();
+    assert!(other.execute(sql).await.unwrap().rows_affected() > 0);
+    other.close().await.unwrap();
+    (instance(folder).await, runs)
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
+    for sql in [
+        "UPDATE thread_rows SET body = '{' WHERE kind = 6 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')",
+        "UPDATE thread_rows SET body = '[]' WHERE kind IN (4, 5) AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (instance, [hurt, well]) = spoilt(folder.path(), sql).await;
+        let (runtime, caller) = (instance.runtime(), instance.caller());
+        assert!(questions(&instance).await.contains(&"well".to_owned()));
+        runtime.state(caller, &"hurt".into(), None).await.unwrap();
+        // The next thing that is decided about the thread finds it.
+        let again = ProcessAsk { query: "again".to_owned(), ..ProcessAsk::default() };
+        let _ = runtime.process(caller, &"hurt".into(), again, None).await;
+        let ended = runtime.run(caller, &hurt).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Failed, "{sql}");
+        assert_eq!(ended.result.unwrap().metadata.error.unwrap().code, Code::UnreadableState);
+        assert!(questions(&instance).await.contains(&"well".to_owned()));
+        runtime.state(caller, &"hurt".into(), None).await.unwrap();
+        assert_eq!(runtime.run(caller, &well).await.unwrap().status, RunStatus::Suspended);
+        instance.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_entry_of_the_log_that_cannot_be_read_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
+               AND seq = (SELECT min(seq) FROM observations)";
+    let (instance, _) = spoilt(folder.path(), sql).await;
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    let mut lengths = Vec::new();
+    for thread in ["hurt", "well"] {
+        lengths.push(runtime.events_page(caller, &thread.into(), FeedAsk::default(), 200).await.unwrap().items.len());
+    }
+    let (hurt, well) = (lengths[0], lengths[1]);
+    assert!(0 < hurt && hurt < well, "{hurt} of {well}");
+    instance.close().await;
+}
