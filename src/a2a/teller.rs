@@ -22,10 +22,39 @@ pub struct Teller {
     open: Vec<Value>,
     /// The suspension that was told last.
     asked: Option<Value>,
-    /// Which stream of tokens is told, and what of it.
-    said: Option<(String, String)>,
+    /// The stream of tokens that is told.
+    said: Option<Said>,
     failure: Option<Code>,
     answer: Option<ConversationMessage>,
+}
+
+/// A stream of tokens, and what of it was told. An answer begins and ends with a word: blanks around it are none of it,
+/// so those at the end are held back until something follows.
+struct Said {
+    stream: String,
+    /// How many bytes came.
+    heard: u64,
+    told: String,
+    held: String,
+}
+
+impl Said {
+    fn new(stream: &str) -> Self {
+        Self { stream: stream.to_owned(), heard: 0, told: String::new(), held: String::new() }
+    }
+
+    /// Takes the next piece in; returns what may be told of it.
+    fn hear(&mut self, piece: &str) -> String {
+        self.heard += piece.len() as u64;
+        self.held.push_str(piece);
+        if self.told.is_empty() {
+            self.held.drain(..self.held.len() - self.held.trim_start().len());
+        }
+        let blanks = self.held.split_off(self.held.trim_end().len());
+        let next = std::mem::replace(&mut self.held, blanks);
+        self.told.push_str(&next);
+        next
+    }
 }
 
 impl Teller {
@@ -114,18 +143,16 @@ impl Teller {
         if token.run_id.as_str() != self.task_id || token.token_type != TokenType::SynthesisResponse {
             return None;
         }
-        let append = token.offset > 0;
-        match &mut self.said {
-            Some((stream, said)) if append && *stream == token.stream_id.as_str() => {
-                if said.len() as u64 != token.offset {
-                    return None;
-                }
-                said.push_str(&token.data);
-            }
-            Some(_) | None if append => return None,
-            said => *said = Some((token.stream_id.to_string(), token.data.clone())),
+        if token.offset == 0 {
+            self.said = Some(Said::new(token.stream_id.as_str()));
         }
-        Some(self.update(view::answer_artifact(&token.data), append, false))
+        let said = self.said.as_mut()?;
+        if said.stream != token.stream_id.as_str() || said.heard != token.offset {
+            return None;
+        }
+        let append = !said.told.is_empty();
+        let next = said.hear(&token.data);
+        (!next.is_empty()).then(|| self.update(view::answer_artifact(&next), append, false))
     }
 
     /// Working, or waiting for the answer to the oldest question; told if that is news.
@@ -160,7 +187,7 @@ impl Teller {
     fn delivered(&self, whole: &ConversationMessage) -> Vec<StreamEvent> {
         let beside = view::deliverables(whole).into_iter().map(|artifact| self.update(artifact, false, true));
         let mut events: Vec<StreamEvent> = beside.collect();
-        let said = self.said.as_ref().map_or("", |(_, said)| said.as_str());
+        let said = self.said.as_ref().map_or("", |said| said.told.as_str());
         events.push(match whole.content.strip_prefix(said) {
             Some(rest) => self.update(view::answer_artifact(rest), !said.is_empty(), true),
             None => self.update(view::answer_artifact(&whole.content), false, true),

@@ -71,11 +71,27 @@ fn what_tokens_said_otherwise_is_replaced_and_what_was_lost_is_completed() {
     assert!(lossy.token(&token("a", 0, "one ")).is_some());
     assert!(lossy.token(&token("a", 9, "three")).is_none(), "a piece is missing");
     let events: Vec<StreamEvent> = answered("one two three").iter().flat_map(|seen| lossy.hear(seen)).collect();
-    assert_eq!(told(&events)[0], piece("two three", true, true));
+    assert_eq!(told(&events)[0], piece(" two three", true, true));
     let mut wrong = teller();
-    wrong.token(&token("a", 0, " one"));
+    wrong.token(&token("a", 0, "two"));
     let events: Vec<StreamEvent> = answered("one").iter().flat_map(|seen| wrong.hear(seen)).collect();
     assert_eq!(told(&events)[0], piece("one", false, true));
+}
+
+/// The answer is what stands between them, and it is said once.
+#[test]
+fn blanks_around_an_answer_are_none_of_it() {
+    let mut teller = teller();
+    let tokens = [token("a", 0, "\n"), token("a", 1, "\nHello "), token("a", 8, "you"), token("a", 11, " \n")];
+    let mut events: Vec<StreamEvent> = tokens.iter().filter_map(|token| teller.token(token)).collect();
+    events.extend(answered("Hello you").iter().flat_map(|seen| teller.hear(seen)));
+    let expected = [
+        piece("Hello", false, false),
+        piece(" you", true, false),
+        piece("", true, true),
+        piece("Completed", false, false),
+    ];
+    assert_eq!(told(&events), expected);
 }
 
 #[test]

@@ -21,6 +21,9 @@ section! {
         /// What it can do. Each has `id`, `name`, `description` and at least one of `tags`; also `examples`, `input_modes`
         /// and `output_modes` (media types).
         skills: Vec<AgentSkill> = vec![AgentSkill::general()], file_only();
+        /// Whether the public card also has the members that clients of A2A 0.3 look for (`url`, `security` …). They are
+        /// served at /a2a either way.
+        card_v03: bool = false, by_path();
         /// What only those see who have a key: another description, more skills.
         extended_description: Option<String> = None, by_path().example("\"All of it.\"");
         extended_skills: Vec<AgentSkill> = Vec::new(), file_only();

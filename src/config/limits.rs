@@ -39,8 +39,8 @@ section! {
         mailbox: usize = 64, by_path();
         /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, MCP servers: too_many_documents.
         documents: usize = 100, by_path();
-        /// Entries of one page of a list; a larger `limit` is invalid.
-        page: u32 = 200, by_path();
+        /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.
+        page: u32 = 1000, by_path();
     }
 }
 

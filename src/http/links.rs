@@ -55,6 +55,15 @@ impl Links {
         }
     }
 
+    /// The request headers that decide what [`base`](Self::base) is, for `Vary`; `None`: it is the same for everybody.
+    pub(crate) fn named_by(&self) -> Option<&'static str> {
+        match (&self.public, self.trusted.is_empty()) {
+            (Some(_), _) => None,
+            (None, false) => Some("host, x-forwarded-host, x-forwarded-proto, x-forwarded-prefix"),
+            (None, true) => self.bound.ip().is_unspecified().then_some("host"),
+        }
+    }
+
     /// The same for those who do not ask now.
     pub(crate) fn own(&self) -> String {
         self.base(None, &HeaderMap::new())

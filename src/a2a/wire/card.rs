@@ -1,4 +1,4 @@
-//! Agent cards. One document serves both versions: 1.0 has its places in `supportedInterfaces`, 0.3 in `url`.
+//! Agent cards. 1.0 has its places in `supportedInterfaces`, 0.3 in `url`; one document can serve both.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,43 @@ use super::json::{Doc, Object, Read, list, refuse, text};
 /// The version that 0.3's own members of a card name.
 const OLD: &str = "0.3.0";
 
-/// What those who read 1.0 and those who read 0.3 understand.
+/// A card of 1.0.
 pub fn card(card: &AgentCard) -> Value {
+    members(card, false).done()
+}
+
+/// A card of 1.0 that has what those need who read 0.3, too.
+pub fn card_of_both(card: &AgentCard) -> Value {
     let old: Vec<&Interface> = card.interfaces.iter().filter(|it| it.version == Version::V03.as_str()).collect();
     let preferred = old.first();
+    members(card, true)
+        .maybe("url", preferred.map(|it| it.url.as_str()))
+        .maybe("preferredTransport", preferred.map(|it| it.binding.as_str()))
+        .maybe("protocolVersion", preferred.map(|_| OLD))
+        .list("additionalInterfaces", old.iter().skip(1).map(|it| old_interface(it)))
+        .flag("supportsAuthenticatedExtendedCard", card.capabilities.extended_agent_card)
+        .list("security", card.security_requirements.iter().map(old_requirement))
+        .done()
+}
+
+/// What both versions read, and what only 1.0 does.
+fn members(card: &AgentCard, of_both: bool) -> Doc {
     let schemes: Map<String, Value> =
-        card.security_schemes.iter().filter_map(|(name, it)| Some((name.clone(), scheme(it)?))).collect();
+        card.security_schemes.iter().filter_map(|(name, it)| Some((name.clone(), scheme(it, of_both)?))).collect();
     Doc::new()
         .put("name", card.name.as_str())
         .put("description", card.description.as_str())
         .put("version", card.version.as_str())
         .put("supportedInterfaces", card.interfaces.iter().map(interface).collect::<Vec<_>>())
-        .maybe("url", preferred.map(|it| it.url.as_str()))
-        .maybe("preferredTransport", preferred.map(|it| it.binding.as_str()))
-        .maybe("protocolVersion", preferred.map(|_| OLD))
-        .list("additionalInterfaces", old.iter().skip(1).map(|it| old_interface(it)))
         .maybe("provider", card.provider.as_ref().map(provider))
         .maybe("documentationUrl", card.documentation_url.as_deref())
         .maybe("iconUrl", card.icon_url.as_deref())
         .put("capabilities", capabilities(&card.capabilities))
-        .flag("supportsAuthenticatedExtendedCard", card.capabilities.extended_agent_card)
         .map("securitySchemes", &schemes)
         .list("securityRequirements", card.security_requirements.iter().map(requirement))
-        .list("security", card.security_requirements.iter().map(old_requirement))
         .put("defaultInputModes", card.default_input_modes.clone())
         .put("defaultOutputModes", card.default_output_modes.clone())
         .put("skills", card.skills.iter().map(skill).collect::<Vec<_>>())
-        .done()
 }
 
 /// A card of either version.
@@ -163,17 +173,18 @@ fn read_extension(value: &Value) -> Read<Extension> {
     })
 }
 
-/// 0.3 finds its members beside those of 1.0.
-fn scheme(scheme: &SecurityScheme) -> Option<Value> {
+/// 0.3 finds its members beside those of 1.0, where it is to find any.
+fn scheme(scheme: &SecurityScheme, of_both: bool) -> Option<Value> {
+    let old = |doc: Doc| if of_both { doc } else { Doc::new() };
     match scheme {
         SecurityScheme::Http { scheme, bearer_format } => {
             let members = || Doc::new().put("scheme", scheme.as_str()).maybe("bearerFormat", bearer_format.as_deref());
-            Some(members().put("type", "http").put("httpAuthSecurityScheme", members().done()).done())
+            Some(old(members().put("type", "http")).put("httpAuthSecurityScheme", members().done()).done())
         }
         SecurityScheme::ApiKey { location, name } => {
             let new = Doc::new().put("location", location.as_str()).put("name", name.as_str());
-            let old = Doc::new().put("type", "apiKey").put("in", location.as_str()).put("name", name.as_str());
-            Some(old.put("apiKeySecurityScheme", new.done()).done())
+            let members = Doc::new().put("type", "apiKey").put("in", location.as_str()).put("name", name.as_str());
+            Some(old(members).put("apiKeySecurityScheme", new.done()).done())
         }
         SecurityScheme::Other => None,
     }

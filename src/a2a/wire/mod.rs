@@ -26,7 +26,7 @@ mod v03;
 mod v03_rest;
 mod v1;
 
-pub use card::{card, read_card};
+pub use card::{card, card_of_both, read_card};
 pub use json::{Read, Unreadable};
 pub use method::Method;
 

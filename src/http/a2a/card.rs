@@ -1,8 +1,8 @@
 //! What this server says of itself to other agents: `/.well-known/agent-card.json`, and more to those with a key.
 
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::QUESTIONS;
@@ -24,14 +24,18 @@ const INPUT: [&str; 2] = ["text/plain", "application/json"];
 
 /// For how long nobody asks again.
 const FRESH: &str = "public, max-age=300";
+/// The same for a card that tells each caller the address that the caller used: nobody keeps it for others.
+const FRESH_FOR_ONE: &str = "private, max-age=300";
 
-/// What this agent can do, and where it is spoken to: one document for A2A 1.0 and 0.3.
-#[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents", responses((status = 200, body = Object)))]
+/// What this agent can do, and where it is spoken to.
+#[utoipa::path(get, path = "/.well-known/agent-card.json", operation_id = "getAgentCard",
+    tag = "agents", responses((status = 200, body = Object)))]
 pub(crate) async fn card(State(front): State<Front>, asked: Asked, headers: HeaderMap) -> Answer<Response> {
     if !front.config.a2a.enabled {
         return Err(fault::Fault::not_found("agent").into());
     }
-    let document = wire::card(&public(&front, &asked.base).await?);
+    let card = public(&front, &asked.base).await?;
+    let document = if front.config.a2a.card_v03 { wire::card_of_both(&card) } else { wire::card(&card) };
     let tag = format!("\"{}\"", &digest::of(&document)[..32]);
     let since = http_date(front.since);
     let told = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -41,11 +45,17 @@ pub(crate) async fn card(State(front): State<Front>, asked: Asked, headers: Head
         }),
         None => told(IF_MODIFIED_SINCE) == Some(&*since),
     };
-    let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, FRESH.to_owned())];
-    Ok(match is_known {
+    let named_by = front.links.named_by();
+    let fresh = if named_by.is_some() { FRESH_FOR_ONE } else { FRESH };
+    let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, fresh.to_owned())];
+    let mut response = match is_known {
         true => (StatusCode::NOT_MODIFIED, caching).into_response(),
         false => (caching, [(CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
-    })
+    };
+    if let Some(headers) = named_by {
+        response.headers_mut().append(VARY, HeaderValue::from_static(headers));
+    }
+    Ok(response)
 }
 
 /// What only those see who have a key.

@@ -54,10 +54,31 @@ impl From<fault::Fault> for Refusal {
             plain @ (401 | 403 | 405 | 413 | 415 | 429 | 503) => plain,
             _ => error.http_status(),
         };
-        let mut fault = Fault::new(error, own.detail);
+        let mut fault = Fault::new(error, in_their_words(&own));
         fault.violations = own.errors;
         Self { fault, status, retry_after_ms: own.retry_after_ms }
     }
+}
+
+/// Agents know tasks and contexts; runs, threads and suspensions are words of this server's own interface.
+fn in_their_words(own: &fault::Fault) -> String {
+    let said = match own.code {
+        Code::RunCancelled => "The task was cancelled.",
+        Code::RunFinished => "The task is over.",
+        Code::AlreadyResolved => "The task's question is answered already; get the task.",
+        Code::ApprovalMismatch => "The answer is for another question than the task asks; get the task.",
+        Code::Expired => "The task's question has expired; get the task.",
+        Code::ThreadBusy => "Another task is being worked on in this context; send the message again when it is over.",
+        Code::ThreadExists => "There is a context of this id; begin another one.",
+        Code::ThreadQuarantined => "This context kept failing and takes no more tasks; begin another one.",
+        Code::QueueFull => "Too many tasks wait in this context; send the message again later.",
+        Code::NotFound => {
+            let task = own.detail.replace("such run", "such task").replace("such thread", "such context");
+            return task.replace("such suspension", "such question");
+        }
+        _others => return own.detail.clone(),
+    };
+    said.to_owned()
 }
 
 impl Refusal {

@@ -29,7 +29,7 @@ struct Envelope<'v> {
 ///
 /// `A2A-Version: 1.0` chooses the version, 0.3 otherwise. The same operations are served over HTTP+JSON below this path:
 /// `POST /a2a/message:send`, `GET /a2a/tasks`, `GET /a2a/tasks/{id}`, `POST /a2a/tasks/{id}:cancel` and so on.
-#[utoipa::path(post, path = "/a2a", tag = "agents", request_body = Object,
+#[utoipa::path(post, path = "/a2a", operation_id = "callA2a", tag = "agents", request_body = Object,
     params(("A2A-Version" = Option<String>, Header, example = "1.0"), ("A2A-Extensions" = Option<String>, Header)),
     responses((status = 200, body = Object)))]
 pub(crate) async fn rpc(State(front): State<Front>, request: Request) -> Response {

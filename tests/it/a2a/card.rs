@@ -2,6 +2,7 @@
 
 use pes::a2a::fault::Error;
 use pes::a2a::wire::{Method, read_card};
+use pes::config::Config;
 use pes::config::a2a::AgentSkill;
 use serde_json::{Value, json};
 
@@ -20,9 +21,65 @@ fn skill(id: &str) -> AgentSkill {
     }
 }
 
+/// Members of a card that 1.0 does not know.
+const OLD: [&str; 6] = [
+    "url",
+    "preferredTransport",
+    "protocolVersion",
+    "additionalInterfaces",
+    "supportsAuthenticatedExtendedCard",
+    "security",
+];
+
+#[tokio::test]
+async fn a_card_is_one_of_the_newest_version_unless_a_setting_says_otherwise() {
+    let keyed = |config: &mut Config| {
+        config.auth.keys = vec!["one:admin:key-a-0123456789abcdef0123456789".parse().unwrap()];
+        config.a2a.extended_skills = vec![skill("secret")];
+    };
+    let app = App::with(keyed).await;
+    let card = app.get(PATH).await.expect(200);
+    assert_eq!(OLD.iter().find(|name| card.get(**name).is_some()), None, "{card:#}");
+    let scheme = json!({ "httpAuthSecurityScheme": { "scheme": "Bearer" } });
+    assert_eq!(card["securitySchemes"]["key"], scheme);
+    let app = App::with(|config| {
+        keyed(config);
+        config.a2a.card_v03 = true;
+    })
+    .await
+    .key("key-a-0123456789abcdef0123456789");
+    let card = app.get(PATH).await.expect(200);
+    assert_eq!(OLD.iter().find(|name| card.get(**name).is_none()), None, "{card:#}");
+    for door in [DOORS[0], DOORS[1], DOORS[2]] {
+        let extended = door.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
+        assert_eq!(OLD.iter().find(|name| extended.get(**name).is_some()), None, "{extended:#}");
+    }
+}
+
+/// A cache between does not give one caller the address of another.
+#[tokio::test]
+async fn a_card_that_tells_the_callers_own_address_is_kept_by_that_caller_only() {
+    let caching = async |app: App| {
+        let said = app.get(PATH).await;
+        (said.header("cache-control").unwrap().to_owned(), said.header("vary").map(str::to_owned))
+    };
+    assert_eq!(caching(App::start().await).await, ("public, max-age=300".to_owned(), None));
+    let behind = App::with(|config| config.server.trusted_proxies = vec!["127.0.0.1".to_owned()]).await;
+    let (control, vary) = caching(behind).await;
+    assert_eq!(control, "private, max-age=300");
+    assert!(vary.unwrap().contains("x-forwarded-host"));
+    let named = App::with(|config| {
+        config.server.trusted_proxies = vec!["127.0.0.1".to_owned()];
+        config.server.public_url = Some("https://agents.example".to_owned());
+    })
+    .await;
+    assert_eq!(caching(named).await.1, None);
+}
+
 #[tokio::test]
 async fn one_card_speaks_to_clients_of_both_versions() {
     let app = App::with(|config| {
+        config.a2a.card_v03 = true;
         config.a2a.name = "Ada".into();
         config.a2a.skills = vec![skill("count")];
         config.a2a.provider_organization = Some("Us".into());
@@ -86,7 +143,6 @@ async fn a_card_is_public_and_says_that_a_key_is_needed() {
     let card = app.get(PATH).await.expect(200);
     assert_eq!(card["securitySchemes"]["key"]["httpAuthSecurityScheme"]["scheme"], "Bearer");
     assert_eq!(card["securityRequirements"], json!([{ "schemes": { "key": { "list": [] } } }]));
-    assert_eq!(card["security"], json!([{ "key": [] }]));
 }
 
 #[tokio::test]
@@ -107,5 +163,5 @@ async fn more_is_told_to_those_with_a_key() {
 async fn a_card_names_the_public_address() {
     let app = App::with(|config| config.server.public_url = Some("https://agents.example/pes".into())).await;
     let card = app.get(PATH).await.expect(200);
-    assert_eq!(card["url"], "https://agents.example/pes/a2a");
+    assert_eq!(card["supportedInterfaces"][0]["url"], "https://agents.example/pes/a2a");
 }

@@ -13,6 +13,7 @@ async fn app() -> App {
         config.models.demo.script = Some(here("config/a2a-scenarios.toml"));
         config.egress.allow.push("127.0.0.1".to_owned());
         config.outbox.push_backoff_ms = vec![50];
+        config.a2a.card_v03 = true;
     })
     .await
 }

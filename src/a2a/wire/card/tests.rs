@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::types::*;
-use super::{card, read_card};
+use super::{card, card_of_both, read_card};
 
 fn agent_card() -> AgentCard {
     let interface = |binding: &str, version: &str| Interface {
@@ -30,7 +30,8 @@ fn agent_card() -> AgentCard {
 #[test]
 fn one_card_is_understood_by_readers_of_both_versions() {
     let ours = agent_card();
-    let document = card(&ours);
+    assert_eq!(read_card(&card(&ours)).unwrap(), ours);
+    let document = card_of_both(&ours);
     assert_eq!(read_card(&document).unwrap(), ours);
     // Who knows 0.3 only sees its own members.
     let mut old = document.as_object().unwrap().clone();
