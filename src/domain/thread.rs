@@ -74,6 +74,15 @@ pub struct Thread {
     pub last_seq: i64,
 }
 
+/// Where a thread comes from that began as a copy: the log's first observation says it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkedFrom {
+    pub thread_id: ThreadId,
+    /// The last observation that was copied.
+    pub seq: i64,
+}
+
 /// The application's own state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgentState {

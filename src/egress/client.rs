@@ -189,9 +189,11 @@ fn without_ours(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// Without the URL, which may hold a secret; with the causes, which say what is wrong.
+/// Without the URL, which may hold a secret, but for host and port; with the causes, which say what is wrong.
 pub(super) fn of(error: reqwest::Error) -> Error {
-    let (unreachable, error) = (error.is_connect() || error.is_builder(), error.without_url());
+    let unreachable = error.is_connect() || error.is_builder();
+    let host = error.url().and_then(|url| Some((url.host_str()?.to_owned(), url.port_or_known_default()?)));
+    let error = error.without_url();
     let mut text = String::new();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -205,5 +207,9 @@ pub(super) fn of(error: reqwest::Error) -> Error {
         }
         cause = error.source();
     }
-    if unreachable { Error::Unreachable(text) } else { Error::Cut(text) }
+    match (unreachable, host) {
+        (true, Some((host, port))) => Error::Unreachable(format!("{host}:{port}: {text}")),
+        (true, None) => Error::Unreachable(text),
+        (false, _) => Error::Cut(text),
+    }
 }

@@ -9,7 +9,7 @@ use crate::domain::model::{ModelFailure, ModelReply};
 use crate::domain::run::Ask;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::{PeerFailure, Seen};
-use crate::domain::thread::AgentState;
+use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::ToolOutcome;
 use crate::engine::Extent;
 
@@ -54,10 +54,16 @@ pub enum Event {
     /// A timer is due, or a hint came that something is `Ready`.
     Woke,
     /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
-    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with a `PLAN` that
-    /// holds the whole list, so that the copy's own history has a base. `summary` is what stood for the oldest messages
+    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes from
+    /// and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base. `summary` is what stood for the oldest messages
     /// then ([`Fold::summary`](super::fold::Fold::summary)), its text in place.
-    Forked { state: Box<Value>, messages: Vec<ConversationMessage>, agent_state: AgentState, summary: Option<Value> },
+    Forked {
+        from: ForkedFrom,
+        state: Box<Value>,
+        messages: Vec<ConversationMessage>,
+        agent_state: AgentState,
+        summary: Option<Value>,
+    },
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
     /// Stored rows of the thread cannot be read: what is left cannot go on, so its current and queued runs fail.

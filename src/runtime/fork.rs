@@ -1,7 +1,5 @@
 //! A thread as of an observation: looked at, or continued as a new one.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use super::command::{KeptAnswer, Note, Refusal};
@@ -10,13 +8,12 @@ use super::threads::fresh;
 use super::{Answered, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::thread::Thread;
+use crate::domain::thread::{ForkedFrom, Thread};
 use crate::engine::event::Event;
 use crate::engine::fold::{Fold, agent_state};
-use crate::engine::step::RowKind;
-use crate::store::{self, NewThread, PageAsk, ThreadRow};
+use crate::store::{self, NewThread, ThreadRow};
 
 impl Runtime {
     /// A new, idle thread that begins as this one was at `at` (absent = now): what was completed is kept. Where an old log
@@ -40,8 +37,9 @@ impl Runtime {
         self.check_id(&new_id)?;
         let fold = self.0.fold_to(row.pk, at).await?;
         let event = Event::Forked {
+            from: ForkedFrom { thread_id: id.clone(), seq: at },
             state: Box::new(self.0.inlined(row.pk, fold.view()).await?),
-            messages: self.conversation(&row, &fold).await?,
+            messages: self.conversation(row.pk, &fold).await?,
             agent_state: match fold.agent_state() {
                 Some(told) => agent_state(&self.0.inlined(row.pk, told).await?),
                 None => self.agent_state(caller, id).await?,
@@ -80,33 +78,11 @@ impl Runtime {
         Ok(view)
     }
 
-    /// The messages that the fold heard, after those with which the thread itself began as a copy: their runs are not
-    /// its own.
-    async fn conversation(&self, row: &ThreadRow, fold: &Fold) -> Result<Vec<ConversationMessage>> {
-        let mut messages = Vec::new();
-        let mut own: HashMap<Option<RunId>, bool> = HashMap::new();
-        let mut page = PageAsk { cursor: None, limit: super::history::CHUNK };
-        loop {
-            let rows = self.0.store.rows(row.pk, RowKind::Message, false, &page).await?;
-            for message in &rows.items {
-                let message: ConversationMessage = super::runs::read(message)?;
-                let run = message.run_id.clone();
-                if !own.contains_key(&run) {
-                    let name = run.as_ref().map_or("", RunId::as_str);
-                    let is_own = self.0.store.row(row.pk, RowKind::Run, name).await?.is_some();
-                    own.insert(run.clone(), is_own);
-                }
-                if own.get(&run) == Some(&false) {
-                    messages.push(message);
-                }
-            }
-            page.cursor = rows.next_cursor;
-            if page.cursor.is_none() || messages.is_empty() {
-                break;
-            }
-        }
+    /// The messages that the fold heard: all of them stand in the log.
+    async fn conversation(&self, pk: ThreadPk, fold: &Fold) -> Result<Vec<ConversationMessage>> {
+        let mut messages = Vec::with_capacity(fold.messages().len());
         for heard in fold.messages() {
-            let whole = self.0.inlined(row.pk, heard.clone()).await?;
+            let whole = self.0.inlined(pk, heard.clone()).await?;
             messages.push(serde_json::from_value(whole).map_err(damaged)?);
         }
         Ok(messages)

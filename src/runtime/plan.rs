@@ -39,7 +39,7 @@ impl Runtime {
         let settings = self.0.settings(caller, &row.core, &row.sheet.config, &CallOptions::default())?;
         let (by, settings) = (caller.name.clone(), Box::new(settings));
         let event = Event::PlanEdited { expected: if_match, list, by, settings };
-        let audit = (caller.name.clone(), "edit plan", json!({ "planVersion": if_match }));
+        let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
         let note = Note { audit: Some(audit), wants_plan: true, ..Note::default() };
         let decided = self.decide(row.pk, event, note).await?;
         let (list, version) = decided.plan.unwrap_or_default();

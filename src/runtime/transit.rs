@@ -195,7 +195,11 @@ impl Seat {
         commit.idempotency = note.kept.as_ref().map(|kept| kept.row(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
         if let Some((actor, action, detail)) = &note.audit {
-            commit.audit.push(audit::line(&self.row, now, actor, action, detail.clone()));
+            let mut detail = detail.clone();
+            if let Some((_, version)) = &decided.plan {
+                detail["planVersion"] = (*version).into();
+            }
+            commit.audit.push(audit::line(&self.row, now, actor, action, detail));
         }
         commit
     }

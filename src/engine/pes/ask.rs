@@ -154,7 +154,7 @@ impl Transition<'_> {
         self.keep(&message)
     }
 
-    fn keep(&mut self, message: &ConversationMessage) -> Value {
+    pub fn keep(&mut self, message: &ConversationMessage) -> Value {
         let ord = self.ord();
         self.write_message(ord, message);
         self.shown(message)

@@ -40,8 +40,8 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
             t.overdue();
             Ok(Taken::Yes)
         }
-        Event::Forked { state, messages, agent_state, summary } => {
-            t.begin_as_copy(*state, messages, agent_state, summary)
+        Event::Forked { from, state, messages, agent_state, summary } => {
+            t.begin_as_copy(&from, *state, messages, agent_state, summary)
         }
         Event::Quarantined { crashes } => t.quarantine(crashes),
         Event::Unreadable => t.set_unreadable_aside(),

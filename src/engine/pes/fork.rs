@@ -11,12 +11,13 @@ use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
-use crate::domain::thread::AgentState;
+use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
 
 impl Transition<'_> {
     pub fn begin_as_copy(
         &mut self,
+        from: &ForkedFrom,
         state: Value,
         messages: Vec<ConversationMessage>,
         agent: AgentState,
@@ -31,18 +32,14 @@ impl Transition<'_> {
         self.title = Some(self.state.head.title.clone()).filter(|title| !title.is_empty());
         self.state.head.plan = self.store("plan", Value::String(word("plan")));
         self.state.head.plan_version = state.get("planVersion").and_then(Value::as_i64).unwrap_or(0);
+        let summary = summary.and_then(|summary| self.copied_summary(summary, &messages));
+        self.copy_messages(from, messages);
         self.record_copied_heading();
         let items: Vec<Item> = list.into_iter().enumerate().map(|(at, todo)| self.copied(at as i64, todo)).collect();
         for item in &items {
             self.definition_changed(&item.def.id);
         }
         self.state.list.rebuild(|list| *list = items);
-        let summary = summary.and_then(|summary| self.copied_summary(summary, &messages));
-        for mut message in messages {
-            message.thread_id = self.state.thread_id.clone();
-            let ord = self.ord();
-            self.write_message(ord, &message);
-        }
         self.record_copied();
         if agent != AgentState::default() {
             self.copy_state(agent);
@@ -51,6 +48,20 @@ impl Transition<'_> {
             self.summarised(summary, told);
         }
         Ok(Taken::Yes)
+    }
+
+    /// The conversation so far, told as every message is, and in front of it where it comes from.
+    fn copy_messages(&mut self, from: &ForkedFrom, messages: Vec<ConversationMessage>) {
+        let first = self.records.len();
+        for mut message in messages {
+            message.thread_id = self.state.thread_id.clone();
+            let shown = self.keep(&message);
+            self.record_state_update(vec!["messages".into()], Some(shown));
+        }
+        if self.records.len() == first {
+            self.record_state_update(Vec::new(), None);
+        }
+        self.records[first].content["forkedFrom"] = to_value(from);
     }
 
     /// What stands for the oldest messages of the copy, and how much those said, in bytes.

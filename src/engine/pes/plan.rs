@@ -71,7 +71,9 @@ impl Transition<'_> {
             }
         };
         self.record_plan(&draft, text, &merged.changes);
-        self.record_plan_of(source);
+        if source == Source::Planner || !merged.changes.is_empty() {
+            self.record_plan_of(source);
+        }
         self.record_moved(&merged);
         self.refined();
         if let (false, Some(item)) = (draft.calls.is_empty(), draft.items.first()) {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::state::ModelCall;
 use super::transition::Transition;
+use crate::domain::fault::Code;
 use crate::domain::hitl::{Decision, ExpiryPolicy, Suspension};
 use crate::domain::ids::{ItemId, RunId, StreamId};
 use crate::domain::model::{ModelReply, Phase};
@@ -168,7 +169,7 @@ impl Transition<'_> {
 
     pub fn record_error(&mut self, phase: Phase, code: &str, message: &str, fatal: bool, item: Option<&ItemId>) {
         let body = json!({
-            "phase": phase, "code": code, "message": message, "fatal": fatal, "retryable": false,
+            "phase": phase, "code": code, "message": message, "fatal": fatal, "retryable": is_retryable(code),
         });
         self.record(ObservationType::Error, item, cut(message, 120), body);
     }
@@ -191,6 +192,11 @@ impl Transition<'_> {
 }
 
 /// What `AGENT_SUSPENDED` says.
+/// Whether the same may go well another time; what is no code of ours may not.
+fn is_retryable(code: &str) -> bool {
+    Code::ALL.iter().any(|known| known.as_str() == code && known.retryable())
+}
+
 fn suspension_content(suspension: &Suspension) -> Value {
     let mut body = json!({
         "suspensionId": suspension.suspension_id, "kind": suspension.kind, "message": suspension.message,

@@ -7,7 +7,7 @@ use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::prompt::PromptMessage;
 use pes::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes::domain::settings::{Budget, RunSettings};
-use pes::domain::thread::AgentState;
+use pes::domain::thread::{AgentState, ForkedFrom};
 use pes::engine::event::Event;
 use pes::engine::fold::Fold;
 use pes::engine::react::React;
@@ -44,7 +44,8 @@ impl Sim {
         copy.book.window = self.book.window;
         copy.next_run = self.next_run + 100;
         let state = Box::new(fold.view());
-        copy.apply(Event::Forked { state, messages, agent_state: AgentState::default(), summary }).unwrap();
+        let from = ForkedFrom { thread_id: "t1".into(), seq: records as i64 };
+        copy.apply(Event::Forked { from, state, messages, agent_state: AgentState::default(), summary }).unwrap();
         copy
     }
 }

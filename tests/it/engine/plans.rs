@@ -51,6 +51,14 @@ fn a_refinement_keeps_results_of_completed_steps_and_rearms_only_what_it_lists_a
 }
 
 #[test]
+fn a_refinement_that_changes_nothing_updates_nothing() {
+    let sim = followed_up(json!([{ "id": "a", "description": "do a", "status": "completed" }]));
+    let updates = sim.contents(ObservationType::PlanUpdate);
+    assert_eq!(updates.len(), 1, "{updates:#?}");
+    assert_eq!(sim.contents(ObservationType::Plan).len(), 2, "what the planner said is told");
+}
+
+#[test]
 fn a_failed_item_that_the_refinement_does_not_list_as_pending_stays_failed() {
     let sim = followed_up(json!([{ "id": "b", "description": "b" }, { "id": "c", "description": "do c" }]));
     assert_eq!(sim.item("b")["status"], "failed");

@@ -1,6 +1,7 @@
 //! Every refusal is a problem document.
 
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::support::app::App;
 use crate::support::http::exchange;
@@ -74,6 +75,26 @@ async fn ids_that_nobody_has_are_not_found() {
         app.get(path).await.problem("not_found");
     }
     app.post("/threads/a%20b/process", json!({ "query": "hello" })).await.problem("invalid");
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_reached_is_named_with_the_cause() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let app = App::with(|config| {
+        config.models.openai.base_url = Some(format!("http://{address}/v1"));
+        config.models.choice = vec!["openai:any".parse().unwrap()];
+        config.models.connect_retry_ms = 0;
+    })
+    .await;
+    let ended = app.finish("t1", "hello").await;
+    assert_eq!(ended["metadata"]["error"]["code"], "model_failed", "{ended:#}");
+    let log = app.get("/threads/t1/events?types=ERROR").await.expect(200);
+    let error = &log["items"][0]["content"];
+    let said = error["message"].as_str().unwrap();
+    assert!(said.contains(&address.to_string()) && said.contains("refused"), "{said}");
+    assert_eq!(error["retryable"], true);
 }
 
 #[tokio::test]

@@ -41,6 +41,26 @@ async fn a_fork_needs_a_place_and_a_free_name() {
     app.post("/threads/none/fork", json!({})).await.problem("not_found");
 }
 
+/// Every message that is shown stands in the log: in a copy's, before all else, with where it comes from.
+#[tokio::test]
+async fn a_forks_log_begins_with_its_messages_and_names_its_origin() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let last = app.get("/threads/t1").await.expect(200)["lastSeq"].clone();
+    for (of, id) in [("t1", "t2"), ("t2", "t3")] {
+        let at = app.get(&format!("/threads/{of}")).await.expect(200)["lastSeq"].clone();
+        app.post(&format!("/threads/{of}/fork"), json!({ "threadId": id })).await.expect(201);
+        let log = app.get(&format!("/threads/{id}/events")).await.expect(200);
+        assert_eq!(log["items"][0]["content"]["forkedFrom"], json!({ "threadId": of, "seq": at }));
+        let messages = app.get(&format!("/threads/{id}/messages")).await.expect(200);
+        let told: Vec<&Value> = (0..2).map(|at| &log["items"][at]["content"]["message"]).collect();
+        assert_eq!(messages["items"].as_array().unwrap().iter().collect::<Vec<_>>(), told, "{log:#}");
+    }
+    let bare = app.post("/threads/t1/fork", json!({ "threadId": "t4", "at": 0 })).await.expect(201);
+    let log = app.get("/threads/t4/events").await.expect(200);
+    assert_eq!(log["items"][0]["content"]["forkedFrom"], json!({ "threadId": "t1", "seq": 0 }), "{bare:#} {last}");
+}
+
 #[tokio::test]
 async fn a_fork_that_is_asked_for_again_is_answered_the_same() {
     let app = App::start().await;

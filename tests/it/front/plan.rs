@@ -35,6 +35,11 @@ async fn a_pending_item_is_edited_while_it_runs() {
     let last = page["items"].as_array().unwrap().last().unwrap();
     assert_eq!(last["content"]["source"], "user");
     assert_eq!(last["content"]["todoList"][1]["description"], "Draw it", "{last:#}");
+    let audit = app.get("/threads/t1/audit").await.expect(200);
+    let line = audit["items"].as_array().unwrap().iter().find(|line| line["action"] == "edit plan").unwrap();
+    let made = &last["content"]["planVersion"];
+    let based_on = made.as_i64().unwrap() - 1;
+    assert_eq!(line["detail"], json!({ "basedOn": based_on, "planVersion": made }));
 }
 
 #[tokio::test]

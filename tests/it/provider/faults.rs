@@ -190,7 +190,8 @@ async fn who_cannot_be_reached_is_worth_another_try(
     drop(listener);
     let failure = ask(&speech.model(&closed)).await.1.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unreachable);
-    assert!(failure.message.starts_with("cannot reach") && failure.message.contains("refused"), "{}", failure.message);
+    let said = &failure.message;
+    assert!(said.starts_with(&format!("cannot reach {}: ", &closed[7..])) && said.contains("refused"), "{said}");
 
     // It speaks, but not TLS.
     let wire = Wire::serve(vec![vec![Step::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n".into())]]).await;
