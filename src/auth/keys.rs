@@ -103,6 +103,8 @@ impl Keys {
         }
         match self.store.key_by_hash(hash).await.map_err(unavailable)? {
             Some(row) if row.revoked_at.is_none() && same(&row.hash, hash) => Ok(self.remember(hash, caller(row))),
+            // Whoever may call without a key may call with one: programs made for keys always send some.
+            None if self.is_open().await? => Ok(self.local()),
             Some(_) | None => Err(refused()),
         }
     }

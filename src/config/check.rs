@@ -73,6 +73,13 @@ fn check_origin(origin: &str) -> Result<(), Error> {
     if url.is_some_and(|url| url.origin().ascii_serialization() == origin.trim_end_matches('/')) {
         return Ok(());
     }
+    if origin == "null" {
+        return Err(Error(
+            "server.cors_origins: `null` is what every page from a file or in a sandbox sends, whoever made it; serve the \
+             page over HTTP, and list that origin"
+                .to_owned(),
+        ));
+    }
     Err(Error(format!(
         "server.cors_origins: `{origin}` is not an origin like https://app.example.com; list each one, `*` is not taken"
     )))

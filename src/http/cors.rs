@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION, RETRY_AFTER};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::CorsLayer;
 
@@ -24,12 +24,22 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
                 AUTHORIZATION,
                 CONTENT_TYPE,
                 IF_MATCH,
+                IF_NONE_MATCH,
+                ours("a2a-extensions"),
+                ours("a2a-version"),
                 ours("idempotency-key"),
                 ours("last-event-id"),
                 ours("prefer"),
                 ours("traceparent"),
             ])
-            .expose_headers([ETAG, LOCATION, RETRY_AFTER, ours("idempotency-replayed"), ours("preference-applied")])
+            .expose_headers([
+                ETAG,
+                LOCATION,
+                RETRY_AFTER,
+                ours("a2a-extensions"),
+                ours("idempotency-replayed"),
+                ours("preference-applied"),
+            ])
             .max_age(Duration::from_secs(3600)),
     )
 }

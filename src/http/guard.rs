@@ -102,6 +102,11 @@ fn origin_is_ours(front: &Front, request: &Request) -> Result<(), Fault> {
     if same || allowed || front.links.public_origin().as_deref() == Some(origin) {
         return Ok(());
     }
+    if origin == "null" {
+        let detail = "A page from a file, or in a sandbox, has no origin of its own (`null`), so it cannot be listed in \
+                      cors_origins: serve it over HTTP, and list that origin.";
+        return Err(Fault::new(Code::OriginRefused, detail));
+    }
     refused()
 }
 

@@ -69,6 +69,8 @@ pub struct Feed {
 enum Source {
     Store,
     Live,
+    /// All that is left to say is how the run stands that it ends with.
+    LastRun,
     Over,
 }
 
@@ -173,6 +175,11 @@ impl Feed {
             }
             match self.source {
                 Source::Over => return None,
+                Source::LastRun => {
+                    let run = self.last_run().await;
+                    self.ready.extend(run);
+                    self.source = Source::Over;
+                }
                 Source::Live => {
                     let told = self.live.next().await;
                     self.hear(told);
@@ -199,6 +206,7 @@ impl Feed {
                 let is_end = *kind == ObservationType::RunFinished;
                 if is_end && self.until.as_ref().is_some_and(|until| until.run == *run_id) {
                     self.finish();
+                    self.source = Source::LastRun;
                 }
                 (self.types.is_empty() || self.types.contains(kind)).then_some(frame)
             }
@@ -254,8 +262,16 @@ impl Feed {
         if !std::mem::replace(&mut self.is_caught_up, true) {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }
-        self.source = if is_over { Source::Over } else { Source::Live };
+        self.source = if is_over { Source::LastRun } else { Source::Live };
         Ok(())
+    }
+
+    /// The frame that says how the run of `until` ended; none if it was erased meanwhile.
+    async fn last_run(&self) -> Option<Arc<Encoded>> {
+        let run = self.runtime.run(&self.caller, &self.until.as_ref()?.run).await;
+        run.inspect_err(|error| tracing::debug!(%error, "a feed ends without its run"))
+            .ok()
+            .map(|run| Arc::new(Encoded::run(&run)))
     }
 
     async fn is_over(&self) -> Result<bool> {

@@ -60,12 +60,9 @@ impl Actor {
         }
         match (news.observations.take(), &mut self.seat) {
             (Some(observations), Some(seat)) => {
-                // A feed ends with RUN_FINISHED, or after the frame that says `suspended`: neither may come too early.
-                let runs: Vec<RunResource> = step.runs.iter().map(|run| news.resource(run)).collect();
-                let (ended, others): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.status.is_terminal());
-                ended.into_iter().for_each(|run| self.shared.hub.run(self.pk, run));
+                // Whoever hears how a run stands has heard why.
                 self.shared.tell(seat, observations, step).await;
-                others.into_iter().for_each(|run| self.shared.hub.run(self.pk, run));
+                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(run)));
             }
             // Who began to listen since then may have read the store too early.
             (None, Some(_)) => {

@@ -70,6 +70,8 @@ enum Next {
     On,
     /// With these last words.
     Close(CloseCode, &'static str),
+    /// The peer has said its last word, and waits for ours (RFC 6455, 5.5.1).
+    Closed,
     Over,
 }
 
@@ -100,6 +102,10 @@ impl Conversation {
             match self.next().await? {
                 Next::On => {}
                 Next::Over => return Ok(()),
+                Next::Closed => {
+                    self.farewell().await;
+                    return Ok(());
+                }
                 Next::Close(code, reason) => return self.close(code, reason).await,
             }
         }
@@ -139,7 +145,8 @@ impl Conversation {
     async fn hear(&mut self, message: Option<Told<Message>>) -> Told<Next> {
         self.was_heard = true;
         match message {
-            None | Some(Ok(Message::Close(_))) => Ok(Next::Over),
+            None => Ok(Next::Over),
+            Some(Ok(Message::Close(_))) => Ok(Next::Closed),
             Some(Err(error)) if is_too_large(&error) => Ok(Next::Close(close_code::SIZE, "the message is too large")),
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
@@ -182,9 +189,14 @@ impl Conversation {
 
     async fn close(mut self, code: CloseCode, reason: &'static str) -> Told<()> {
         self.socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
-        let farewell = async { while let Some(Ok(_)) = self.socket.recv().await {} };
-        let _ = tokio::time::timeout(GOODBYE, farewell).await;
+        self.farewell().await;
         Ok(())
+    }
+
+    /// Reads to the end: that is also what sends the answer to a peer's close.
+    async fn farewell(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.socket.recv().await {} };
+        let _ = tokio::time::timeout(GOODBYE, rest).await;
     }
 }
 

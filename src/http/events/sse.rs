@@ -27,7 +27,8 @@ pub(crate) type Written = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The stream ends with its frames, and when the server stops.
 pub(crate) fn response(front: &Front, pass: Pass, frames: Frames) -> Response {
-    let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n\n")) });
+    // No blank line: it belongs to the first event. Some readers take a block without data for an empty event.
+    let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n")) });
     let events = hello.chain(frames.map(|frame| frame.sse()));
     written(front, pass, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
 }
@@ -79,7 +80,7 @@ impl Writing {
                     self.comments.reset();
                     return event;
                 }
-                _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n\n")),
+                _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n")),
                 _ = self.looks.tick() => if !self.front.keys.still_admits(&self.pass).await {
                     self.is_over = true;
                     return None;

@@ -182,6 +182,38 @@ async fn a_revoked_key_has_nothing_left_of_what_it_opened() {
 }
 
 #[tokio::test]
+async fn a_page_of_a_listed_origin_may_speak_the_protocol_of_agents() {
+    let origin = "https://app.example.com";
+    let app = App::with(|config| config.server.cors_origins = vec![origin.to_owned()]).await;
+    let wanted = "a2a-version, a2a-extensions, content-type, authorization";
+    let asked = app.ask("OPTIONS", "/a2a").header("origin", origin).header("access-control-request-method", "POST");
+    let said = asked.header("access-control-request-headers", wanted).send().await;
+    let allowed = said.header("access-control-allow-headers").unwrap();
+    assert!(wanted.split(", ").all(|name| allowed.split(',').any(|known| known.trim() == name)), "{allowed}");
+    let said = app.ask("GET", "/models").header("origin", origin).send().await;
+    assert!(said.header("access-control-expose-headers").unwrap().contains("a2a-extensions"));
+}
+
+#[tokio::test]
+async fn a_page_without_an_origin_is_told_why_it_may_not_call() {
+    let app = App::start().await;
+    let problem = app.ask("GET", "/models").header("origin", "null").send().await.problem("origin_refused");
+    assert!(problem["detail"].as_str().unwrap().contains("serve it over HTTP"), "{problem:#}");
+}
+
+#[tokio::test]
+async fn where_no_key_is_needed_any_is_ignored() {
+    let app = App::start().await.key("sk-whatever-0123456789abcdef");
+    app.get("/threads").await.expect(200);
+    app.finish("t1", "hello").await;
+    app.socket("/threads/t1/events").await.until(|frame| frame["event"] == "caught_up").await;
+    // From the first key on it counts who asks.
+    let new = json!({ "tenant": "default", "name": "ci", "scopes": ["admin"] });
+    app.post("/keys", new).await.expect(201);
+    app.get("/threads").await.problem("unauthorized");
+}
+
+#[tokio::test]
 async fn a_client_that_offers_another_protocol_is_answered_in_this_one() {
     let app = App::start().await;
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);

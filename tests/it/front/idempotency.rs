@@ -36,7 +36,9 @@ async fn a_repeat_that_waits_gets_the_result() {
     assert_eq!(said.expect(200)["metadata"]["runId"], receipt["runId"]);
     let events = app.ask("POST", "/threads/t1/process").header("idempotency-key", "k1");
     let events = events.header("accept", "text/event-stream").json(&json!({ "query": "hello" })).events().await;
-    assert_eq!(events.all().await.last().unwrap().data["type"], "RUN_FINISHED");
+    let events = events.all().await;
+    let [.., finished, run] = events.as_slice() else { panic!("{events:#?}") };
+    assert_eq!((&finished.data["type"], &run.data["status"]), (&json!("RUN_FINISHED"), &json!("completed")));
 }
 
 #[tokio::test]

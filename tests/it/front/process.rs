@@ -94,7 +94,9 @@ async fn tokens_of_the_run_come_too() {
         }
     }
     app.post("/threads/t1/cancel", json!({})).await.expect(202);
-    assert_eq!(events.all().await.last().unwrap().data["type"], "RUN_FINISHED");
+    let rest = events.all().await;
+    let [.., finished, run] = rest.as_slice() else { panic!("{rest:#?}") };
+    assert_eq!((&finished.data["type"], &run.data["status"]), (&json!("RUN_FINISHED"), &json!("cancelled")));
 }
 
 #[tokio::test]

@@ -192,7 +192,7 @@ pub struct Events {
     _hold: OwnedWriteHalf,
 }
 
-/// One event, or a comment (`event` is empty then).
+/// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub event: String,
@@ -201,7 +201,7 @@ pub struct Event {
 }
 
 impl Events {
-    /// The next event; `None` at the end. Comments and `retry` are left out, and are no news.
+    /// The next event; `None` at the end. Comments and `retry` are no events of their own: a block has data.
     pub async fn next(&mut self) -> Option<Event> {
         soon(self.read()).await
     }
@@ -211,10 +211,7 @@ impl Events {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.text = rest;
-                if let Some(event) = event(&block) {
-                    return Some(event);
-                }
-                continue;
+                return Some(event(&block));
             }
             let chunk = read_chunk(&mut self.wire).await?;
             self.text.push_str(std::str::from_utf8(&chunk).expect("events are UTF-8, each in one piece"));
@@ -231,10 +228,11 @@ impl Events {
     }
 }
 
-fn event(block: &str) -> Option<Event> {
+fn event(block: &str) -> Event {
     assert!(!block.contains('\r'), "LF only: {block:?}");
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let event = field("event").unwrap_or_default().to_owned();
-    let data = serde_json::from_str(field("data")?).expect("data is JSON");
-    Some(Event { event, id: field("id").map(|id| id.parse().expect("an id is a seq")), data })
+    let data = field("data").unwrap_or_else(|| panic!("a block without data: {block:?}"));
+    let data = serde_json::from_str(data).expect("data is JSON");
+    Event { event, id: field("id").map(|id| id.parse().expect("an id is a seq")), data }
 }

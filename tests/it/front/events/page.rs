@@ -68,7 +68,7 @@ async fn types_are_chosen_by_name() {
     let kinds: Vec<_> = page["items"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
     assert_eq!(kinds, ["PLAN", "RUN_FINISHED"]);
     app.get("/threads/t1/events?types=NOISE").await.problem("invalid");
-    for wrong in ["after=-1", "after=x", "limit=201", "tokens=maybe", "unknown=1"] {
+    for wrong in ["after=-1", "after=x", "limit=1001", "tokens=maybe", "unknown=1"] {
         app.get(&format!("/threads/t1/events?{wrong}")).await.problem("invalid");
     }
     app.get("/threads/none/events").await.problem("not_found");

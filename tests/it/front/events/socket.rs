@@ -5,6 +5,9 @@ use std::sync::Arc;
 use pes::store::Store;
 use pes::store::memory::Memory;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::support::app::App;
 use crate::support::ws::{is, seqs};
@@ -20,9 +23,8 @@ async fn a_run_is_watched_from_its_beginning() {
     let mut socket = app.socket("/threads/t1/events").await;
     socket.until(|frame| frame["event"] == "caught_up").await;
     app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
-    let frames = socket.until(|frame| is(frame, "RUN_FINISHED")).await;
-    let status = |frame: &&Value| frame["event"] == "run" && frame["data"]["status"] == "completed";
-    assert!(frames.iter().any(|frame| status(&frame)), "{frames:#?}");
+    let frames = socket.until(|frame| frame["event"] == "run" && frame["data"]["status"] == "completed").await;
+    assert!(frames.iter().any(|frame| is(frame, "RUN_FINISHED")), "whoever hears that it is over has heard all of it");
     let seen = seqs(&frames);
     assert_eq!(seen, (seen[0]..=*seen.last().unwrap()).collect::<Vec<_>>(), "no gap and no duplicate");
     let tokens: Vec<&Value> =
@@ -119,6 +121,27 @@ async fn a_socket_needs_a_thread_and_a_handshake() {
     assert_eq!(socket.response.headers()["sec-websocket-protocol"], "pes.v1");
     let plain = app.socket("/threads/t1/events").await;
     assert!(!plain.response.headers().contains_key("sec-websocket-protocol"));
+}
+
+#[tokio::test]
+async fn a_close_is_answered() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let mut socket = app.socket("/threads/t1/events").await;
+    socket.until(|frame| frame["event"] == "caught_up").await;
+    let frame = CloseFrame { code: CloseCode::Normal, reason: "that is all".into() };
+    socket.send(Message::Close(Some(frame))).await;
+    assert_eq!(socket.closed().await, Some(1000));
+}
+
+#[tokio::test]
+async fn compression_is_not_offered() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let wanted = [("sec-websocket-extensions", "permessage-deflate; client_max_window_bits")];
+    let mut socket = app.try_socket("/threads/t1/events", &wanted).await.unwrap();
+    assert!(!socket.response.headers().contains_key("sec-websocket-extensions"));
+    socket.until(|frame| frame["event"] == "caught_up").await;
 }
 
 /// Two servers on one store. What the other one wrote is not published here, so it is read before what is.

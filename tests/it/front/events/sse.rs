@@ -30,6 +30,12 @@ async fn a_source_may_end_with_a_run() {
     assert_eq!(observed.len(), 1, "{events:#?}");
     assert_eq!(observed[0].data["type"], "FINAL_RESPONSE");
     assert!(events.iter().all(|event| event.event != "token"));
+    let last = events.last().unwrap();
+    assert_eq!((last.event.as_str(), &last.data["status"]), ("run", &json!("completed")), "{events:#?}");
+    assert!(last.data["result"].is_object());
+    // Whoever comes when it is over hears the same end.
+    let late = app.ask("GET", &path).header("accept", "text/event-stream").events().await.all().await;
+    assert_eq!(late.last().unwrap(), last);
 }
 
 #[tokio::test]
