@@ -89,3 +89,30 @@ start_a2a_sdk() {
         { missing a2a-sdk "its agents did not start; see $log"; return 1; }
     export A2A_SDK_URL="http://127.0.0.1:$port"
 }
+
+# Clients in TypeScript and Python, generated from the OpenAPI document by other people's generators. The tests run a whole
+# story with each; see tests/peers/client.ts and tests/peers/client.py.
+generate_clients() {
+    local ts=$PEERS/client-ts py=$PEERS/client-py version=0.29.1
+    need_node || return 1
+    if [ ! -x "$ts/node_modules/.bin/openapi-typescript" ]; then
+        echo "installing openapi-typescript into $ts" >&2
+        npm install --prefix "$ts" --no-audit --no-fund --silent \
+            openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@20 ||
+            { missing 'a client in TypeScript' 'openapi-typescript could not be installed'; return 1; }
+    fi
+    if ! "$py/bin/pip" show -q openapi-python-client >/dev/null 2>&1; then
+        echo "installing openapi-python-client $version into $py" >&2
+        { python3 -m venv "$py" &&
+            "$py/bin/pip" install -q --disable-pip-version-check "openapi-python-client==$version" ruff==0.14.0; } >&2 ||
+            { missing 'a client in Python' "openapi-python-client==$version could not be installed"; return 1; }
+    fi
+    "$ts/node_modules/.bin/openapi-typescript" tests/openapi.json -o "$ts/api.d.ts" >&2 || return 1
+    cp tests/peers/client.ts "$ts/client.ts"
+    "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --skipLibCheck --outDir "$ts/built" \
+        --types node --typeRoots "$ts/node_modules/@types" \
+        "$ts/client.ts" >&2 || return 1
+    rm -rf "$py/generated"
+    PATH=$PWD/$py/bin:$PATH "$py/bin/openapi-python-client" generate --path tests/openapi.json --output-path "$py/generated" --meta none \
+        --fail-on-warning >&2
+}
