@@ -6,7 +6,7 @@ use serde_json::Value;
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal, $retry:literal;)+) => {
         /// Every code that this server answers with; documented in `docs/ERRORS.md`, which a test compares.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Code { $($(#[$doc])* #[serde(rename = $text)] $name,)+ }
 
         impl Code {
@@ -27,6 +27,8 @@ macro_rules! codes {
                 match self { $(Code::$name => $retry,)+ }
             }
         }
+
+        crate::domain::words_of!(Code);
     };
 }
 

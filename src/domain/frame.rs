@@ -27,7 +27,7 @@ pub enum Frame {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum TokenType {
     #[serde(rename = "PLANNING_LLM_THINKING")]
     PlanningThinking,
@@ -57,7 +57,7 @@ impl TokenType {
 }
 
 /// A piece of text on its way; never stored, has no seq.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
     #[serde(rename = "type")]
@@ -77,7 +77,7 @@ pub struct Token {
     pub trace_id: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum TokenKind {
     #[default]
     #[serde(rename = "TOKEN")]

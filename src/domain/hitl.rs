@@ -127,6 +127,38 @@ pub struct Suspension {
     pub resolution: Option<Resolution>,
 }
 
+/// The content of `AGENT_SUSPENDED`: a question as it is put to people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedQuestion {
+    pub suspension_id: SuspensionId,
+    pub kind: SuspensionKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// The exact arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_input: Option<Value>,
+    pub message: String,
+    pub feedback_schema: FeedbackSchema,
+    /// The call asked in the middle of its work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_running: bool,
+    /// SHA-256, hex, of the canonical JSON of tool and arguments: what an approval is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// The rule that made it a question, and who may answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry_policy: Option<ExpiryPolicy>,
+}
+
 /// What a call asks a person in the middle of its work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
@@ -188,6 +220,7 @@ pub enum InDoubtAction {
 /// The body of `POST /threads/{id}/resume`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ResumeRequest)]
 pub struct Answer {
     pub suspension_id: SuspensionId,
     /// The suspension's `digest` as the person saw it; if given, it must still be that.

@@ -21,12 +21,29 @@ pub mod policy;
 pub mod prompt;
 pub mod run;
 pub mod settings;
+pub mod state;
 pub mod task;
 pub mod thread;
 pub mod tool;
 pub(crate) mod typed;
 pub mod usage;
 pub mod webhook;
+
+/// The schema of an enum whose words a macro gave it: those of `as_str`, in the order of `ALL`.
+macro_rules! words_of {
+    ($name:ident) => {
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let words = $name::ALL.iter().map(|word| word.as_str());
+                let text = utoipa::openapi::schema::Type::String;
+                utoipa::openapi::ObjectBuilder::new().schema_type(text).enum_values(Some(words)).into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+pub(crate) use words_of;
 
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;

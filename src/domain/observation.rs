@@ -8,7 +8,7 @@ use super::ids::{ItemId, ObservationId, RunId, ThreadId};
 
 macro_rules! kinds {
     ($($name:ident = $text:literal),+ $(,)?) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ObservationType { $(#[serde(rename = $text)] $name,)+ }
 
         impl ObservationType {
@@ -21,6 +21,8 @@ macro_rules! kinds {
                 match text { $($text => Some(ObservationType::$name),)+ _ => None }
             }
         }
+
+        crate::domain::words_of!(ObservationType);
     };
 }
 

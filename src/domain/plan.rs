@@ -91,7 +91,7 @@ pub struct TodoItem {
     pub redone: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutputEntry {
     pub step_id: ItemId,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 
 use super::asked::Asked;
 use super::events::{run_events, sse};
@@ -12,8 +13,8 @@ use super::front::Front;
 use super::idempotency::Settled;
 use super::problem::Answer;
 use crate::domain::caller::Caller;
-use crate::domain::run::{RunResource, RunStatus};
-use crate::runtime::{Ear, Receipt, Waited};
+use crate::domain::run::{AgentFinalResponse, RunResource, RunStatus};
+use crate::runtime::{Ear, Receipt, Waited, WaitsFor};
 
 /// The answer in the form that was asked for; `ear` heard what came of the request, unless it was a repetition.
 pub(crate) async fn follow(
@@ -55,9 +56,9 @@ async fn wait_for(
     wait: Duration,
     mut settled: Settled<Receipt>,
 ) -> Answer<Response> {
-    let Waited { run, suspensions } = front.wait_run(caller, &settled.value.run_id, wait).await?;
+    let Waited { run, suspensions } = front.wait_run(caller, &settled.value.run_id, WaitsFor::Question, wait).await?;
     let mut response = if run.status.is_terminal() {
-        (settled.headers(), finished(run)).into_response()
+        (settled.headers(), Json(Finished::from(run))).into_response()
     } else {
         settled.value.status = run.status;
         settled.value.suspensions = suspensions;
@@ -69,12 +70,21 @@ async fn wait_for(
     Ok(response)
 }
 
-/// `AgentFinalResponse`, or the run itself where there is none.
-fn finished(run: RunResource) -> Response {
-    match run {
-        RunResource { status: RunStatus::Completed | RunStatus::Failed, result: Some(result), .. } => {
-            Json(result).into_response()
+/// What came of a run: `AgentFinalResponse`, or the run itself where there is none, as of a cancelled one.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(crate) enum Finished {
+    Result(Box<AgentFinalResponse>),
+    Run(Box<RunResource>),
+}
+
+impl From<RunResource> for Finished {
+    fn from(run: RunResource) -> Self {
+        match run {
+            RunResource { status: RunStatus::Completed | RunStatus::Failed, result: Some(result), .. } => {
+                Finished::Result(Box::new(result))
+            }
+            without => Finished::Run(Box::new(without)),
         }
-        without => Json(without).into_response(),
     }
 }

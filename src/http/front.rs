@@ -15,7 +15,7 @@ use crate::domain::Millis;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
-use crate::runtime::{Runtime, Waited};
+use crate::runtime::{Runtime, Waited, WaitsFor};
 
 /// The longest request of an agent that may only look.
 const QUESTION_BYTES: usize = 64 << 10;
@@ -69,11 +69,17 @@ impl Front {
         self.streams.close();
     }
 
-    /// How the run stands at its end, when it suspends, when the time is up, or when the server stops.
-    pub(crate) async fn wait_run(&self, caller: &Caller, id: &RunId, at_most: Duration) -> Result<Waited, Fault> {
-        match self.stopping.run_until_cancelled(self.runtime.wait_run(caller, id, at_most)).await {
+    /// How the run stands at its end, when what is waited for has come, when the time is up, or when the server stops.
+    pub(crate) async fn wait_run(
+        &self,
+        caller: &Caller,
+        id: &RunId,
+        what: WaitsFor,
+        at_most: Duration,
+    ) -> Result<Waited, Fault> {
+        match self.stopping.run_until_cancelled(self.runtime.wait_for(caller, id, what, at_most)).await {
             Some(waited) => waited,
-            None => self.runtime.wait_run(caller, id, Duration::ZERO).await,
+            None => self.runtime.wait_for(caller, id, what, Duration::ZERO).await,
         }
     }
 }

@@ -12,7 +12,9 @@ use crate::domain::fault::{Code, Fault};
 use crate::store::PageAsk;
 
 /// Entries of a page when the caller does not say.
-const PAGE: u32 = 50;
+pub(crate) const PAGE: u32 = 50;
+/// Entries of a page at most; `limits.page` may say less.
+pub(crate) const LARGEST_PAGE: u32 = 1000;
 
 /// The parameters of a request. Each is allowed once.
 pub(crate) struct Params {
@@ -24,7 +26,7 @@ impl FromRequestParts<Front> for Params {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
-        Ok(Self::parse(parts.uri.query().unwrap_or_default(), front.config.limits.page)?)
+        Ok(Self::parse(parts.uri.query().unwrap_or_default(), front.config.limits.page.min(LARGEST_PAGE))?)
     }
 }
 
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     fn params(query: &str) -> Params {
-        Params::parse(query, 200).unwrap()
+        Params::parse(query, LARGEST_PAGE).unwrap()
     }
 
     #[test]
@@ -125,13 +127,13 @@ mod tests {
         assert_eq!(given.list("types", |part| Some(part.to_owned())).unwrap(), ["A", "B"]);
         assert!(given.finish().is_ok());
         assert_eq!(params("nope=1").finish().unwrap_err().errors[0].pointer, "?nope");
-        assert!(Params::parse("a=1&a=2", 200).is_err());
+        assert!(Params::parse("a=1&a=2", LARGEST_PAGE).is_err());
     }
 
     #[test]
     fn a_page_has_bounds() {
         assert_eq!(params("").limit().unwrap(), PAGE);
-        for wrong in ["limit=0", "limit=201", "limit=-1", "limit=x", "limit="] {
+        for wrong in ["limit=0", "limit=1001", "limit=-1", "limit=x", "limit="] {
             assert_eq!(params(wrong).limit().unwrap_err().errors[0].pointer, "?limit", "{wrong}");
         }
     }

@@ -41,7 +41,7 @@ pub fn openapi() -> Value {
 }
 
 fn documented() -> OpenApiRouter<Front> {
-    OpenApiRouter::default()
+    OpenApiRouter::with_openapi(super::openapi::begun())
         .routes(routes!(index::index))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::get, threads::patch, threads::delete))

@@ -38,6 +38,7 @@ pub(super) struct Profile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = McpHealth)]
 pub enum Health {
     Starting,
     Ready,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::a2a::types::PushConfig;
 use crate::a2a::wire::Version;
 use crate::domain::Millis;
-use crate::domain::hitl::Suspension;
+use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
@@ -60,18 +60,15 @@ pub struct SaidAsk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    #[schema(value_type = String)]
     pub run_id: RunId,
-    #[schema(value_type = String)]
     pub thread_id: ThreadId,
-    #[schema(value_type = String)]
     pub status: RunStatus,
-    /// Paths, to be prefixed with the server's public URL.
+    /// Where the thread's events are.
     pub events_url: String,
     pub run_url: String,
     /// The contents of the `AGENT_SUSPENDED` of every open suspension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<AskedQuestion>)]
     pub suspensions: Vec<Value>,
 }
 
@@ -88,18 +85,26 @@ pub struct NewThreadAsk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelReceipt {
-    #[schema(value_type = Vec<String>)]
     pub run_ids: Vec<RunId>,
     /// It was over before: nothing had to be done.
     #[serde(skip)]
     pub already: bool,
 }
 
+/// What a caller waits for, beside the run's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// That the run's status is `suspended`: nothing goes on any more.
+    Suspension,
+    /// That, or that a call asks in the middle of its work: it goes on, but to no end before it is answered.
+    Question,
+}
+
 /// What a waiting caller learns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waited {
     pub run: RunResource,
-    /// Set when it is suspended.
+    /// The questions that are open.
     pub suspensions: Vec<Value>,
 }
 

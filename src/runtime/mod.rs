@@ -57,6 +57,7 @@ use std::sync::Arc;
 
 use crate::domain::fault::Fault;
 
+pub use crate::provider::ModelInfo;
 pub use ask::*;
 pub use audit::AuditLine;
 pub use feed::{Ear, Feed};

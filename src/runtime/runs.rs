@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Result, Runtime, Waited};
+use super::{Result, Runtime, Waited, WaitsFor};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::run::{Run, RunResource, RunStatus};
+use crate::domain::run::{Run, RunResource, RunStatus, Standing};
 use crate::engine::step::{Row, RowKind};
 use crate::store::{self, Found, Page, PageAsk};
 
@@ -23,12 +23,16 @@ impl Runtime {
 
     /// The run once it has ended or is suspended, or as it is when the time is up.
     pub async fn wait_run(&self, caller: &Caller, id: &RunId, at_most: Duration) -> Result<Waited> {
+        self.wait_for(caller, id, WaitsFor::Suspension, at_most).await
+    }
+
+    /// The run once it has ended or what is waited for has come, or as it is when the time is up.
+    pub async fn wait_for(&self, caller: &Caller, id: &RunId, what: WaitsFor, at_most: Duration) -> Result<Waited> {
         let until = Instant::now() + at_most;
         let mut waiter = self.0.waiters.join(id);
         loop {
             let (pk, run) = self.stored_run(caller, id).await?;
-            let is_over = run.status.is_terminal() || run.status == RunStatus::Suspended;
-            if !is_over {
+            if !self.has_come(what, pk, &run).await? {
                 match timeout_at(until, waiter.moved(pk)).await {
                     Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
                     Ok(Some(_) | None) => continue,
@@ -36,16 +40,26 @@ impl Runtime {
                 }
             }
             let suspensions = match run.status {
-                RunStatus::Suspended => self.open_suspensions_of(pk, id).await?,
-                RunStatus::Queued
-                | RunStatus::Running
-                | RunStatus::Waiting
-                | RunStatus::Completed
-                | RunStatus::Failed
-                | RunStatus::Cancelled => Vec::new(),
+                RunStatus::Suspended | RunStatus::Running | RunStatus::Waiting => {
+                    self.open_suspensions_of(pk, id).await?
+                }
+                RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Vec::new(),
             };
             return Ok(Waited { run: self.resource(pk, run).await?, suspensions });
         }
+    }
+
+    async fn has_come(&self, what: WaitsFor, pk: ThreadPk, run: &Run) -> Result<bool> {
+        if run.status.is_terminal() || run.status == RunStatus::Suspended {
+            return Ok(true);
+        }
+        // Only where a question is open the thread is read.
+        let asks = matches!(run.standing, Standing::Suspended | Standing::NeedsAuth);
+        if what == WaitsFor::Suspension || !asks {
+            return Ok(false);
+        }
+        let open = self.open_suspensions_of(pk, &run.run_id).await?;
+        Ok(open.iter().any(|question| question["whileRunning"] == true))
     }
 
     /// Oldest first.
@@ -93,7 +107,7 @@ impl Runtime {
 
 /// The content of its `AGENT_SUSPENDED`.
 fn told(suspension: &Suspension) -> Value {
-    const TOLD: [&str; 12] = [
+    const TOLD: [&str; 13] = [
         "suspensionId",
         "kind",
         "callId",
@@ -101,6 +115,7 @@ fn told(suspension: &Suspension) -> Value {
         "toolInput",
         "message",
         "feedbackSchema",
+        "whileRunning",
         "digest",
         "riskLevel",
         "policy",

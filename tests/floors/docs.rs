@@ -11,6 +11,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/AGENTS.md",
     "docs/ARCHITECTURE.md",
     "docs/ERRORS.md",
+    "docs/EVENTS.md",
     "docs/GUARANTEES.md",
     "docs/MODELS.md",
     "docs/OPERATIONS.md",

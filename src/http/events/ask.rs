@@ -37,10 +37,11 @@ fn parse_after(text: &str) -> Option<After> {
 }
 
 /// The body of a `subscribe`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Subscribe {
+pub(crate) struct Subscribe {
     #[serde(default)]
+    #[schema(inline)]
     after: Option<Place>,
     #[serde(default = "yes")]
     tokens: bool,
@@ -48,7 +49,8 @@ pub(super) struct Subscribe {
     types: Vec<ObservationType>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A seq, or `latest`.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 enum Place {
     Seq(u32),

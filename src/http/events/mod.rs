@@ -7,6 +7,8 @@ pub(crate) mod route;
 mod socket;
 pub(crate) mod sse;
 
+pub(crate) use ask::Subscribe;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;

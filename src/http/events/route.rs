@@ -19,13 +19,13 @@ use crate::http::problem::Answer;
 
 /// A thread's observations and live tokens: as a WebSocket (subprotocol `pes.v1`), as server-sent events
 /// (`Accept: text/event-stream`), or as a page of the log.
-#[utoipa::path(get, path = "/threads/{thread}/events", tag = "events",
+#[utoipa::path(get, path = "/threads/{thread}/events", operation_id = "listEvents", tag = "events",
     params(("after" = Option<String>, Query, description = "a seq, or `latest`"), ("limit" = Option<u32>, Query),
         ("types" = Option<String>, Query, description = "observation types, comma-separated"),
         ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
         ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, content((crate::runtime::EventsPage = "application/json"), (String = "text/event-stream"))),
-        (status = 101)))]
+        (status = 101, description = "The connection becomes a WebSocket: `SocketFrame` out, `SocketOp` in")))]
 pub(crate) async fn events(
     MayRead(caller): MayRead,
     State(front): State<Front>,

@@ -27,14 +27,15 @@ pub(crate) struct NewAgentState {
 }
 
 /// The application's state and its version.
-#[utoipa::path(get, path = "/threads/{thread}/agent-state", tag = "threads",
+#[utoipa::path(get, path = "/threads/{thread}/agent-state", operation_id = "getAgentState", tag = "threads",
     responses((status = 200, body = AgentState, headers(("ETag" = String)))))]
 pub(crate) async fn get(MayRead(caller): MayRead, State(front): State<Front>, ids: Ids, _: NoParams) -> Answer<Stated> {
     Ok(stated(front.runtime.agent_state(&caller, &ids.thread()?).await?))
 }
 
 /// Replace the application's state.
-#[utoipa::path(put, path = "/threads/{thread}/agent-state", tag = "threads", request_body = NewAgentState,
+#[utoipa::path(put, path = "/threads/{thread}/agent-state", operation_id = "replaceAgentState",
+    tag = "threads", request_body = NewAgentState,
     params(("If-Match" = Option<String>, Header)),
     responses((status = 200, body = AgentState, headers(("ETag" = String)))))]
 pub(crate) async fn put(

@@ -17,7 +17,8 @@ use crate::http::params::NoParams;
 use crate::http::problem::Answer;
 
 /// The agents that tasks can be delegated to, with what their cards say.
-#[utoipa::path(get, path = "/agents", tag = "server", responses((status = 200, body = Listed<KnownAgent>)))]
+#[utoipa::path(get, path = "/agents", operation_id = "listAgents",
+    tag = "server", responses((status = 200, body = Listed<KnownAgent>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(front): State<Front>,
@@ -27,7 +28,7 @@ pub(crate) async fn list(
 }
 
 /// Add an agent of the tenant's own. Its token is never shown again; what its card says, `GET` tells.
-#[utoipa::path(post, path = "/agents", tag = "server", request_body = AgentSpec,
+#[utoipa::path(post, path = "/agents", operation_id = "createAgent", tag = "server", request_body = AgentSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = KnownAgent)))]
 pub(crate) async fn create(
@@ -45,7 +46,8 @@ pub(crate) async fn create(
 }
 
 /// One agent.
-#[utoipa::path(get, path = "/agents/{agent}", tag = "server", responses((status = 200, body = KnownAgent)))]
+#[utoipa::path(get, path = "/agents/{agent}", operation_id = "getAgent",
+    tag = "server", responses((status = 200, body = KnownAgent)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(front): State<Front>,
@@ -57,7 +59,8 @@ pub(crate) async fn get(
 }
 
 /// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.
-#[utoipa::path(delete, path = "/agents/{agent}", tag = "server", responses((status = 204)))]
+#[utoipa::path(delete, path = "/agents/{agent}", operation_id = "deleteAgent",
+    tag = "server", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,

@@ -12,7 +12,7 @@ use crate::http::problem::Answer;
 use crate::runtime::AuditLine;
 
 /// Decisions of people, of the policy and of the timer, oldest first.
-#[utoipa::path(get, path = "/threads/{thread}/audit", tag = "threads",
+#[utoipa::path(get, path = "/threads/{thread}/audit", operation_id = "listThreadAudit", tag = "threads",
     responses((status = 200, body = Listed<AuditLine>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,

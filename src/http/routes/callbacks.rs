@@ -15,7 +15,7 @@ use crate::http::problem::Answer;
 
 /// Report on a delegated task. The secret is the one that came with the task, as `X-A2A-Notification-Token` or as a bearer
 /// token; without it nothing is to be found here. Answered when the report is stored.
-#[utoipa::path(post, path = "/a2a/callbacks/{task}", tag = "tasks", request_body = Object,
+#[utoipa::path(post, path = "/a2a/callbacks/{task}", operation_id = "reportTask", tag = "tasks", request_body = Object,
     responses((status = 202)))]
 pub(crate) async fn report(State(front): State<Front>, ids: Ids, _: NoParams, request: Request) -> Answer<StatusCode> {
     let id: TaskId = ids.get("task")?;

@@ -18,7 +18,7 @@ use crate::http::problem::Answer;
 use crate::runtime::{Answered, CancelReceipt};
 
 /// Cancel everything on a thread, queued runs too. Again: 200.
-#[utoipa::path(post, path = "/threads/{thread}/cancel", tag = "runs",
+#[utoipa::path(post, path = "/threads/{thread}/cancel", operation_id = "cancelThread", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
 pub(crate) async fn thread(
@@ -33,7 +33,7 @@ pub(crate) async fn thread(
 }
 
 /// Cancel one run. Again: 200.
-#[utoipa::path(post, path = "/runs/{run}/cancel", tag = "runs",
+#[utoipa::path(post, path = "/runs/{run}/cancel", operation_id = "cancelRun", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
 pub(crate) async fn run(

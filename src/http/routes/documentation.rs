@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::http::asked::Asked;
 
 /// This document.
-#[utoipa::path(get, path = "/openapi.json", tag = "server", responses((status = 200, body = Object)))]
+#[utoipa::path(get, path = "/openapi.json", operation_id = "getOpenApi",
+    tag = "server", responses((status = 200, body = Object)))]
 pub(crate) async fn openapi_json(asked: Asked) -> Json<Value> {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     let mut document = DOCUMENT.get_or_init(crate::http::openapi).clone();
@@ -19,7 +20,8 @@ pub(crate) async fn openapi_json(asked: Asked) -> Json<Value> {
 }
 
 /// This document as a page.
-#[utoipa::path(get, path = "/docs", tag = "server", responses((status = 200, body = String, content_type = "text/html")))]
+#[utoipa::path(get, path = "/docs", operation_id = "getDocs",
+    tag = "server", responses((status = 200, body = String, content_type = "text/html")))]
 pub(crate) async fn docs() -> impl IntoResponse {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, policy)];

@@ -20,6 +20,7 @@ use crate::http::problem::Answer;
 /// Where to fork, and what to call it.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ForkRequest)]
 pub(crate) struct Fork {
     /// The seq of an observation; absent: the last one.
     at: Option<i64>,
@@ -27,7 +28,8 @@ pub(crate) struct Fork {
 }
 
 /// A new, idle thread as of an observation.
-#[utoipa::path(post, path = "/threads/{thread}/fork", tag = "threads", request_body = Option<Fork>,
+#[utoipa::path(post, path = "/threads/{thread}/fork", operation_id = "forkThread",
+    tag = "threads", request_body = Option<Fork>,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = Thread, headers(("Location" = String)))))]
 pub(crate) async fn fork(

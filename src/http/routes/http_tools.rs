@@ -17,7 +17,8 @@ use crate::http::params::NoParams;
 use crate::http::problem::Answer;
 
 /// Every HTTP tool of the caller's tenant. Secrets are never shown.
-#[utoipa::path(get, path = "/http-tools", tag = "tools", responses((status = 200, body = Listed<HttpToolSpec>)))]
+#[utoipa::path(get, path = "/http-tools", operation_id = "listHttpTools",
+    tag = "tools", responses((status = 200, body = Listed<HttpToolSpec>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -27,7 +28,7 @@ pub(crate) async fn list(
 }
 
 /// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
-#[utoipa::path(post, path = "/http-tools", tag = "tools", request_body = HttpToolSpec,
+#[utoipa::path(post, path = "/http-tools", operation_id = "createHttpTool", tag = "tools", request_body = HttpToolSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = HttpToolSpec)))]
 pub(crate) async fn create(
@@ -45,7 +46,8 @@ pub(crate) async fn create(
 }
 
 /// One tool.
-#[utoipa::path(get, path = "/http-tools/{tool}", tag = "tools", responses((status = 200, body = HttpToolSpec)))]
+#[utoipa::path(get, path = "/http-tools/{tool}", operation_id = "getHttpTool",
+    tag = "tools", responses((status = 200, body = HttpToolSpec)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -57,7 +59,8 @@ pub(crate) async fn get(
 }
 
 /// Replace a tool. Without `secret` it keeps its own.
-#[utoipa::path(put, path = "/http-tools/{tool}", tag = "tools", request_body = HttpToolSpec,
+#[utoipa::path(put, path = "/http-tools/{tool}", operation_id = "replaceHttpTool",
+    tag = "tools", request_body = HttpToolSpec,
     responses((status = 200, body = HttpToolSpec)))]
 pub(crate) async fn put(
     MayAdmin(caller): MayAdmin,
@@ -71,7 +74,8 @@ pub(crate) async fn put(
 }
 
 /// Remove a tool. Calls under way end as they would.
-#[utoipa::path(delete, path = "/http-tools/{tool}", tag = "tools", responses((status = 204)))]
+#[utoipa::path(delete, path = "/http-tools/{tool}", operation_id = "deleteHttpTool",
+    tag = "tools", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,

@@ -2,24 +2,40 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::http::asked::Asked;
 use crate::http::front::Front;
 
+/// What this server is, and where its parts are.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Index {
+    name: &'static str,
+    version: &'static str,
+    description: &'static str,
+    docs: String,
+    openapi: String,
+    models: String,
+    threads: String,
+    /// A command line that asks the agent something.
+    r#try: String,
+}
+
 /// What this server is, with links.
-#[utoipa::path(get, path = "/", tag = "server", responses((status = 200, body = Object)))]
-pub(crate) async fn index(State(_): State<Front>, asked: Asked) -> Json<Value> {
+#[utoipa::path(get, path = "/", operation_id = "getIndex", tag = "server", responses((status = 200, body = Index)))]
+pub(crate) async fn index(State(_): State<Front>, asked: Asked) -> Json<Index> {
     let link = |path: &str| format!("{}{path}", asked.base);
-    Json(json!({
-        "name": env!("CARGO_PKG_NAME"),
-        "version": env!("CARGO_PKG_VERSION"),
-        "description": env!("CARGO_PKG_DESCRIPTION"),
-        "docs": link("/docs"),
-        "openapi": link("/openapi.json"),
-        "models": link("/models"),
-        "threads": link("/threads"),
-        "try": format!("curl {} -H 'content-type: application/json' -H 'prefer: wait=60' -d '{{\"query\": \"…\"}}'",
-            link("/threads/hello/process")),
-    }))
+    Json(Index {
+        name: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
+        description: env!("CARGO_PKG_DESCRIPTION"),
+        docs: link("/docs"),
+        openapi: link("/openapi.json"),
+        models: link("/models"),
+        threads: link("/threads"),
+        r#try: format!(
+            "curl {} -H 'content-type: application/json' -H 'prefer: wait=60' -d '{{\"query\": \"…\"}}'",
+            link("/threads/hello/process")
+        ),
+    })
 }

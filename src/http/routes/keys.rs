@@ -14,7 +14,8 @@ use crate::http::params::NoParams;
 use crate::http::problem::Answer;
 
 /// Every key, revoked ones too, oldest first; never the keys themselves.
-#[utoipa::path(get, path = "/keys", tag = "keys", responses((status = 200, body = Listed<ApiKey>)))]
+#[utoipa::path(get, path = "/keys", operation_id = "listKeys",
+    tag = "keys", responses((status = 200, body = Listed<ApiKey>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -24,7 +25,7 @@ pub(crate) async fn list(
 }
 
 /// Make a key. The answer is the only place where it is ever shown.
-#[utoipa::path(post, path = "/keys", tag = "keys", request_body = NewKey,
+#[utoipa::path(post, path = "/keys", operation_id = "createKey", tag = "keys", request_body = NewKey,
     responses((status = 201, body = Issued)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
@@ -36,7 +37,7 @@ pub(crate) async fn create(
 }
 
 /// Revoke a key. It stops working within five seconds.
-#[utoipa::path(delete, path = "/keys/{key}", tag = "keys", responses((status = 204)))]
+#[utoipa::path(delete, path = "/keys/{key}", operation_id = "revokeKey", tag = "keys", responses((status = 204)))]
 pub(crate) async fn revoke(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,

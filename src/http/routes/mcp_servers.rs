@@ -19,7 +19,8 @@ use crate::http::problem::Answer;
 use crate::mcp::{Endpoint, ServerView};
 
 /// Every server that the tenant's agents may use, with its health and its tools.
-#[utoipa::path(get, path = "/mcp-servers", tag = "tools", responses((status = 200, body = Listed<ServerView>)))]
+#[utoipa::path(get, path = "/mcp-servers", operation_id = "listMcpServers",
+    tag = "tools", responses((status = 200, body = Listed<ServerView>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -29,7 +30,7 @@ pub(crate) async fn list(
 }
 
 /// Add an endpoint. Its tools appear when it has been reached; `health` tells.
-#[utoipa::path(post, path = "/mcp-servers", tag = "tools", request_body = Endpoint,
+#[utoipa::path(post, path = "/mcp-servers", operation_id = "createMcpServer", tag = "tools", request_body = Endpoint,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = ServerView)))]
 pub(crate) async fn create(
@@ -47,7 +48,8 @@ pub(crate) async fn create(
 }
 
 /// One server, with its health and its tools.
-#[utoipa::path(get, path = "/mcp-servers/{name}", tag = "tools", responses((status = 200, body = ServerView)))]
+#[utoipa::path(get, path = "/mcp-servers/{name}", operation_id = "getMcpServer",
+    tag = "tools", responses((status = 200, body = ServerView)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -59,7 +61,8 @@ pub(crate) async fn get(
 }
 
 /// Change it by a merge patch; of the operator's servers only `enabled`, for this tenant.
-#[utoipa::path(patch, path = "/mcp-servers/{name}", tag = "tools", request_body = Object,
+#[utoipa::path(patch, path = "/mcp-servers/{name}", operation_id = "updateMcpServer",
+    tag = "tools", request_body = Object,
     responses((status = 200, body = ServerView)))]
 pub(crate) async fn patch(
     MayAdmin(caller): MayAdmin,
@@ -73,7 +76,8 @@ pub(crate) async fn patch(
 }
 
 /// Remove one of the tenant's own servers, with what was approved of it.
-#[utoipa::path(delete, path = "/mcp-servers/{name}", tag = "tools", responses((status = 204)))]
+#[utoipa::path(delete, path = "/mcp-servers/{name}", operation_id = "deleteMcpServer",
+    tag = "tools", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -94,7 +98,8 @@ pub(crate) struct Approval {
 }
 
 /// Trust what the server says of this tool now. Approving twice is approving once.
-#[utoipa::path(post, path = "/mcp-servers/{name}/tools/{tool}/approve", tag = "tools", request_body = Approval,
+#[utoipa::path(post, path = "/mcp-servers/{name}/tools/{tool}/approve", operation_id = "approveMcpTool",
+    tag = "tools", request_body = Option<Approval>,
     responses((status = 200, body = ServerView)))]
 pub(crate) async fn approve(
     MayAdmin(caller): MayAdmin,

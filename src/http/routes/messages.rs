@@ -12,7 +12,7 @@ use crate::http::params::Params;
 use crate::http::problem::Answer;
 
 /// The messages of a thread, oldest first.
-#[utoipa::path(get, path = "/threads/{thread}/messages", tag = "threads",
+#[utoipa::path(get, path = "/threads/{thread}/messages", operation_id = "listMessages", tag = "threads",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<ConversationMessage>)))]
 pub(crate) async fn list(

@@ -19,7 +19,7 @@ use crate::http::problem::Answer;
 use crate::runtime::Receipt;
 
 /// Pause the active run: a suspension of kind `pause` opens.
-#[utoipa::path(post, path = "/threads/{thread}/pause", tag = "runs",
+#[utoipa::path(post, path = "/threads/{thread}/pause", operation_id = "pauseThread", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
 pub(crate) async fn pause(
     MayRun(caller): MayRun,

@@ -22,7 +22,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 type Planned = ([(HeaderName, HeaderValue); 1], Json<Value>);
 
 /// The todo list; its version is the ETag.
-#[utoipa::path(get, path = "/threads/{thread}/plan", tag = "threads",
+#[utoipa::path(get, path = "/threads/{thread}/plan", operation_id = "getPlan", tag = "threads",
     responses((status = 200, body = Vec<crate::domain::plan::TodoItem>, headers(("ETag" = String)))))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
@@ -34,7 +34,7 @@ pub(crate) async fn get(
 }
 
 /// Edit pending items: JSON Patch or merge patch of the todo list.
-#[utoipa::path(patch, path = "/threads/{thread}/plan", tag = "threads",
+#[utoipa::path(patch, path = "/threads/{thread}/plan", operation_id = "editPlan", tag = "threads",
     request_body(content((Vec<Object> = "application/json-patch+json"), (Object = "application/merge-patch+json"))),
     params(("If-Match" = String, Header)),
     responses((status = 200, body = Vec<crate::domain::plan::TodoItem>, headers(("ETag" = String)))))]

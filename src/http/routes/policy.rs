@@ -19,7 +19,7 @@ use crate::runtime::{AuditLine, DryRun, DryRunReport};
 type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
 
 /// The tenant's own rules and their version.
-#[utoipa::path(get, path = "/policy", tag = "policy",
+#[utoipa::path(get, path = "/policy", operation_id = "getPolicy", tag = "policy",
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
 pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(front): State<Front>, _: NoParams) -> Answer<Versioned> {
     let (rules, version) = front.runtime.policy(&caller).await?;
@@ -27,7 +27,7 @@ pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(front): State<Front>, 
 }
 
 /// Replace the tenant's rules. Where there are some, If-Match says which.
-#[utoipa::path(put, path = "/policy", tag = "policy", request_body = PolicyRules,
+#[utoipa::path(put, path = "/policy", operation_id = "replacePolicy", tag = "policy", request_body = PolicyRules,
     params(("If-Match" = Option<String>, Header)),
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
 pub(crate) async fn put(
@@ -48,7 +48,7 @@ pub(crate) async fn put(
 }
 
 /// Try rules on the tool calls of past runs; nothing is changed.
-#[utoipa::path(post, path = "/policy/dry-run", tag = "policy", request_body = DryRun,
+#[utoipa::path(post, path = "/policy/dry-run", operation_id = "tryPolicy", tag = "policy", request_body = DryRun,
     responses((status = 200, body = DryRunReport)))]
 pub(crate) async fn dry_run(
     MayAdmin(caller): MayAdmin,
@@ -60,7 +60,7 @@ pub(crate) async fn dry_run(
 }
 
 /// Who configured what, newest first.
-#[utoipa::path(get, path = "/audit", tag = "policy",
+#[utoipa::path(get, path = "/audit", operation_id = "listAudit", tag = "policy",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<AuditLine>)))]
 pub(crate) async fn audit(

@@ -12,7 +12,7 @@ use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
 use crate::http::asked::Asked;
 use crate::http::caller::MayRun;
-use crate::http::follow::follow;
+use crate::http::follow::{Finished, follow};
 use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
@@ -25,6 +25,7 @@ use crate::runtime::{Ear, ProcessAsk, Receipt};
 /// `AgentProps`: what the agent is asked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = AgentProps)]
 pub(crate) struct Query {
     query: String,
     user_id: Option<String>,
@@ -41,10 +42,13 @@ pub(crate) struct Query {
 ///
 /// Answered 202 once the request is durable. With `Prefer: wait=N`: 200 and the final response if it ends in time. With
 /// `Accept: text/event-stream`: the run's events until it ends or suspends.
-#[utoipa::path(post, path = "/threads/{thread}/process", tag = "runs", request_body = Query,
+#[utoipa::path(post, path = "/threads/{thread}/process", operation_id = "processThread",
+    tag = "runs", request_body = Query,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
-    responses((status = 202, body = Receipt), (status = 200, content(
-        (crate::domain::run::AgentFinalResponse = "application/json"), (String = "text/event-stream")))))]
+    responses(
+        (status = 202, body = Receipt, description = "Accepted: durable, and under way, or waiting for a person"),
+        (status = 200, description = "The result, or the run without one; or its events", content(
+            (Finished = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn process(
     MayRun(caller): MayRun,
     State(front): State<Front>,

@@ -10,7 +10,7 @@ use crate::domain::hitl;
 use crate::domain::ids::ThreadId;
 use crate::http::asked::Asked;
 use crate::http::caller::MayApprove;
-use crate::http::follow::follow;
+use crate::http::follow::{Finished, follow};
 use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
@@ -20,10 +20,13 @@ use crate::http::problem::Answer;
 use crate::runtime::Receipt;
 
 /// Resolve one suspension, once.
-#[utoipa::path(post, path = "/threads/{thread}/resume", tag = "runs", request_body = hitl::Answer,
+#[utoipa::path(post, path = "/threads/{thread}/resume", operation_id = "resumeThread",
+    tag = "runs", request_body = hitl::Answer,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
-    responses((status = 202, body = Receipt), (status = 200, content(
-        (crate::domain::run::AgentFinalResponse = "application/json"), (String = "text/event-stream")))))]
+    responses(
+        (status = 202, body = Receipt, description = "Accepted: durable, and under way, or waiting for a person"),
+        (status = 200, description = "The result, or the run without one; or its events", content(
+            (Finished = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn resume(
     MayApprove(caller): MayApprove,
     State(front): State<Front>,

@@ -13,9 +13,10 @@ use crate::http::page::Listed;
 use crate::http::params::Params;
 use crate::http::prefer::LONGEST;
 use crate::http::problem::Answer;
+use crate::runtime::WaitsFor;
 
 /// The runs of a thread, oldest first.
-#[utoipa::path(get, path = "/threads/{thread}/runs", tag = "runs",
+#[utoipa::path(get, path = "/threads/{thread}/runs", operation_id = "listThreadRuns", tag = "runs",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunResource>)))]
 pub(crate) async fn list(
@@ -30,7 +31,7 @@ pub(crate) async fn list(
 }
 
 /// One run. `wait` seconds long if it is still going on; answered at once when it ends or suspends.
-#[utoipa::path(get, path = "/runs/{run}", tag = "runs",
+#[utoipa::path(get, path = "/runs/{run}", operation_id = "getRun", tag = "runs",
     params(("wait" = Option<u64>, Query, description = "seconds, at most 120")),
     responses((status = 200, body = RunResource)))]
 pub(crate) async fn get(
@@ -43,7 +44,11 @@ pub(crate) async fn get(
     params.finish()?;
     let id = ids.get("run")?;
     let run = match wait {
-        Some(seconds) => front.wait_run(&caller, &id, Duration::from_secs(seconds.min(LONGEST))).await?.run,
+        Some(seconds) => {
+            // Whoever asks again as long as it is running is not answered at once for ever.
+            let at_most = Duration::from_secs(seconds.min(LONGEST));
+            front.wait_run(&caller, &id, WaitsFor::Suspension, at_most).await?.run
+        }
         None => front.runtime.run(&caller, &id).await?,
     };
     Ok(Json(run))

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
+use crate::domain::state::PESAgentStateData;
 use crate::http::caller::MayRead;
 use crate::http::front::Front;
 use crate::http::ids::Ids;
@@ -11,8 +12,8 @@ use crate::http::params::Params;
 use crate::http::problem::Answer;
 
 /// Where the agent stands, now or as of an observation.
-#[utoipa::path(get, path = "/threads/{thread}/state", tag = "threads",
-    params(("at" = Option<i64>, Query, description = "seq of an observation")), responses((status = 200, body = Object)))]
+#[utoipa::path(get, path = "/threads/{thread}/state", operation_id = "getState", tag = "threads",
+    params(("at" = Option<i64>, Query, description = "seq of an observation")), responses((status = 200, body = PESAgentStateData)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(front): State<Front>,

@@ -11,7 +11,7 @@ use crate::http::params::{Params, wrong};
 use crate::http::problem::Answer;
 
 /// Open suspensions, oldest first.
-#[utoipa::path(get, path = "/suspensions", tag = "runs",
+#[utoipa::path(get, path = "/suspensions", operation_id = "listSuspensions", tag = "runs",
     params(("status" = Option<String>, Query, description = "pending"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<crate::domain::hitl::Suspension>)))]

@@ -14,7 +14,7 @@ use crate::http::params::{NoParams, Params};
 use crate::http::problem::Answer;
 
 /// The delegated tasks of a thread, oldest first.
-#[utoipa::path(get, path = "/threads/{thread}/tasks", tag = "tasks",
+#[utoipa::path(get, path = "/threads/{thread}/tasks", operation_id = "listThreadTasks", tag = "tasks",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<TaskResource>)))]
 pub(crate) async fn list(
@@ -29,7 +29,8 @@ pub(crate) async fn list(
 }
 
 /// One delegated task.
-#[utoipa::path(get, path = "/tasks/{task}", tag = "tasks", responses((status = 200, body = TaskResource)))]
+#[utoipa::path(get, path = "/tasks/{task}", operation_id = "getTask",
+    tag = "tasks", responses((status = 200, body = TaskResource)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(front): State<Front>,
@@ -41,7 +42,8 @@ pub(crate) async fn get(
 }
 
 /// Cancel a delegated task: its item goes on without it, and the agent is told.
-#[utoipa::path(post, path = "/tasks/{task}/cancel", tag = "tasks", responses((status = 200, body = TaskResource)))]
+#[utoipa::path(post, path = "/tasks/{task}/cancel", operation_id = "cancelTask",
+    tag = "tasks", responses((status = 200, body = TaskResource)))]
 pub(crate) async fn cancel(
     MayRun(caller): MayRun,
     State(front): State<Front>,

@@ -37,7 +37,7 @@ pub(crate) struct NewThread {
 }
 
 /// Create a thread. The same id with the same content again is answered 200.
-#[utoipa::path(post, path = "/threads", tag = "threads", request_body = NewThread,
+#[utoipa::path(post, path = "/threads", operation_id = "createThread", tag = "threads", request_body = NewThread,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = Thread, headers(("Location" = String))), (status = 200, body = Thread)))]
 pub(crate) async fn create(
@@ -70,7 +70,7 @@ pub(crate) fn created(asked: &Asked, thread: Settled<Thread>) -> Response {
 }
 
 /// Threads, newest activity first.
-#[utoipa::path(get, path = "/threads", tag = "threads",
+#[utoipa::path(get, path = "/threads", operation_id = "listThreads", tag = "threads",
     params(("status" = Option<ThreadStatus>, Query), ("q" = Option<String>, Query, description = "part of id or title"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<Thread>)))]
@@ -95,7 +95,8 @@ fn status(params: &mut Params) -> Result<Option<ThreadStatus>, Fault> {
 }
 
 /// One thread.
-#[utoipa::path(get, path = "/threads/{thread}", tag = "threads", responses((status = 200, body = Thread)))]
+#[utoipa::path(get, path = "/threads/{thread}", operation_id = "getThread",
+    tag = "threads", responses((status = 200, body = Thread)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(front): State<Front>,
@@ -106,7 +107,7 @@ pub(crate) async fn get(
 }
 
 /// Change title, config or metadata by a merge patch (RFC 7386).
-#[utoipa::path(patch, path = "/threads/{thread}", tag = "threads",
+#[utoipa::path(patch, path = "/threads/{thread}", operation_id = "updateThread", tag = "threads",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     responses((status = 200, body = Thread)))]
 pub(crate) async fn patch(
@@ -134,7 +135,8 @@ fn check_patch(patch: &Value) -> Result<(), Fault> {
 }
 
 /// Erase a thread and everything of it. Agents that work for it are told to stop.
-#[utoipa::path(delete, path = "/threads/{thread}", tag = "threads", responses((status = 204)))]
+#[utoipa::path(delete, path = "/threads/{thread}", operation_id = "deleteThread",
+    tag = "threads", responses((status = 204)))]
 pub(crate) async fn delete(
     MayRun(caller): MayRun,
     State(front): State<Front>,

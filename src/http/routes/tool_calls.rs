@@ -11,7 +11,7 @@ use crate::http::params::NoParams;
 use crate::http::problem::Answer;
 
 /// A tool call: what was asked for, what ran, what came back.
-#[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}", tag = "threads",
+#[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}", operation_id = "getToolCall", tag = "threads",
     responses((status = 200, body = crate::domain::tool::CallRecord)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,

@@ -17,6 +17,7 @@ use crate::http::problem::Answer;
 /// The calls of one group, summed; what the group is called depends on `groupBy`.
 #[derive(Default, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = UsageRow)]
 pub(crate) struct Summed {
     /// `deleted`: the calls of deleted threads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,7 @@ pub(crate) struct Summed {
 }
 
 /// Tokens and money of the tenant's model calls, summed by run, item, model, day, or (with the scope `admin`) tenant.
-#[utoipa::path(get, path = "/usage", tag = "server",
+#[utoipa::path(get, path = "/usage", operation_id = "getUsage", tag = "server",
     params(("groupBy" = Option<String>, Query, description = "run (default), item, model, tenant or day"),
         ("from" = Option<String>, Query, description = "Unix milliseconds, or a day as 2026-11-21: from its beginning"),
         ("to" = Option<String>, Query, description = "Unix milliseconds, or a day: before its beginning"),

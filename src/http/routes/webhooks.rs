@@ -17,7 +17,8 @@ use crate::http::params::{NoParams, Params};
 use crate::http::problem::Answer;
 
 /// Every webhook of the caller's tenant, and the operator's. Secrets are never shown.
-#[utoipa::path(get, path = "/webhooks", tag = "webhooks", responses((status = 200, body = Listed<WebhookResource>)))]
+#[utoipa::path(get, path = "/webhooks", operation_id = "listWebhooks",
+    tag = "webhooks", responses((status = 200, body = Listed<WebhookResource>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -27,7 +28,7 @@ pub(crate) async fn list(
 }
 
 /// Add a webhook. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
-#[utoipa::path(post, path = "/webhooks", tag = "webhooks", request_body = WebhookSpec,
+#[utoipa::path(post, path = "/webhooks", operation_id = "createWebhook", tag = "webhooks", request_body = WebhookSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = WebhookResource)))]
 pub(crate) async fn create(
@@ -45,7 +46,8 @@ pub(crate) async fn create(
 }
 
 /// One webhook.
-#[utoipa::path(get, path = "/webhooks/{webhook}", tag = "webhooks", responses((status = 200, body = WebhookResource)))]
+#[utoipa::path(get, path = "/webhooks/{webhook}", operation_id = "getWebhook",
+    tag = "webhooks", responses((status = 200, body = WebhookResource)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -57,7 +59,8 @@ pub(crate) async fn get(
 }
 
 /// Replace a webhook. Without `secrets` it keeps those that it has; with two, each delivery is signed with both.
-#[utoipa::path(put, path = "/webhooks/{webhook}", tag = "webhooks", request_body = WebhookSpec,
+#[utoipa::path(put, path = "/webhooks/{webhook}", operation_id = "replaceWebhook",
+    tag = "webhooks", request_body = WebhookSpec,
     responses((status = 200, body = WebhookResource)))]
 pub(crate) async fn put(
     MayAdmin(caller): MayAdmin,
@@ -71,7 +74,8 @@ pub(crate) async fn put(
 }
 
 /// Remove a webhook.
-#[utoipa::path(delete, path = "/webhooks/{webhook}", tag = "webhooks", responses((status = 204)))]
+#[utoipa::path(delete, path = "/webhooks/{webhook}", operation_id = "deleteWebhook",
+    tag = "webhooks", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -84,7 +88,7 @@ pub(crate) async fn delete(
 }
 
 /// What a webhook was told and is to be told, newest first.
-#[utoipa::path(get, path = "/webhooks/{webhook}/deliveries", tag = "webhooks",
+#[utoipa::path(get, path = "/webhooks/{webhook}/deliveries", operation_id = "listDeliveries", tag = "webhooks",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<DeliveryResource>)))]
 pub(crate) async fn deliveries(
@@ -100,7 +104,8 @@ pub(crate) async fn deliveries(
 }
 
 /// Send a message once more that was delivered or given up.
-#[utoipa::path(post, path = "/webhooks/deliveries/{delivery}/replay", tag = "webhooks",
+#[utoipa::path(post, path = "/webhooks/deliveries/{delivery}/replay", operation_id = "replayDelivery",
+    tag = "webhooks",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202)))]
 pub(crate) async fn replay(
     MayAdmin(caller): MayAdmin,

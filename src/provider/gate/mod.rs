@@ -36,6 +36,7 @@ pub struct Asker {
 /// How a provider does, as `GET /models` and `/metrics` tell it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ProviderHealth)]
 pub struct Health {
     pub breaker: BreakerState,
     /// Calls under way.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::app::App;
 
@@ -36,8 +36,26 @@ fn the_document_is_whole() {
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             assert!(operation["responses"]["default"].is_object(), "{method} {path}");
+            let responses = operation["responses"].as_object().unwrap();
+            let is_described = |response: &Value| response["description"].as_str().is_some_and(|text| !text.is_empty());
+            assert!(responses.values().all(is_described), "{method} {path}");
             assert!(operation["summary"].is_string(), "{method} {path}");
-            assert!(names.insert(operation["operationId"].to_string()), "{operation:#}");
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(names.insert(id.to_owned()), "{operation:#}");
+            let is_chosen =
+                id.bytes().all(|byte| byte.is_ascii_alphanumeric()) && id.bytes().any(|byte| byte.is_ascii_uppercase());
+            assert!(is_chosen, "{method} {path}: give it an `operation_id` such as `processThread`, not `{id}`");
+            for parameter in operation["parameters"].as_array().into_iter().flatten().filter(|it| it["name"] == "limit")
+            {
+                let schema = &parameter["schema"];
+                assert_eq!((&schema["minimum"], &schema["maximum"]), (&json!(1), &json!(1000)), "{method} {path}");
+            }
+        }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{name}");
+        if name.ends_with("List") {
+            assert!(schema["properties"]["items"]["items"]["$ref"].is_string(), "{name} does not refer to its item");
         }
     }
 }

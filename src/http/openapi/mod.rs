@@ -1,6 +1,10 @@
 //! The OpenAPI document: what the routes say about themselves, and what is true of all of them.
 
+mod live;
+mod tidy;
+
 use serde_json::{Map, Value, json};
+use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 
 use super::problem::MEDIA_TYPE;
@@ -13,27 +17,35 @@ pub const PUBLIC: [&str; 8] =
 const ABOUT: &str = "A durable server for agents that plan, execute and synthesize. What is acknowledged survives a crash; \
                      every error is a problem document (RFC 9457) with one of the codes listed under `Code`.";
 
-/// Adds names, path parameters, the key and the problem to every operation.
+/// What the document holds before any route has said a word.
+pub(super) fn begun() -> OpenApi {
+    live::Parts::openapi()
+}
+
+/// Adds path parameters, the key and the problem to every operation.
 pub(super) fn complete(routes: OpenApi) -> Value {
     let mut document = serde_json::to_value(routes).expect("a document of strings is JSON");
     document["info"] =
         json!({ "title": "PES Agent Server", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT });
+    tidy::tidy(&mut document);
     let paths = document["paths"].as_object_mut().expect("there are paths");
     for (path, methods) in paths.iter_mut() {
-        for (method, operation) in methods.as_object_mut().into_iter().flatten() {
+        for (_, operation) in methods.as_object_mut().into_iter().flatten() {
             if let Some(operation) = operation.as_object_mut() {
-                complete_operation(path, method, operation);
+                complete_operation(path, operation);
             }
         }
     }
     let components = &mut document["components"];
-    components["schemas"]["Problem"] = problem();
+    let schemas = components["schemas"].as_object_mut().expect("there are schemas");
+    schemas.insert("Problem".to_owned(), problem());
+    live::add(schemas);
+    schemas.sort_keys();
     components["securitySchemes"] = json!({ "key": { "type": "http", "scheme": "bearer" } });
     document
 }
 
-fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Value>) {
-    operation.insert("operationId".to_owned(), operation_id(path, method).into());
+fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
     let ids = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     let ids = ids.map(|id| json!({ "name": id, "in": "path", "required": true, "schema": { "type": "string" } }));
     let mut parameters: Vec<Value> = ids.collect();
@@ -46,7 +58,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
     let mut content = Map::new();
     let (media_type, schema) = match path {
         // In the words of that protocol.
-        "/a2a" => ("application/json", json!({ "type": "object" })),
+        "/a2a" => ("application/json", json!({ "type": "object", "additionalProperties": true })),
         _ => (MEDIA_TYPE, json!({ "$ref": "#/components/schemas/Problem" })),
     };
     content.insert(media_type.to_owned(), json!({ "schema": schema }));
@@ -55,19 +67,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
     operation.insert("security".to_owned(), keys);
 }
 
-/// `postThreadsThreadProcess`
-fn operation_id(path: &str, method: &str) -> String {
-    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.fold(method.to_owned(), |mut id, word| {
-        let (first, rest) = word.split_at(1);
-        id.push_str(&first.to_ascii_uppercase());
-        id.push_str(rest);
-        id
-    })
-}
-
 fn problem() -> Value {
-    let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     let table: Vec<_> = Code::ALL
         .iter()
         .map(|code| {
@@ -85,7 +85,7 @@ fn problem() -> Value {
             "status": { "type": "integer" },
             "detail": { "type": "string" },
             "instance": { "type": "string", "format": "uri-reference" },
-            "code": { "type": "string", "enum": codes },
+            "code": { "$ref": "#/components/schemas/Code" },
             "traceId": { "type": "string" },
             "retryable": { "type": "boolean" },
             "errors": {

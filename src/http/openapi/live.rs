@@ -1,0 +1,138 @@
+//! The frames of live events and the ops of a socket, as schemas. No path of a document can refer to them, so they stand
+//! beside those that can; `docs/EVENTS.md` has an example of each, which a test compares.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::frame::Token;
+use crate::http::events::Subscribe;
+
+/// What the frames and ops are made of and no route says.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(Token, Subscribe)))]
+pub(super) struct Parts;
+
+/// Adds the frames and the ops to the schemas, which hold their parts.
+pub(super) fn add(schemas: &mut Map<String, Value>) {
+    let number = |name: &str, about: &str| {
+        json!({
+            "type": "object", "required": [name],
+            "properties": { name: { "type": "integer", "format": "int64", "description": about } },
+        })
+    };
+    let streamed = [
+        ("observation", reference("Observation")),
+        ("token", reference("Token")),
+        ("run", reference("RunResource")),
+        ("caught_up", number("seq", "The backlog up to this observation is sent; what follows is live.")),
+        ("gap", number("fromSeq", "This reader was too slow, or the log begins later: read again from here.")),
+        ("draining", number("retryInMs", "The server stops; come back after so many milliseconds.")),
+    ];
+    let answered = [
+        ("ack", acknowledged(schemas)),
+        (
+            "nack",
+            json!({
+                "type": "object", "required": ["id", "problem"],
+                "properties": { "id": named_op(), "problem": reference("Problem") },
+            }),
+        ),
+        ("pong", json!({ "type": "object", "required": ["id"], "properties": { "id": named_op() } })),
+    ];
+    let about = "One server-sent event, or one message of a WebSocket.";
+    let streamed = streamed.map(|(event, data)| (frame_name(event), event, frame(event, data)));
+    let answered = answered.map(|(event, data)| (frame_name(event), event, frame(event, data)));
+    let names = |all: &[(String, &str, Value)]| -> Vec<(String, String)> {
+        all.iter().map(|(name, event, _)| (name.clone(), (*event).to_owned())).collect()
+    };
+    let (live, mut all) = (names(&streamed), names(&streamed));
+    all.extend(names(&answered));
+    schemas.insert("LiveFrame".to_owned(), one_of("event", about, &live));
+    let about = "What the server says over a WebSocket: the live frames, and the answers to ops.";
+    schemas.insert("SocketFrame".to_owned(), one_of("event", about, &all));
+    schemas.extend(streamed.into_iter().chain(answered).map(|(name, _, frame)| (name, frame)));
+    add_ops(schemas);
+}
+
+fn add_ops(schemas: &mut Map<String, Value>) {
+    let nothing = json!({ "type": "object", "additionalProperties": false });
+    let bodies = [
+        ("process", schemas["AgentProps"].clone()),
+        ("resume", schemas["ResumeRequest"].clone()),
+        ("cancel", nothing.clone()),
+        ("pause", nothing.clone()),
+        ("ping", nothing),
+        ("subscribe", schemas["Subscribe"].clone()),
+    ];
+    let mut names = Vec::new();
+    for (op, body) in bodies {
+        let name = format!("{}Op", capitalised(op));
+        names.push((name.clone(), op.to_owned()));
+        schemas.insert(name, op_schema(op, body));
+    }
+    let about = "What a client says over a WebSocket; each op is the twin of a REST call.";
+    schemas.insert("SocketOp".to_owned(), one_of("op", about, &names));
+    schemas.shift_remove("Subscribe");
+}
+
+fn op_schema(op: &str, mut body: Value) -> Value {
+    let mut own = json!({ "op": { "type": "string", "enum": [op] }, "id": named_op() });
+    if !matches!(op, "ping" | "subscribe") {
+        own["idempotencyKey"] = json!({ "type": "string" });
+    }
+    let mut required = vec![json!("op")];
+    required.extend(body["required"].as_array().into_iter().flatten().cloned());
+    let members = own.as_object_mut().expect("an object");
+    members.extend(body["properties"].as_object().into_iter().flatten().map(|(name, it)| (name.clone(), it.clone())));
+    (body["properties"], body["required"]) = (own, required.into());
+    body
+}
+
+/// What the twin's answer has, and the op's id.
+fn acknowledged(schemas: &Map<String, Value>) -> Value {
+    let mut members = Map::new();
+    members.insert("id".to_owned(), named_op());
+    for receipt in ["Receipt", "CancelReceipt"] {
+        let told = schemas[receipt]["properties"].as_object().into_iter().flatten();
+        members.extend(told.map(|(name, member)| (name.clone(), member.clone())));
+    }
+    members.insert(
+        "replayed".to_owned(),
+        json!({ "type": "boolean", "description": "This is the answer to an earlier op with the same idempotencyKey." }),
+    );
+    json!({ "type": "object", "required": ["id"], "properties": members })
+}
+
+fn named_op() -> Value {
+    json!({ "description": "As the client named the op; null where it did not." })
+}
+
+fn frame(event: &str, data: Value) -> Value {
+    json!({
+        "type": "object", "required": ["event", "data"],
+        "properties": { "event": { "type": "string", "enum": [event] }, "data": data },
+    })
+}
+
+fn one_of(tag: &str, about: &str, parts: &[(String, String)]) -> Value {
+    let mapping: Map<String, Value> =
+        parts.iter().map(|(name, word)| (word.clone(), format!("#/components/schemas/{name}").into())).collect();
+    let choices: Vec<Value> = parts.iter().map(|(name, _)| reference(name)).collect();
+    json!({
+        "description": about, "oneOf": choices, "discriminator": { "propertyName": tag, "mapping": mapping },
+    })
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// `caught_up` → `CaughtUpFrame`
+fn frame_name(event: &str) -> String {
+    let words: String = event.split('_').map(capitalised).collect();
+    format!("{words}Frame")
+}
+
+fn capitalised(word: &str) -> String {
+    let (first, rest) = word.split_at(1);
+    first.to_ascii_uppercase() + rest
+}

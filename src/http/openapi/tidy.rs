@@ -1,0 +1,167 @@
+//! What is true of the whole document and cannot be said route by route.
+
+use serde_json::{Map, Value, json};
+
+/// Entries of a page, at least, when nobody says, and at most.
+const LIMIT: [u32; 3] = [1, crate::http::params::PAGE, crate::http::params::LARGEST_PAGE];
+
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// A type alias of Rust is no schema of its own.
+const ALIAS: &str = "i64";
+
+/// Corrects every operation and every schema of the document.
+pub(super) fn tidy(document: &mut Value) {
+    inline_alias(document);
+    open_objects(document);
+    let mut schemas = document["components"]["schemas"].take();
+    for schema in members(&mut schemas) {
+        not_null(schema);
+    }
+    document["components"]["schemas"] = name_lists(schemas);
+    rename_references(document);
+    for operation in document["paths"].as_object_mut().into_iter().flatten().flat_map(|(_, path)| members(path)) {
+        for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+            describe(status, response);
+        }
+        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+            bound(parameter);
+            if parameter["required"] != true {
+                strip_null(&mut parameter["schema"]);
+            }
+        }
+        // A body that may be missing is still never `null`.
+        if let Some(body) = operation.get_mut("requestBody") {
+            members(&mut body["content"]).for_each(|content| strip_null(&mut content["schema"]));
+        }
+    }
+}
+
+fn members(value: &mut Value) -> impl Iterator<Item = &mut Value> {
+    value.as_object_mut().into_iter().flatten().map(|(_, member)| member)
+}
+
+/// A response without a description of its own has its status's.
+fn describe(status: &str, response: &mut Value) {
+    let usual = match status {
+        "101" => "The connection becomes a WebSocket",
+        "201" => "Created",
+        "202" => "Accepted: durable, and under way",
+        "204" => "Done; there is nothing more to say",
+        _ => "The answer",
+    };
+    if response["description"].as_str().is_none_or(str::is_empty) {
+        response["description"] = usual.into();
+    }
+}
+
+/// `limit` means the same everywhere.
+fn bound(parameter: &mut Value) {
+    if parameter["name"] == "limit" {
+        let [least, usual, most] = LIMIT;
+        let schema = &mut parameter["schema"];
+        (schema["minimum"], schema["default"], schema["maximum"]) = (least.into(), usual.into(), most.into());
+    }
+}
+
+/// What may be absent is absent rather than `null`.
+fn not_null(schema: &mut Value) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
+    for (name, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        if !is_required(name) {
+            strip_null(property);
+        }
+    }
+    for part in ["allOf", "oneOf"] {
+        schema.get_mut(part).and_then(Value::as_array_mut).into_iter().flatten().for_each(not_null);
+    }
+}
+
+fn strip_null(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else { return };
+    if members.get("default").is_some_and(Value::is_null) {
+        members.shift_remove("default");
+    }
+    if let Some(types) = members.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            members.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = members.get_mut("oneOf") {
+        choices.retain(|choice| choice["type"] != "null");
+        if let [Value::Object(only)] = choices.as_slice() {
+            let only = only.clone();
+            members.shift_remove("oneOf");
+            members.extend(only);
+        }
+    }
+}
+
+/// An object of which nothing is said may hold anything; some generators take it for one that holds nothing.
+fn open_objects(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(open_objects);
+            let says_more =
+                ["properties", "additionalProperties", "allOf", "oneOf"].iter().any(|it| map.contains_key(*it));
+            if map.get("type").is_some_and(|name| name == "object") && !says_more {
+                map.insert("additionalProperties".to_owned(), true.into());
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(open_objects),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn inline_alias(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(inline_alias);
+            map.shift_remove(ALIAS);
+            if map.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix(SCHEMAS)) == Some(ALIAS) {
+                map.shift_remove("$ref");
+                map.insert("type".to_owned(), "integer".into());
+                map.insert("format".to_owned(), "int64".into());
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(inline_alias),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A list refers to what it lists, and is called after it: `Listed_Thread` → `ThreadList`.
+fn name_lists(schemas: Value) -> Value {
+    let Value::Object(schemas) = schemas else { return schemas };
+    let renamed = schemas.into_iter().map(|(name, mut schema)| match name.strip_prefix("Listed_") {
+        Some(item) => {
+            schema["properties"]["items"]["items"] = json!({ "$ref": format!("{SCHEMAS}{item}") });
+            (list_of(item), schema)
+        }
+        None => (name, schema),
+    });
+    let mut renamed: Vec<(String, Value)> = renamed.collect();
+    renamed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    renamed.into_iter().collect::<Map<_, _>>().into()
+}
+
+fn rename_references(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(rename_references);
+            let item = map.get("$ref").and_then(|name| name.as_str()?.strip_prefix(SCHEMAS)?.strip_prefix("Listed_"));
+            if let Some(item) = item {
+                let list = format!("{SCHEMAS}{}", list_of(item));
+                map.insert("$ref".to_owned(), list.into());
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(rename_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn list_of(item: &str) -> String {
+    format!("{item}List")
+}
