@@ -34,7 +34,7 @@ pub struct PolicyRule {
     /// Names of the keys that may answer; empty = every key with the scope `approve`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
-    /// Whoever asked for the run may not approve.
+    /// Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
     /// How long the question stays open; absent = as the run's settings say.

@@ -160,7 +160,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     pub trace_id: String,
-    /// The names of the keys that asked for it, or steered it.
+    /// The names of the keys that asked for it, steered it or edited its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
     #[serde(default)]

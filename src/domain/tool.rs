@@ -213,6 +213,9 @@ pub struct CallRecord {
     /// What a person made of it: these run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_arguments: Option<Value>,
+    /// The names of those who edited them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edited_by: Vec<String>,
     pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,

@@ -63,6 +63,7 @@ impl Transition<'_> {
     pub fn start_run(&mut self, ord: i64, mut run: Run) {
         run.status = RunStatus::Running;
         run.started_at = Some(self.stamp.now);
+        add_names(&mut run.requested_by, &std::mem::take(&mut self.state.head.shapers));
         let message = self.user_message(&run);
         // The number is given anew: contexts are ordered by run, and this one begins now.
         let message_ord = self.ord();
@@ -188,7 +189,7 @@ impl Transition<'_> {
             ));
         }
         run.run_id = self.run().run_id.clone();
-        self.is_requested_by(&run.requested_by);
+        self.is_shaped_by(&run.requested_by);
         let shown = self.told(&run);
         let text = shown["content"].clone();
         self.active().steers.push(Steer { message: run.message_id, text, shown: false });
@@ -196,13 +197,21 @@ impl Transition<'_> {
         Ok(Taken::Yes)
     }
 
-    /// Who steers a run has asked for what it does.
-    fn is_requested_by(&mut self, names: &[String]) {
-        let Some(active) = self.state.run.as_mut() else { return };
-        let new: Vec<String> = names.iter().filter(|name| !active.requested_by.contains(name)).cloned().collect();
-        if !new.is_empty() {
-            active.requested_by.extend(new);
-            self.run_changed();
+    /// Who steers a run or edits its plan has asked for what it does; where none is active, for what the next one does.
+    pub fn is_shaped_by(&mut self, names: &[String]) {
+        let Some(active) = self.state.run.as_mut() else {
+            return add_names(&mut self.state.head.shapers, names);
+        };
+        add_names(&mut active.requested_by, names);
+        self.run_changed();
+    }
+}
+
+/// Each name stands there once.
+pub(super) fn add_names(known: &mut Vec<String>, names: &[String]) {
+    for name in names {
+        if !known.contains(name) {
+            known.push(name.clone());
         }
     }
 }

@@ -76,6 +76,7 @@ impl Transition<'_> {
             tool_name: draft.name,
             arguments,
             modified_arguments: None,
+            edited_by: Vec::new(),
             run_id: self.run().run_id.clone(),
             item_id: Some(item.clone()),
             iteration,

@@ -48,6 +48,7 @@ impl Transition<'_> {
             }
         }
         self.record_moved(&merged);
+        self.is_shaped_by(&[by.to_owned()]);
         Ok(Taken::Yes)
     }
 

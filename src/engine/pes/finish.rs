@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::record::to_value;
-use super::state::Phase;
+use super::state::{Item, Phase};
 use super::transition::Transition;
 use crate::domain::fault::Code;
 use crate::domain::hitl::Decision;
@@ -11,6 +11,7 @@ use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
 use crate::domain::observation::ObservationType;
+use crate::domain::plan::ItemStatus;
 use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus, Standing};
 
 impl Transition<'_> {
@@ -124,6 +125,9 @@ impl Transition<'_> {
         let Some(active) = self.state.head.active.take() else { return };
         let Some(mut run) = self.state.run.take() else { return };
         run.counters = active.counters;
+        // What is not completed may be carried out by the next run, what a person wrote may be done again: it stays theirs.
+        let lasts = |item: &Item| item.track.status != ItemStatus::Completed || item.def.edited.is_some();
+        self.state.head.shapers = if self.state.list.iter().any(lasts) { run.requested_by.clone() } else { Vec::new() };
         self.conclude(active.ord, run, status, outcome);
         self.state.head.phase = Phase::Idle;
         self.state.head.floor = self.state.head.ord + 1;

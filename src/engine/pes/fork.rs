@@ -130,6 +130,7 @@ impl Transition<'_> {
             tool_name: called.tool_name.clone(),
             arguments,
             modified_arguments: edited,
+            edited_by: Vec::new(),
             run_id: todo.run_id.clone().unwrap_or_else(|| "".into()),
             item_id: Some(todo.id.clone()),
             iteration: 1,

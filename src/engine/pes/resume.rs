@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::item::{REJECTED, error};
-use super::suspend::Modified;
+use super::suspend::{Anew, Modified};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
@@ -11,14 +11,16 @@ use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, InDoubtAction, Reply, 
 use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::policy::{Ruling, Terms};
-use crate::domain::settings::Budget;
-use crate::domain::tool::{Proposal, ToolStatus};
+use crate::domain::settings::{Budget, PolicyAction};
+use crate::domain::tool::{self, Judgement, Proposal, ToolStatus};
 
 /// What an answer means for the call that waited for it.
 enum Verdict {
     Run {
         modified: Option<Box<Modified>>,
     },
+    /// Not yet: somebody else is asked about it as it was edited.
+    AskAnew(Box<Anew>),
     End {
         status: ToolStatus,
         result: Result<Value, crate::domain::tool::ToolError>,
@@ -57,6 +59,7 @@ impl Transition<'_> {
         let (decision, verdict) = self.judge(&open, answer, by)?;
         let digest = match &verdict {
             Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
+            Verdict::AskAnew(anew) => Some(anew.modified.digest.clone()),
             Verdict::Run { modified: None }
             | Verdict::End { .. }
             | Verdict::Again
@@ -92,18 +95,30 @@ impl Transition<'_> {
         let binding = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
         let Some(Ruling { terms, .. }) = binding else { return Ok(()) };
         let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
-        self.check_terms(terms, lets_run, by)
+        self.check_terms(open, terms, lets_run, by)
     }
 
-    fn check_terms(&self, terms: &Terms, lets_run: bool, by: &str) -> Result<(), Fault> {
+    fn check_terms(&self, open: &Suspension, terms: &Terms, lets_run: bool, by: &str) -> Result<(), Fault> {
         if !terms.approvers.is_empty() && !terms.approvers.iter().any(|name| name == by) {
             let fault = Fault::new(Code::NotAnApprover, "Only the approvers that its rule names may answer this.");
             return Err(fault.with("approvers", terms.approvers.clone()));
         }
-        if terms.four_eyes && lets_run && self.run().requested_by.iter().any(|name| name == by) {
-            return Err(Fault::new(Code::FourEyes, "You asked for this run; somebody else must approve."));
+        if terms.four_eyes && lets_run {
+            if self.run().requested_by.iter().any(|name| name == by) {
+                let detail = "You asked for this run, steered it or edited its plan; somebody else must approve.";
+                return Err(Fault::new(Code::FourEyes, detail));
+            }
+            if self.has_edited(open, by) {
+                let detail = "You edited these arguments; somebody else must approve them.";
+                return Err(Fault::new(Code::FourEyes, detail));
+            }
         }
         Ok(())
+    }
+
+    fn has_edited(&self, open: &Suspension, by: &str) -> bool {
+        let call = open.call_id.as_ref().and_then(|id| self.state.calls.get(id));
+        call.is_some_and(|call| call.record.edited_by.iter().any(|name| name == by))
     }
 
     fn judge(&self, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
@@ -146,11 +161,15 @@ impl Transition<'_> {
         let edited = Proposal { thread, settings, tool, arguments: &arguments };
         let judgement = self.world.tools.judge_edited(&edited)?;
         if let Some(ruling) = &judgement.ruling {
-            self.check_terms(&ruling.terms, true, by)?;
+            self.check_terms(open, &ruling.terms, true, by)?;
         }
         let digest = digest::of_call(tool, &arguments);
-        let modified = Some(Box::new(Modified { arguments, digest, judgement }));
-        Ok((Decision::Modified, Verdict::Run { modified }))
+        let modified = Modified { arguments, digest, judgement, by: by.to_owned() };
+        let verdict = match needs_another(open, &modified.judgement) {
+            Some(ruling) => Verdict::AskAnew(Box::new(anew(open, modified, ruling))),
+            None => Verdict::Run { modified: Some(Box::new(modified)) },
+        };
+        Ok((Decision::Modified, verdict))
     }
 
     fn judge_input(
@@ -178,6 +197,7 @@ impl Transition<'_> {
             Verdict::Extend(more) => self.extend(&more),
             Verdict::Stop => self.refuse_more("nobody wanted to extend it"),
             Verdict::Run { .. }
+            | Verdict::AskAnew(_)
             | Verdict::End { .. }
             | Verdict::Again
             | Verdict::Reply(_)
@@ -190,6 +210,7 @@ impl Transition<'_> {
     fn settle_call(&mut self, call: &CallId, verdict: Verdict) {
         match verdict {
             Verdict::Run { modified } => self.unpark(call, modified),
+            Verdict::AskAnew(anew) => return self.ask_anew(call, *anew),
             Verdict::End { status, result } => self.end_call(call, status, result, None, 0),
             Verdict::Reply(value) => self.reply_to_peer(call, value),
             Verdict::Look => self.look_at_peer(call),
@@ -263,6 +284,35 @@ impl Transition<'_> {
             (Fail | Deny | Remind, _) => self.went_on(call),
         }
     }
+}
+
+/// Who edits arguments shapes what runs. Where the rule that asked, or the one that is about them now, wants four eyes, a
+/// second person approves them: on the terms of the rule that asks, and by those whom either names.
+fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
+    let (asked, now) = (open.policy.as_ref(), judgement.ruling.as_ref());
+    if ![asked, now].into_iter().flatten().any(|ruling| ruling.terms.four_eyes) {
+        return None;
+    }
+    let mut ruling = now.filter(|ruling| ruling.action == PolicyAction::Ask).or(asked).cloned()?;
+    if ruling.terms.approvers.is_empty() {
+        ruling.terms.approvers = asked.map(|ruling| ruling.terms.approvers.clone()).unwrap_or_default();
+    }
+    ruling.terms.four_eyes = true;
+    Some(ruling)
+}
+
+/// The question about edited arguments, in the words of whoever asks about them now.
+fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
+    modified.judgement.ruling = Some(ruling);
+    let (message, schema, risk) = match &modified.judgement.verdict {
+        tool::Verdict::Ask { message, schema, risk, .. } => (message.clone(), schema.clone(), *risk),
+        tool::Verdict::Run { .. }
+        | tool::Verdict::Delegate
+        | tool::Verdict::Input { .. }
+        | tool::Verdict::Client
+        | tool::Verdict::Refuse(_) => (open.message.clone(), open.feedback_schema.clone(), open.risk_level),
+    };
+    Anew { modified, message, schema, risk }
 }
 
 fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {

@@ -81,6 +81,9 @@ pub(super) struct Head {
     pub queue: Vec<RunId>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quarantined: bool,
+    /// Who shaped what the next run finds: edits of an idle plan, and work that the last run left undone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shapers: Vec<String>,
 }
 
 /// What the active run is in the middle of.

@@ -22,6 +22,16 @@ pub(super) struct Modified {
     pub digest: String,
     /// What is to be said of it with these arguments.
     pub judgement: Judgement,
+    /// Who edited them.
+    pub by: String,
+}
+
+/// What is asked about a call once more, as its arguments were edited.
+pub(super) struct Anew {
+    pub modified: Modified,
+    pub message: String,
+    pub schema: FeedbackSchema,
+    pub risk: Option<RiskLevel>,
 }
 
 /// Nobody is reminded more often.
@@ -233,27 +243,42 @@ impl Transition<'_> {
     /// A parked call awaits its turn; one of the caller's own goes to it now.
     pub fn unpark(&mut self, call: &CallId, modified: Option<Box<Modified>>) {
         let now = self.stamp.now;
-        let modified = modified.map(|modified| {
-            let Modified { arguments, digest, judgement } = *modified;
-            self.keep_order(call, &judgement);
-            let stored = self.store(format!("{call}.modified"), arguments.clone());
-            (arguments, stored, digest, judgement)
-        });
+        if let Some(modified) = modified {
+            self.edit_call(call, *modified);
+        }
         self.call(call, |call| {
             call.record.status = CallStatus::Ready;
             call.record.updated_at = now;
-            if let Some((arguments, stored, digest, judgement)) = modified {
-                let delegation = call.record.delegation.take();
-                call.record.delegation = delegation.map(|known| Delegation::new(known.task_id, &arguments));
-                call.record.modified_arguments = Some(stored);
-                call.record.digest = Some(digest);
-                call.record.idempotent = judgement.verdict.is_idempotent();
-                call.record.policy = judgement.ruling;
-            }
         });
         if self.is_clients(call) {
             self.park_for_client(call);
         }
+    }
+
+    /// Somebody else is asked about the call as it was edited.
+    pub fn ask_anew(&mut self, call: &CallId, anew: Anew) {
+        let Anew { modified, message, schema, risk } = anew;
+        self.edit_call(call, modified);
+        self.park_for_approval(call, message, schema, risk);
+    }
+
+    /// These arguments take the place of those before.
+    fn edit_call(&mut self, call: &CallId, modified: Modified) {
+        let Modified { arguments, digest, judgement, by } = modified;
+        self.keep_order(call, &judgement);
+        // A name of its own for each edit: a payload is never written twice.
+        let edits = self.state.calls.get(call).map_or(0, |call| call.record.edited_by.len());
+        let name = if edits == 0 { format!("{call}.modified") } else { format!("{call}.modified.{edits}") };
+        let stored = self.store(name, arguments.clone());
+        self.call(call, |call| {
+            let delegation = call.record.delegation.take();
+            call.record.delegation = delegation.map(|known| Delegation::new(known.task_id, &arguments));
+            call.record.modified_arguments = Some(stored);
+            call.record.digest = Some(digest);
+            call.record.idempotent = judgement.verdict.is_idempotent();
+            call.record.policy = judgement.ruling;
+            call.record.edited_by.push(by);
+        });
     }
 
     /// A batch that only read goes one by one from now on if this call does more.

@@ -111,3 +111,21 @@ fn a_call_that_only_read_before_it_was_edited_waits_for_its_turn() {
         assert_eq!(sim.in_flight.len(), 1);
     }
 }
+
+/// A plan edited while nobody runs it, or left undone by a run, is still its editor's.
+#[test]
+fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
+    let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
+    let list = sim.view()["todoList"].as_array().unwrap().clone();
+    let more = json!({ "id": "pay", "description": "pay it" });
+    let list = list.into_iter().chain([more]).collect();
+    sim.apply(Event::PlanEdited { expected: 1, list, by: "bob".into(), settings: Default::default() }).unwrap();
+    let yes = |sim: &mut Sim, who| {
+        sim.answerer = who;
+        sim.answer(0, |answer| answer.approved = Some(true)).map_err(|refused| refused.0.code.as_str())
+    };
+    assert_eq!(yes(&mut sim, "bob").unwrap_err(), "four_eyes");
+    sim.apply(Event::CancelAsked { run: None, by: "eve".into() }).unwrap();
+    sim.ask("go on").unwrap();
+    assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
+}

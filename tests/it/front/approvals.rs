@@ -155,6 +155,64 @@ async fn who_steers_a_run_has_asked_for_it_too() {
 }
 
 #[tokio::test]
+async fn who_edits_the_plan_of_a_run_has_shaped_it_too() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "fourEyes": true })).await;
+    let app = app.key(ASKER);
+    let suspension = app.suspend("t1", "send").await;
+    let app = app.key(OTHER);
+    let plan = app.get("/threads/t1/plan").await;
+    let mut list = plan.expect(200);
+    let step = json!({ "id": "pay", "description": "Pay it", "requiredTools": ["demo_send_email"] });
+    list.as_array_mut().unwrap().push(step);
+    let edit = app.ask("PATCH", "/threads/t1/plan").header("if-match", plan.header("etag").unwrap());
+    edit.typed("application/merge-patch+json", &list.to_string()).send().await.expect(200);
+    app.post("/threads/t1/resume", approval(&suspension)).await.problem("four_eyes");
+    let app = app.key(BOSS);
+    app.post("/threads/t1/resume", approval(&suspension)).await.expect(202);
+}
+
+/// Edited arguments are another question, and their editor has none of its answers but no.
+#[tokio::test]
+async fn edited_arguments_are_asked_about_anew_and_not_of_their_editor() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "fourEyes": true })).await;
+    let app = app.key(ASKER);
+    let first = app.suspend("t1", "send").await;
+    let app = app.key(OTHER);
+    let mut edited = approval(&first);
+    let arguments = json!({ "to": "mallory@example.com", "subject": "S", "body": "B" });
+    edited["modifiedArgs"] = arguments.clone();
+    app.post("/threads/t1/resume", edited).await.expect(202);
+    let inbox = app.get("/suspensions").await.expect(200);
+    let second = &inbox["items"][0];
+    assert_eq!((inbox["items"].as_array().unwrap().len(), &second["toolInput"]), (1, &arguments), "{inbox:#}");
+    assert_ne!(second["suspensionId"], first["suspensionId"]);
+    assert_eq!(second["digest"], pes::domain::digest::of_call("demo_send_email", &arguments));
+    assert_eq!(second["policy"]["fourEyes"], true);
+    resume(&app, approval(second)).await.problem("four_eyes");
+    let app = app.key(ASKER);
+    resume(&app, approval(second)).await.problem("four_eyes");
+    let app = app.key(BOSS);
+    resume(&app, approval(second)).await.expect(200);
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    assert_eq!(page["items"][0]["content"]["output"]["to"], "mallory@example.com", "{page:#}");
+    let call = first["callId"].as_str().unwrap();
+    let call = app.get(&format!("/threads/t1/tool-calls/{call}")).await.expect(200);
+    assert_eq!(call["editedBy"], json!(["configured-3"]), "{call:#}");
+    let audit = app.get("/threads/t1/audit").await.expect(200);
+    let said: Vec<_> = audit["items"].as_array().unwrap().iter().map(|l| (&l["actor"], &l["action"])).collect();
+    let line = |actor: &str, action: &str| (json!(actor), json!(action));
+    let told = [
+        line("policy", "ask"),
+        line("configured-3", "modified"),
+        line("policy", "ask"),
+        line("configured-1", "approved"),
+    ];
+    assert!(said.iter().copied().eq(told.iter().map(|(actor, action)| (actor, action))), "{audit:#}");
+}
+
+#[tokio::test]
 async fn only_the_named_approvers_answer() {
     let app = office().await;
     rule(&app, json!({ "tool": "demo_*", "action": "ask", "approvers": ["configured-3"] })).await;
