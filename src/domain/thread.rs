@@ -1,5 +1,7 @@
 //! A thread as clients see it, and the limits that its engine enforces.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,6 +18,9 @@ pub struct Sheet {
     pub title: Option<String>,
     pub config: ThreadConfig,
     pub metadata: Map<String, Value>,
+    /// Who wrote each entry of the `toolPolicy`: the names of keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy_by: BTreeMap<String, String>,
 }
 
 /// Where a thread stands: its active run's status, or idle, or quarantined after repeated crashes.
@@ -68,6 +73,9 @@ pub struct Thread {
     pub title: String,
     pub config: ThreadConfig,
     pub metadata: Map<String, Value>,
+    /// Who wrote each entry of the `toolPolicy`: the names of keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy_by: BTreeMap<String, String>,
     pub created_at: Millis,
     /// The last activity.
     pub updated_at: Millis,

@@ -19,6 +19,7 @@ use super::seat::{Claim, Seat, TRIES, contended};
 use super::shared::Shared;
 use super::threads::patched;
 use crate::domain::Millis;
+use crate::domain::caller::Caller;
 use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
@@ -136,7 +137,7 @@ impl Actor {
         // Who asked may be gone by the time of the answer; what was decided holds.
         match command {
             Command::Decide { event, note, reply } => drop(reply.send(self.follow(&event, &note).await)),
-            Command::Patch { patch, reply } => drop(reply.send(self.patch(&patch).await)),
+            Command::Patch { patch, by, reply } => drop(reply.send(self.patch(&patch, &by).await)),
             Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
             Command::Delete { reply } => drop(reply.send(self.delete().await)),
             Command::Wake { reply } => drop(reply.send(self.look_after().await)),
@@ -230,12 +231,12 @@ impl Actor {
         self.write(commit).await.map(drop)
     }
 
-    async fn patch(&mut self, patch: &Value) -> Result<Sheet, Refusal> {
+    async fn patch(&mut self, patch: &Value, by: &Caller) -> Result<Sheet, Refusal> {
         let note = Note::default();
         for _ in 0..TRIES {
             self.take_seat(&note, Claim::IfFree).await?;
             let Some(seat) = &self.seat else { continue };
-            let sheet = patched(&seat.row, patch)?;
+            let sheet = patched(&seat.row, patch, by, self.shared.config.env)?;
             let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
             commit.sheet = Some(sheet.clone());
             if self.write(commit).await? {

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::ask::Idempotent;
 use super::seat::Seat;
 use crate::domain::Millis;
+use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::run::Run;
@@ -23,7 +24,7 @@ pub(super) enum Command {
     /// Somebody's decision: decided, committed, published, then answered.
     Decide { event: Arc<Event>, note: Box<Note>, reply: Reply<Decided> },
     /// A merge patch of the sheet.
-    Patch { patch: Value, reply: Reply<Sheet> },
+    Patch { patch: Value, by: Caller, reply: Reply<Sheet> },
     /// A row that no decision brings: who is told of what happens.
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.

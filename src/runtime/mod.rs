@@ -47,6 +47,7 @@ mod submit;
 mod sweep;
 mod tasks;
 mod threads;
+mod tool_policy;
 mod transit;
 mod used;
 mod views;

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::command::Command;
 use super::idempotent::Admission;
+use super::tool_policy::signed;
 use super::{Answered, Idempotent, NewThreadAsk, Result, Runtime};
+use crate::config::Environment;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
@@ -27,7 +29,8 @@ impl Runtime {
         };
         let id = ask.thread_id.unwrap_or_else(|| self.0.mint().thread());
         self.check_id(&id)?;
-        let sheet = Sheet { title: ask.title, config: ask.config, metadata: ask.metadata };
+        let sheet = Sheet { title: ask.title, config: ask.config, metadata: ask.metadata, ..Sheet::default() };
+        let sheet = signed(&Sheet::default(), sheet, caller, self.0.config.env)?;
         let core = sheet.config.agent_core.clone().unwrap_or_else(|| self.0.config.agent.core.clone());
         self.0.core(&core)?;
         self.0.sound(caller, &core, &sheet.config)?;
@@ -39,8 +42,13 @@ impl Runtime {
             Committed::Duplicate => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
             Committed::Exists | Committed::Stale => {
                 let row = self.row(caller, &id).await?;
-                // A title that was not asked for is the agent's.
-                if row.sheet == (Sheet { title: sheet.title.or_else(|| row.sheet.title.clone()), ..sheet }) {
+                // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
+                let same = Sheet {
+                    title: sheet.title.or_else(|| row.sheet.title.clone()),
+                    tool_policy_by: row.sheet.tool_policy_by.clone(),
+                    ..sheet
+                };
+                if row.sheet == same {
                     return Ok(Answered::Fresh((shown(row), false)));
                 }
                 Err(Fault::new(
@@ -64,11 +72,12 @@ impl Runtime {
     pub async fn patch_thread(&self, caller: &Caller, id: &ThreadId, merge_patch: Value) -> Result<Thread> {
         self.0.accepting()?;
         let row = self.row(caller, id).await?;
-        let sheet = patched(&row, &merge_patch)?;
+        let sheet = patched(&row, &merge_patch, caller, self.0.config.env)?;
         if merge_patch.get("config").is_some() {
             self.0.sound(caller, &row.core, &sheet.config)?;
         }
-        self.0.ask(row.pk, |reply| Command::Patch { patch: merge_patch, reply }).await?;
+        let by = caller.clone();
+        self.0.ask(row.pk, |reply| Command::Patch { patch: merge_patch, by, reply }).await?;
         self.thread(caller, id).await
     }
 
@@ -104,6 +113,7 @@ pub(super) fn shown(row: ThreadRow) -> Thread {
         title: row.sheet.title.unwrap_or_default(),
         config: row.sheet.config,
         metadata: row.sheet.metadata,
+        tool_policy_by: row.sheet.tool_policy_by,
         created_at: row.created_at,
         updated_at: row.updated_at,
         last_seq: row.last_seq,
@@ -118,6 +128,7 @@ pub(super) fn fresh(new: &NewThread, sheet: &Sheet) -> Thread {
         title: sheet.title.clone().unwrap_or_default(),
         config: sheet.config.clone(),
         metadata: sheet.metadata.clone(),
+        tool_policy_by: sheet.tool_policy_by.clone(),
         created_at: new.created_at,
         updated_at: new.created_at,
         last_seq: 0,
@@ -138,7 +149,7 @@ fn stored_thread(caller: &Caller, key: Idempotent, thread: &Thread) -> Idempoten
 }
 
 /// The sheet after a merge patch, checked.
-pub(super) fn patched(row: &ThreadRow, patch: &Value) -> Result<Sheet> {
+pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: Environment) -> Result<Sheet> {
     let invalid = |pointer: &str, detail: String| Err(Fault::new(Code::Invalid, detail.clone()).at(pointer, detail));
     let Some(fields) = patch.as_object() else {
         return invalid("", "A merge patch of a thread is an object.".to_owned());
@@ -162,7 +173,7 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value) -> Result<Sheet> {
             format!("This thread was begun with the core `{}` and keeps it.", row.core),
         );
     }
-    Ok(sheet)
+    signed(&row.sheet, sheet, by, environment)
 }
 
 impl<T> From<IdempotencyRow> for Answered<T> {

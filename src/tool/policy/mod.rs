@@ -5,9 +5,9 @@
 //! one that names the tool more exactly, then the one with more conditions, then the tenant's before the server's, then
 //! the stricter. But where the server's own rules deny, that is the end of it.
 //!
-//! A thread's `toolPolicy`, which everybody may write who may ask for a run, makes a rule's decision only stricter. Where
-//! no rule is about a call it stands above the default of the tool's class; in production it turns a denial into a
-//! question at most.
+//! A thread's `toolPolicy` makes a rule's decision only stricter. Where no rule is about a call it stands above the default
+//! of the tool's class (only somebody who may approve writes what could be looser: `runtime/tool_policy.rs`); in
+//! production it turns a denial into a question at most.
 
 mod compiled;
 mod condition;

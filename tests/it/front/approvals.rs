@@ -277,7 +277,7 @@ async fn asking_for_runs_is_not_approving_them() {
     rule(&app, json!({ "tool": "demo_*", "action": "ask" })).await;
     let app = app.key(RUNNER);
     let config = json!({ "threadId": "t2", "config": { "toolPolicy": { "demo_send_email": "auto" } } });
-    app.post("/threads", config).await.expect(201);
+    app.post("/threads", config).await.problem("forbidden");
     assert_eq!(app.suspend("t2", "send").await["kind"], "approval");
 }
 

@@ -108,3 +108,41 @@ async fn a_dry_run_tells_what_would_have_changed_and_changes_nothing() {
     with("limit", json!(0)).await.problem("invalid");
     assert_eq!(app.get("/policy").await.expect(200), json!({ "rules": [] }));
 }
+
+/// Whoever may only run makes a thread's policy stricter, by any door; loosening it is approving.
+#[tokio::test]
+async fn a_threads_policy_is_loosened_only_by_who_may_approve_and_names_its_writer() {
+    const RUNNER: &str = "runner-0123456789abcdef0123456789";
+    let app = App::with(|config| {
+        let key = |scopes: &str, key: &str| format!("one:{scopes}:{key}").parse().unwrap();
+        config.auth.keys = vec![key("read+run+approve", ADMIN), key("read+run", RUNNER)];
+    })
+    .await;
+    let app = app.key(RUNNER);
+    let create =
+        |id: &str, entries: Value| app.post("/threads", json!({ "threadId": id, "config": { "toolPolicy": entries } }));
+    let patch = |app: &App, entries: Value| {
+        app.ask("PATCH", "/threads/t1").json(&json!({ "config": { "toolPolicy": entries } })).send()
+    };
+    let problem = create("t0", json!({ "*": "auto" })).await.problem("forbidden");
+    assert_eq!(
+        (&problem["scope"], &problem["errors"][0]["pointer"]),
+        (&json!("approve"), &json!("/config/toolPolicy/*"))
+    );
+    app.get("/threads/t0").await.problem("not_found");
+
+    let mine = create("t1", json!({ "calc*": "ask", "demo_*": "deny" })).await.expect(201);
+    assert_eq!(mine["toolPolicyBy"], json!({ "calc*": "configured-2", "demo_*": "configured-2" }), "{mine:#}");
+    patch(&app, json!({ "calculator": "auto" })).await.problem("forbidden");
+    let app = app.key(ADMIN);
+    patch(&app, json!({ "demo_send_email": "auto", "http_*": "deny" })).await.expect(200);
+    let app = app.key(RUNNER);
+    for loss in [json!({ "http_*": null }), json!({ "http_fetch": "ask" }), json!({ "http_*": "ask" })] {
+        patch(&app, loss).await.problem("forbidden");
+    }
+    let now = patch(&app, json!({ "calc*": null, "current_time": "ask" })).await.expect(200);
+    let by = json!({ "demo_*": "configured-2", "current_time": "configured-2",
+        "demo_send_email": "configured-1", "http_*": "configured-1" });
+    assert_eq!(now["toolPolicyBy"], by, "what was there keeps its writer: {now:#}");
+    app.finish("t1", "send").await;
+}
