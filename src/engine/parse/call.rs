@@ -6,7 +6,7 @@ use super::CallDraft;
 use super::field::{self, Object};
 use super::find::Found;
 use super::json::Tail;
-use crate::domain::depth;
+use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::model::{ModelReply, RawToolCall};
 
 pub(super) const CALLS: [&str; 3] = ["toolCalls", "tool_calls", "calls"];
@@ -42,7 +42,11 @@ fn arguments(text: &str) -> Result<Value, String> {
     if text.trim().is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    depth::read(text.as_bytes()).map_err(|why| format!("The arguments cannot be read as JSON: {why}."))
+    let value = serde_json::from_str(text).map_err(|error| format!("The arguments are not valid JSON: {error}."))?;
+    match exceeds(&value, MOST_DEPTH) {
+        true => Err(format!("Objects and arrays in the arguments nest deeper than {MOST_DEPTH}.")),
+        false => Ok(value),
+    }
 }
 
 /// The calls that a JSON value of the reply makes, in order; a call that the end of the reply cut off has no arguments.
