@@ -32,7 +32,7 @@ section! {
         retry_ms: i64 = 120_000, by_path();
         /// The same for a provider that cannot be reached at all.
         connect_retry_ms: i64 = 30_000, by_path();
-        /// The size of a reply, in bytes.
+        /// What a reply may say, in bytes: reply_too_large.
         reply_bytes: usize = 4 << 20, by_path();
         /// How many tokens a model of which nobody knows reads and writes in one call.
         context_window: u64 = 32_768, by_path();

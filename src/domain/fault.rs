@@ -87,6 +87,7 @@ codes! {
     Quarantined = "quarantined", 500, "The thread kept crashing", false;
     UnreadableState = "unreadable_state", 500, "What is stored of the thread cannot be read", false;
     PromptTooLong = "prompt_too_long", 500, "The prompt is longer than the model takes", false;
+    ReplyTooLarge = "reply_too_large", 500, "The model's reply is larger than may be", false;
     BudgetExceeded = "budget_exceeded", 500, "The run's budget is spent", false;
     SuspensionTimedOut = "suspension_timed_out", 500, "Nobody answered in time", false;
 }

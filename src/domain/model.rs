@@ -98,6 +98,18 @@ pub enum Delta {
     Stop(StopReason),
 }
 
+impl Delta {
+    /// How many bytes of the reply it is.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Thinking(text) => text.len(),
+            Self::ToolCall { name, arguments, .. } => name.as_ref().map_or(0, String::len) + arguments.len(),
+            Self::Replay(blocks) => blocks.to_string().len(),
+            Self::WasThinking | Self::Usage(_) | Self::Stop(_) => 0,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -208,6 +220,8 @@ pub enum FailureKind {
     Incomplete,
     /// The process died or the call was aborted while it was under way.
     Interrupted,
+    /// The reply is larger than `models.reply_bytes`: it would be again.
+    TooLarge,
     /// The prompt is longer than the model takes: a shorter one may pass.
     TooLong,
     /// The conversation is longer than the model reads, and is summed up first: nothing was sent.
@@ -231,6 +245,7 @@ impl FailureKind {
             | FailureKind::Broken
             | FailureKind::Incomplete
             | FailureKind::Interrupted
+            | FailureKind::TooLarge
             | FailureKind::TooLong => true,
         }
     }

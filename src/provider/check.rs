@@ -109,6 +109,7 @@ fn status(failure: &ModelFailure) -> CheckStatus {
             | FailureKind::Incomplete
             | FailureKind::Interrupted
             | FailureKind::Overflow
+            | FailureKind::TooLarge
             | FailureKind::TooLong,
         ) => CheckStatus::Failed,
     }

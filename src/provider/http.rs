@@ -20,7 +20,7 @@ pub(crate) fn of_egress(error: &Error) -> ModelFailure {
         Error::Unreachable(_) => FailureKind::Unreachable,
         Error::NoHeaders(_) => FailureKind::Retry,
         Error::Cut(_) | Error::Stalled(_) | Error::Overdue(_) => FailureKind::Incomplete,
-        Error::TooLarge(_) => FailureKind::Broken,
+        Error::TooLarge(_) => FailureKind::TooLarge,
         Error::Refused(_) => FailureKind::Refused,
     };
     failure(kind, error.to_string())

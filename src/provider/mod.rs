@@ -21,6 +21,7 @@ mod reading;
 mod recorded;
 mod replay;
 mod retry;
+mod size;
 mod think;
 mod turns;
 mod wire;

@@ -7,8 +7,8 @@ use super::{anthropic, gemini, ollama, openai};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{Delta, ModelFailure};
 
-/// What one event may be large.
-const EVENT_BYTES: usize = 4 << 20;
+/// How much a reply may say.
+const REPLY_BYTES: usize = 4 << 20;
 
 /// Reads the pieces of a streamed body of that wire (`openai`, `anthropic`, `gemini`, `ollama`); every delta is handed
 /// over as soon as it is certain. The fault names a wire that there is not.
@@ -33,7 +33,7 @@ fn read<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     mut hear: impl FnMut(Delta),
 ) -> Result<(), ModelFailure> {
-    let mut body = Body::new(framing, wire, EVENT_BYTES);
+    let mut body = Body::new(framing, wire, REPLY_BYTES);
     let mut deltas = Vec::new();
     for piece in pieces {
         let taken = body.take(piece, &mut deltas);

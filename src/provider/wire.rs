@@ -2,6 +2,7 @@
 
 use super::http::failure;
 use super::lines::Lines;
+use super::size::Size;
 use crate::domain::model::{Delta, FailureKind, ModelFailure};
 use crate::egress::sse::Decoder;
 
@@ -31,6 +32,7 @@ pub(crate) enum Framing {
 pub(crate) struct Body<W> {
     shape: Shape,
     wire: W,
+    size: Size,
 }
 
 enum Shape {
@@ -40,31 +42,36 @@ enum Shape {
 }
 
 impl<W: Wire> Body<W> {
-    /// `limit` bounds one event.
+    /// `limit` bounds what the reply says.
     pub(crate) fn new(framing: Framing, wire: W, limit: usize) -> Self {
+        let event = Size::of_event(limit);
         let shape = match framing {
-            Framing::Events => Shape::Events(Decoder::new(limit)),
-            Framing::Lines => Shape::Lines(Lines::new(limit)),
+            Framing::Events => Shape::Events(Decoder::new(event)),
+            Framing::Lines => Shape::Lines(Lines::new(event)),
             Framing::Whole => Shape::Whole(Vec::new()),
         };
-        Self { shape, wire }
+        Self { shape, wire, size: Size::new(limit) }
     }
 
     /// Takes the next bytes, split anywhere. `true`: the reply is over and complete.
     pub(crate) fn take(&mut self, bytes: &[u8], deltas: &mut Vec<Delta>) -> Result<bool, ModelFailure> {
         let mut rest = bytes;
         loop {
+            let (left, told) = (rest.len(), deltas.len());
             let event = match &mut self.shape {
                 Shape::Whole(whole) => {
+                    self.size.came(bytes.len())?;
                     whole.extend_from_slice(bytes);
                     return Ok(false);
                 }
                 Shape::Events(decoder) => decoder.next(&mut rest),
                 Shape::Lines(lines) => lines.next(&mut rest),
             };
+            self.size.came(left - rest.len())?;
             let event = event.map_err(|error| failure(FailureKind::Broken, error.to_string()))?;
             let Some(event) = event else { return Ok(false) };
             self.wire.event(event, deltas)?;
+            self.size.said(deltas, told)?;
             if self.wire.is_over() {
                 return self.wire.finish(deltas).map(|()| true);
             }
@@ -78,6 +85,7 @@ impl<W: Wire> Body<W> {
                 let text =
                     str::from_utf8(&whole).map_err(|_| failure(FailureKind::Broken, "the reply is not UTF-8"))?;
                 self.wire.event(text, deltas)?;
+                self.size.said(deltas, 0)?;
                 None
             }
             Shape::Events(decoder) => decoder.finish().ok().flatten(),
@@ -86,7 +94,9 @@ impl<W: Wire> Body<W> {
         if let Some(event) = last {
             let torn = || failure(FailureKind::Incomplete, "the stream ended in the middle of an event");
             let torn = |failure: ModelFailure| if failure.kind == FailureKind::Broken { torn() } else { failure };
+            let told = deltas.len();
             self.wire.event(&event, deltas).map_err(torn)?;
+            self.size.said(deltas, told)?;
         }
         self.wire.finish(deltas)
     }

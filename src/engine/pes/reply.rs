@@ -104,6 +104,7 @@ impl Transition<'_> {
         let code = match failure.kind {
             FailureKind::Refused => Code::ModelRefused,
             FailureKind::TooLong => Code::PromptTooLong,
+            FailureKind::TooLarge => Code::ReplyTooLarge,
             FailureKind::Saturated => Code::ProviderSaturated,
             FailureKind::Retry
             | FailureKind::Unreachable

@@ -50,7 +50,7 @@ impl Transition<'_> {
         let or_other = || if has_other { Next::Other } else { Next::GiveUp };
         let limits = self.world.limits;
         let window = match failure.kind {
-            FailureKind::Refused => return or_other(),
+            FailureKind::Refused | FailureKind::TooLarge => return or_other(),
             FailureKind::TooLong if call.tight => return or_other(),
             FailureKind::TooLong => return Next::Tighter,
             FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,

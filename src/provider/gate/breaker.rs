@@ -51,7 +51,7 @@ impl Outcome {
             FailureKind::Retry | FailureKind::Unreachable | FailureKind::Broken | FailureKind::Incomplete => {
                 Outcome::Ill
             }
-            FailureKind::Refused | FailureKind::TooLong => Outcome::Well,
+            FailureKind::Refused | FailureKind::TooLarge | FailureKind::TooLong => Outcome::Well,
             FailureKind::Interrupted | FailureKind::Overflow | FailureKind::Saturated | FailureKind::BreakerOpen => {
                 Outcome::Unknown
             }

@@ -87,7 +87,8 @@ async fn listen(
         };
         tokens.show(&delta);
         if reply.take(delta).is_err() {
-            return Err(failure(FailureKind::Broken, "The reply is larger than may be.", tokens));
+            let message = format!("the reply is larger than {} bytes", reply.most_bytes());
+            return Err(failure(FailureKind::TooLarge, &message, tokens));
         }
     }
     tokens.end();

@@ -44,29 +44,24 @@ impl Growing {
         }
     }
 
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most_bytes
+    }
+
     pub(super) fn take(&mut self, delta: Delta) -> Result<(), TooLarge> {
+        self.count(&delta)?;
         match delta {
-            Delta::Text(piece) => {
-                self.count(piece.len())?;
-                self.text.push_str(&piece);
-            }
-            Delta::Thinking(piece) => {
-                self.count(piece.len())?;
-                self.thinking.push_str(&piece);
-            }
+            Delta::Text(piece) => self.text.push_str(&piece),
+            Delta::Thinking(piece) => self.thinking.push_str(&piece),
             Delta::WasThinking => self.thinking.push_str(&std::mem::take(&mut self.text)),
             Delta::ToolCall { index, id, name, arguments } => {
-                self.count(arguments.len() + name.as_ref().map_or(0, String::len))?;
                 let call = self.call(index)?;
                 call.id = call.id.take().or(id);
                 // Some servers repeat the name with every piece.
                 call.name.push_str(name.filter(|name| *name != call.name).as_deref().unwrap_or_default());
                 call.arguments.push_str(&arguments);
             }
-            Delta::Replay(blocks) => {
-                self.count(blocks.to_string().len())?;
-                self.replay = Some(blocks);
-            }
+            Delta::Replay(blocks) => self.replay = Some(blocks),
             Delta::Usage(usage) => self.usage = usage,
             Delta::Stop(reason) => self.stop = Some(reason),
         }
@@ -91,10 +86,18 @@ impl Growing {
         })
     }
 
-    fn count(&mut self, bytes: usize) -> Result<(), TooLarge> {
-        self.first.get_or_insert_with(Instant::now);
-        self.bytes += bytes;
-        if self.bytes > self.most_bytes { Err(TooLarge) } else { Ok(()) }
+    /// What is sent back repeats what was said: it is held to the limit by itself.
+    fn count(&mut self, delta: &Delta) -> Result<(), TooLarge> {
+        let size = delta.size();
+        let size = match delta {
+            Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall { .. } => {
+                self.first.get_or_insert_with(Instant::now);
+                self.bytes += size;
+                self.bytes
+            }
+            Delta::WasThinking | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => size,
+        };
+        if size > self.most_bytes { Err(TooLarge) } else { Ok(()) }
     }
 
     /// Pieces of one call nearly always follow each other: the last one is looked at first.

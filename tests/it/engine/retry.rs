@@ -63,6 +63,14 @@ fn answers_that_cannot_be_used_are_paid_for_and_counted() {
 }
 
 #[test]
+fn a_reply_that_is_too_large_would_be_again_and_is_not_paid_for_twice() {
+    let large = asked(0, |_| Some(FailureKind::TooLarge));
+    assert_eq!((code(&large).as_str(), large.prompts.len()), ("reply_too_large", 1));
+    let other = asked(1, |model| (model == "m").then_some(FailureKind::TooLarge));
+    assert_eq!(models(&other), ["m", "m1"], "another model may be brief");
+}
+
+#[test]
 fn each_attempt_has_a_stream_of_its_own_and_waits_longer_than_the_last_but_one() {
     let sim = asked(0, |_| Some(FailureKind::Retry));
     let starts = sim.contents(ObservationType::LlmStreamStart);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pes::domain::model::{Delta, FailureKind, ModelFailure};
 use tokio::sync::Notify;
 
-use super::{ask, openai, text_chunk};
+use super::{ask, openai, stop_chunk, text_chunk};
 use crate::support::wire::{Step, Wire, event, event_stream};
 
 /// The failure of a call that gets these steps, and the text that came before it.
@@ -36,6 +36,20 @@ async fn a_key_in_the_middle_of_a_stream_is_not_told() {
     let (_, failure) = fails(vec![event_stream(), text_chunk("a"), error]).await;
     assert_eq!(failure.kind, FailureKind::Refused);
     assert_eq!(failure.message, "the provider broke off: the key [redacted] is no longer valid");
+}
+
+/// What a token a chunk comes to on the wire is not what the reply is.
+#[tokio::test]
+async fn the_reply_is_counted_and_not_its_envelopes() {
+    let envelope = format!(r#"{{"id":"{}","choices":[{{"index":0,"delta":{{"content":"word"}}}}]}}"#, "i".repeat(200));
+    let stream = |tokens| [vec![event_stream()], vec![event(&envelope); tokens]].concat();
+    let wire = Wire::serve(vec![[stream(2_500), vec![stop_chunk(), event("[DONE]")]].concat()]).await;
+    let (said, ended) = ask(&openai(&wire, |models| models.reply_bytes = 10_000)).await;
+    assert_eq!((ended, said.iter().map(Delta::size).sum::<usize>()), (Ok(()), 10_000));
+
+    let (said, failure) = fails(stream(2_501)).await;
+    assert_eq!((said.len(), failure.kind), (10_000, FailureKind::TooLarge));
+    assert_eq!(failure.message, "the reply is larger than 10000 bytes");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::speech::Speech;
 use super::{KEY, ask};
 use crate::support::wire::{Step, Wire, answer, end};
 
-use FailureKind::{Broken, Incomplete, Refused, Retry};
+use FailureKind::{Broken, Incomplete, Refused, Retry, TooLarge};
 
 /// What a row must come to: the text that was heard, and how it ended.
 type Outcome = Result<&'static str, (FailureKind, Option<i64>, &'static str)>;
@@ -65,7 +65,7 @@ fn rows(speech: &Speech) -> Vec<(&'static str, Vec<Step>, Outcome)> {
     let (text, stop) = (speech.chunk(&(speech.text)("some")), speech.chunk(&(speech.stop)()));
     let streamed = |steps: Vec<Step>| [vec![speech.head()], steps].concat();
     let has_end = speech.end.is_some() || speech.provider == "ollama";
-    let idle = |times| std::iter::repeat_n(Step::Chunk(speech.idle.into()), times).collect::<Vec<_>>();
+    let idle = |times| std::iter::repeat_n(Step::Chunk(speech.idle.repeat(3).into()), times).collect::<Vec<_>>();
     let flood = std::iter::repeat_n(speech.chunk(&(speech.text)(&"x".repeat(500))), 60).collect();
     let large = speech.chunk(&(speech.text)(&"x".repeat(30_000)));
     let error = json!({"error": {"message": "m", "code": "invalid_api_key"}});
@@ -124,9 +124,9 @@ fn rows(speech: &Speech) -> Vec<(&'static str, Vec<Step>, Outcome)> {
         ("no JSON", streamed(vec![text.clone(), speech.raw_frame("<html>")]), after(Broken, "some")),
         ("JSON of no kind", streamed(vec![text.clone(), speech.raw_frame("[1]")]), after(Broken, "some")),
         ("no UTF-8", streamed(vec![Step::Chunk(b"data: \xff\n\n".into())]), ends(Broken)),
-        ("a frame without end", streamed(vec![large]), ends(Broken)),
-        ("a flood", streamed(flood), ends(Broken)),
-        ("idling for ever", streamed(idle(30_000)), ends(Broken)),
+        ("a frame without end", streamed(vec![large]), ends(TooLarge)),
+        ("a flood", streamed(flood), ends(TooLarge)),
+        ("idling for ever", streamed(idle(30_000)), ends(TooLarge)),
         ("idling for a while", complete(idle(50)), Ok("some")),
         ("frames that nobody knows", complete(vec![speech.chunk(&json!({"type": "new", "x": [1]}))]), Ok("some")),
         ("empty pieces", complete(vec![speech.chunk(&(speech.text)(""))]), Ok("some")),
