@@ -105,6 +105,10 @@ pub struct ToolError {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
+    /// Another attempt may come to more, so much later at the earliest; it is made if the call is declared idempotent.
+    /// Says what to do, not what happened: it is not stored.
+    #[serde(skip)]
+    pub retry_after_ms: Option<Millis>,
 }
 
 impl ToolError {
@@ -114,7 +118,7 @@ impl ToolError {
     /// Whether it had its effect is not known: it is repeated under the same key if its tool declared that this is safe,
     /// else a person decides.
     pub fn lost(message: String) -> Self {
-        Self { code: Self::LOST.to_owned(), message, pointer: None }
+        Self { code: Self::LOST.to_owned(), message, pointer: None, retry_after_ms: Some(0) }
     }
 
     pub fn is_lost(&self) -> bool {
@@ -238,6 +242,9 @@ pub struct CallRecord {
     /// The lease epoch under which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
+    /// That its last attempts failed, and when the next is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<Retrying>,
     /// What it asked a person last, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
@@ -245,6 +252,16 @@ pub struct CallRecord {
     pub result: Option<ToolResult>,
     pub created_at: Millis,
     pub updated_at: Millis,
+}
+
+/// An idempotent call whose attempts failed, and is made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Retrying {
+    pub failures: u32,
+    /// When the first of them failed.
+    pub since: Millis,
+    pub not_before: Millis,
 }
 
 /// A question of a running call.

@@ -19,6 +19,7 @@ mod answer;
 mod client;
 mod guard;
 mod redirect;
+mod retry_after;
 mod signature;
 pub(crate) mod sse;
 
@@ -34,6 +35,7 @@ pub use allow::Allow;
 pub use answer::Answer;
 pub use client::{Egress, Walls};
 pub use guard::{Names, System};
+pub(crate) use retry_after::{LONGEST_WAIT, retry_after};
 pub use signature::{SigningSecret, sign};
 
 /// Where a call goes, and on whose word.

@@ -288,7 +288,7 @@ fn not_taken(error: &ServiceError) -> Option<ToolError> {
 
 fn unavailable(failure: &Failure) -> ToolError {
     let message = format!("The server did not take the call: {failure}");
-    ToolError { code: "unavailable".to_owned(), message, pointer: None }
+    ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None }
 }
 
 fn refused(failure: &Failure) -> ToolError {
@@ -296,7 +296,7 @@ fn refused(failure: &Failure) -> ToolError {
 }
 
 fn failed(message: &str) -> ToolError {
-    ToolError { code: "failed".to_owned(), message: message.to_owned(), pointer: None }
+    ToolError { code: "failed".to_owned(), message: message.to_owned(), pointer: None, retry_after_ms: None }
 }
 
 fn told(why: &str, last_words: &str) -> String {

@@ -87,7 +87,8 @@ impl Drop for Running<'_> {
 
 /// What a server wants to know before it goes on with a call. Only people are asked for it.
 pub(super) async fn answers(people: &dyn People, wanted: InputRequests) -> Result<InputResponses, ToolError> {
-    let refused = |message: String| ToolError { code: "failed".to_owned(), message, pointer: None };
+    let refused =
+        |message: String| ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None };
     let mut answers = InputResponses::new();
     for (id, request) in wanted {
         let InputRequest::Elicitation(asked) = request else {

@@ -101,7 +101,7 @@ impl Server {
             None => {
                 let why = self.state().why.unwrap_or_else(|| "it has not started yet".to_owned());
                 let message = format!("The MCP server `{}` does not answer: {why}", self.profile.name);
-                Err(ToolError { code: "unavailable".to_owned(), message, pointer: None })
+                Err(ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None })
             }
         }
     }

@@ -12,7 +12,12 @@ use std::collections::HashSet;
 /// Whether the form itself makes sense; asked before anybody sees it.
 pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
     let refuse = |pointer: &str, message: String| {
-        Err(ToolError { code: "invalid_arguments".to_owned(), message, pointer: Some(pointer.to_owned()) })
+        Err(ToolError {
+            code: "invalid_arguments".to_owned(),
+            message,
+            pointer: Some(pointer.to_owned()),
+            retry_after_ms: None,
+        })
     };
     match form.input_type {
         InputType::Select | InputType::Multiselect if form.options.is_empty() => {

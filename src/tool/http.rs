@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::outward::{failed, refusal, whole};
 use super::{Tool, ToolContext, ToolOutput};
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{ToolError, ToolSpec};
 use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign};
 
 /// Where an HTTP tool is, and what it shares with us.
@@ -35,20 +35,8 @@ impl HttpTool {
         Self { spec: Arc::new(spec), to, secrets, egress, bytes }
     }
 
-    /// A service that was reached and broke off may have done it, unless there is nothing that it does.
     fn failed(&self, error: Error) -> ToolError {
-        match error {
-            Error::Cut(why) if self.spec.class != ToolClass::Read => {
-                ToolError::lost(format!("The connection to the service broke during the call: {why}."))
-            }
-            Error::Cut(_)
-            | Error::Refused(_)
-            | Error::Unreachable(_)
-            | Error::NoHeaders(_)
-            | Error::Stalled(_)
-            | Error::Overdue(_)
-            | Error::TooLarge(_) => failed(&error),
-        }
+        failed(&error, self.spec.class)
     }
 
     fn bounds(&self) -> Bounds {
@@ -97,6 +85,7 @@ impl Tool for HttpTool {
             code: "invalid_output".to_owned(),
             message: format!("The service answered with something else than JSON: {error}"),
             pointer: None,
+            retry_after_ms: None,
         })?;
         Ok(ToolOutput { output, ..ToolOutput::default() })
     }

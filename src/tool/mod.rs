@@ -92,7 +92,7 @@ impl ToolOutput {
             return Ok(());
         }
         let message = format!("The tool's output has {size} bytes; at most {most} are kept.");
-        Err(ToolError { code: "output_too_large".to_owned(), message, pointer: None })
+        Err(ToolError { code: "output_too_large".to_owned(), message, pointer: None, retry_after_ms: None })
     }
 }
 
@@ -160,5 +160,10 @@ pub struct Approval {
 pub fn broke(panic: &(dyn Any + Send)) -> ToolError {
     let text = panic.downcast_ref::<&str>().copied();
     let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
-    ToolError { code: "panicked".to_owned(), message: format!("The tool broke: {words}"), pointer: None }
+    ToolError {
+        code: "panicked".to_owned(),
+        message: format!("The tool broke: {words}"),
+        pointer: None,
+        retry_after_ms: None,
+    }
 }

@@ -1,32 +1,52 @@
 //! What tools that call out have in common.
 
-use crate::domain::tool::ToolError;
-use crate::egress::{Answer, Error};
+use http::StatusCode;
+
+use crate::domain::tool::{ToolClass, ToolError};
+use crate::egress::{Answer, Error, retry_after};
 
 /// How much of an error's body is told.
 const TOLD: usize = 1_000;
 
-/// A call that came to nothing, for the model.
-pub(super) fn failed(error: &Error) -> ToolError {
+/// A call that came to nothing, for the model. One that reached its service and was not answered may have had its
+/// effect, unless it has none.
+pub(super) fn failed(error: &Error, class: ToolClass) -> ToolError {
     let code = match error {
+        Error::Cut(why) if class != ToolClass::Read => {
+            return ToolError::lost(format!("The connection to the service broke during the call: {why}."));
+        }
+        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) if class != ToolClass::Read => {
+            return ToolError::lost(format!("The service did not answer in time: {error}."));
+        }
         Error::Refused(_) => "egress_refused",
         Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) => "timeout",
         Error::TooLarge(_) => "output_too_large",
         Error::Unreachable(_) | Error::Cut(_) => "failed",
     };
-    ToolError { code: code.to_owned(), message: error.to_string(), pointer: None }
+    let retry_after_ms = match error {
+        Error::Unreachable(_) | Error::Cut(_) => Some(0),
+        Error::Refused(_) | Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) | Error::TooLarge(_) => None,
+    };
+    ToolError { code: code.to_owned(), message: error.to_string(), pointer: None, retry_after_ms }
 }
 
 /// An answer that is no success, with the beginning of what it says.
 pub(super) async fn refusal(mut answer: Answer) -> ToolError {
     let status = answer.status();
+    let retry_after_ms = is_passing(status).then(|| retry_after(answer.headers()).unwrap_or(0));
     let said = answer.beginning(TOLD).await;
     let said = String::from_utf8_lossy(&said);
     ToolError {
         code: "failed".to_owned(),
         message: format!("The service answered {status}: {}", said.trim()),
         pointer: None,
+        retry_after_ms,
     }
+}
+
+/// Whether the same request may be answered otherwise later.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504)
 }
 
 /// The body whole; an error if it is larger than the call's bounds.

@@ -323,7 +323,7 @@ fn denied(tool: &str, ruling: &Ruling) -> Verdict {
 }
 
 fn refuse(code: &str, message: String) -> Verdict {
-    Verdict::Refuse(ToolError { code: code.to_owned(), message, pointer: None })
+    Verdict::Refuse(ToolError { code: code.to_owned(), message, pointer: None, retry_after_ms: None })
 }
 
 /// Delegating is one more thing that can be switched off.

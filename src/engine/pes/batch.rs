@@ -88,6 +88,7 @@ impl Transition<'_> {
             digest,
             delegation,
             epoch: None,
+            retrying: None,
             asked: None,
             result: None,
             created_at: self.stamp.now,
@@ -131,12 +132,16 @@ impl Transition<'_> {
             return Ok(Taken::No);
         }
         if let Err(error) = &outcome.result
-            && error.is_lost()
             && self.active().cancel.is_none()
         {
-            self.call_lost(id, &error.message);
-            self.went_on(id);
-            return Ok(Taken::Yes);
+            if self.try_again(id, error) {
+                return Ok(Taken::Yes);
+            }
+            if error.is_lost() {
+                self.put_in_doubt(id, &error.message);
+                self.went_on(id);
+                return Ok(Taken::Yes);
+            }
         }
         self.end_with(id, outcome);
         self.went_on(id);

@@ -144,6 +144,7 @@ impl Transition<'_> {
             delegation: None,
             // Started under a lease of the other thread: none of this one's.
             epoch: ran.map(|_| 0),
+            retrying: None,
             asked: None,
             result: Some(ToolResult { output, ..result }),
             created_at: todo.updated_timestamp,

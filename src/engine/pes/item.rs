@@ -205,5 +205,5 @@ impl Transition<'_> {
 }
 
 pub(super) fn error(code: &str, message: impl Into<String>) -> ToolError {
-    ToolError { code: code.into(), message: message.into(), pointer: None }
+    ToolError { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
 }

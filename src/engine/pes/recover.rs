@@ -52,14 +52,20 @@ impl Transition<'_> {
 
     /// A call that may have been sent, and whose end nobody will hear of.
     pub fn call_lost(&mut self, id: &CallId, why: &str) {
-        self.forget_question(id, "the call was interrupted");
         let Some(record) = self.state.calls.get(id).map(|call| &call.record) else { return };
         if record.idempotent && record.attempt < MOST_ATTEMPTS {
+            self.forget_question(id, "the call was interrupted");
             self.unpark(id, None);
             self.call(id, |call| call.record.attempt += 1);
         } else {
-            self.park_in_doubt(id, why);
+            self.put_in_doubt(id, why);
         }
+    }
+
+    /// A person decides what is to become of it.
+    pub fn put_in_doubt(&mut self, id: &CallId, why: &str) {
+        self.forget_question(id, "the call was interrupted");
+        self.park_in_doubt(id, why);
     }
 
     fn is_lost(&self, call: &ModelCall) -> bool {

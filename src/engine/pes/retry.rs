@@ -1,15 +1,20 @@
-//! What follows a failed model call: another attempt, another model, a shorter prompt, or the end of the step.
+//! What follows a failed call. Of a model: another attempt, another model, a shorter prompt, or the end of the step. Of a
+//! tool: another attempt, if it declared that this is safe.
 
 use super::state::ModelCall;
 use super::transition::Transition;
 use crate::domain::Millis;
+use crate::domain::ids::CallId;
 use crate::domain::model::{FailureKind, ModelFailure};
+use crate::domain::tool::{Retrying, ToolError};
 
 const BACKOFF_MS: Millis = 500;
 const BACKOFF_MOST_MS: Millis = 30_000;
 /// How often a model is asked, and how long it may put us off, while there is another one to ask.
 const BEFORE_FALLBACK: u32 = 2;
 const PATIENCE_MS: Millis = 5_000;
+/// How often an idempotent call of a tool fails before its error counts.
+const TOOL_FAILURES: u32 = 5;
 
 enum Next {
     /// The same model, after that long.
@@ -70,6 +75,26 @@ impl Transition<'_> {
         }
         let until = call.failing_since.unwrap_or(self.stamp.now).saturating_add(window);
         if self.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
+    }
+
+    /// `true`: the call of a tool is made again, under the same key, after a pause that grows with its failures. It keeps
+    /// its turn in its batch.
+    pub fn try_again(&mut self, id: &CallId, error: &ToolError) -> bool {
+        let (now, limits) = (self.stamp.now, self.world.limits);
+        let Some(record) = self.state.calls.get(id).map(|call| &call.record) else { return false };
+        let Some(after) = error.retry_after_ms.filter(|_| record.idempotent) else { return false };
+        let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
+        let not_before = now.saturating_add(self.delay(failures, Some(after)));
+        if failures >= TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
+            return false;
+        }
+        self.forget_question(id, "the call is made again");
+        self.unpark(id, None);
+        self.call(id, |call| {
+            call.record.attempt += 1;
+            call.record.retrying = Some(Retrying { failures, since, not_before });
+        });
+        true
     }
 
     fn has_answered_enough(&self, call: &ModelCall) -> bool {

@@ -2,7 +2,7 @@
 //! them back. A call that needs no effect is answered instead, when its turn comes.
 
 use super::budget::Funds;
-use super::state::{ModelCall, ModelSlot, Phase};
+use super::state::{ModelCall, ModelSlot, Phase, Work};
 use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId};
@@ -40,10 +40,14 @@ impl Transition<'_> {
             return false;
         }
         let (batch, is_together) = (work.batch.clone(), work.is_together);
-        let mut is_answered = false;
+        let (mut is_answered, mut is_turn_taken) = (false, false);
         for call in &batch {
             match self.state.call_status(call) {
-                Some(CallStatus::Ready) if is_together || !self.is_any_of(&batch, CallStatus::Running) => {
+                // One that is made again later keeps its turn until then.
+                Some(CallStatus::Ready) if !self.is_due(self.retries_at(call)) => is_turn_taken = true,
+                Some(CallStatus::Ready)
+                    if is_together || !(is_turn_taken || self.is_any_of(&batch, CallStatus::Running)) =>
+                {
                     is_answered |= self.start_call(call);
                 }
                 Some(CallStatus::AtPeer) => self.start_sending(call),
@@ -51,6 +55,20 @@ impl Transition<'_> {
             }
         }
         is_answered
+    }
+
+    fn retries_at(&self, call: &CallId) -> Option<Millis> {
+        self.state.calls.get(call)?.record.retrying.as_ref().map(|retrying| retrying.not_before)
+    }
+
+    /// When the next call of a batch that is `Ready` may start; `None`: what runs wakes it, or none is.
+    fn wakes_batch(&self, work: &Work) -> Option<Millis> {
+        if !work.is_together && self.state.batch_has(work, CallStatus::Running) {
+            return None;
+        }
+        let ready = work.batch.iter().filter(|call| self.state.call_status(call) == Some(CallStatus::Ready));
+        let mut due = ready.map(|call| self.retries_at(call).unwrap_or(self.stamp.now));
+        if work.is_together { due.min() } else { due.next() }
     }
 
     fn is_any_of(&self, calls: &[CallId], status: CallStatus) -> bool {
@@ -132,13 +150,11 @@ impl Transition<'_> {
         let works = self.state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
             Some(call) => self.wakes_model(call),
             None => {
-                let waits = self.state.batch_has(work, CallStatus::Ready);
-                let may_start = work.is_together || !self.state.batch_has(work, CallStatus::Running);
                 let sends = work.batch.iter().filter_map(|call| match self.state.sending(call)? {
                     Slot::Ready { at } => Some(at),
                     Slot::Running { .. } => None,
                 });
-                sends.chain((waits && may_start).then_some(self.stamp.now)).min()
+                sends.chain(self.wakes_batch(work)).min()
             }
         });
         let slots = main.into_iter().chain(works).filter(|_| !held);

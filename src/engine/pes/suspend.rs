@@ -248,6 +248,7 @@ impl Transition<'_> {
         }
         self.call(call, |call| {
             call.record.status = CallStatus::Ready;
+            call.record.retrying = None;
             call.record.updated_at = now;
         });
         if self.is_clients(call) {

@@ -202,7 +202,7 @@ pub(super) fn peer_failed(task: &TaskId, attempt: u32, kind: PeerFailureKind, me
 
 pub(super) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {
     ToolOutcome {
-        result: Err(ToolError { code: code.to_owned(), message: message.into(), pointer: None }),
+        result: Err(ToolError { code: code.to_owned(), message: message.into(), pointer: None, retry_after_ms: None }),
         metadata: None,
         state_patch: None,
         duration_ms: 0,

@@ -61,7 +61,7 @@ impl Line {
             None => Ok(Reply::Cancelled),
             Some(Err(error)) => {
                 let message = format!("The answer could not be read: {error}");
-                Err(ToolError { code: "failed".to_owned(), message, pointer: None })
+                Err(ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None })
             }
         }
     }
@@ -74,7 +74,12 @@ impl People for Line {
         let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
         if form > FORM_BYTES {
             let message = format!("The question's form has {form} bytes; at most {FORM_BYTES} are shown.");
-            return Err(ToolError { code: "invalid_arguments".to_owned(), message, pointer: None });
+            return Err(ToolError {
+                code: "invalid_arguments".to_owned(),
+                message,
+                pointer: None,
+                retry_after_ms: None,
+            });
         }
         let mut asked = self.asked.lock().await;
         if *asked == MOST_QUESTIONS {

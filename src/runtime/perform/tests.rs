@@ -159,7 +159,7 @@ async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it still waits");
     let Some(Event::ToolReturned { outcome, .. }) = call.await.expect("it does not panic") else { panic!("it ran") };
-    assert_eq!(outcome.result.expect_err("it never ends by itself").code, "timeout");
+    assert_eq!(outcome.result.expect_err("it never ends by itself").code, "unknown", "it may have had its effect");
     assert!((3_600_500..=3_602_000).contains(&outcome.duration_ms), "{}", outcome.duration_ms);
 }
 

@@ -13,13 +13,13 @@ use super::people::{Asking, Line};
 use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::tool::{ToolError, ToolOutcome};
+use crate::domain::tool::{ToolClass, ToolError, ToolOutcome};
 use crate::engine::Invocation;
 use crate::engine::event::Event;
 use crate::failpoint;
 use crate::runtime::lease::Incarnation;
 use crate::runtime::shared::Shared;
-use crate::tool::{self, ToolContext};
+use crate::tool::{self, Nature, ToolContext};
 
 pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) shared: Arc<Shared>,
@@ -73,6 +73,7 @@ impl ToolRun {
             return None;
         }
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
+        let nature = tool.nature(&arguments);
         let call = AssertUnwindSafe(tool.call(arguments, self.context(is_asking))).catch_unwind();
         let ended = self.within(limit, asking, call).await;
         failpoint::reached("tool.sent");
@@ -81,7 +82,7 @@ impl ToolRun {
                 tools.kept(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
             }
             Ended::Itself(Err(panic)) => refused(tool::broke(&*panic)),
-            Ended::TimedOut => tool_failed("timeout", format!("The tool did not end within {} ms.", limit.as_millis())),
+            Ended::TimedOut => timed_out(nature, limit),
             Ended::Stopped => refused(ToolError::lost("The server stopped while the call asked a person.".to_owned())),
         })
     }
@@ -136,6 +137,15 @@ impl ToolRun {
             now: self.shared.now(),
             people: Arc::new(people),
         }
+    }
+}
+
+/// What may have had its effect is in doubt, as after a connection that broke.
+fn timed_out(nature: Nature, limit: Duration) -> ToolOutcome {
+    let message = format!("The tool did not end within {} ms.", limit.as_millis());
+    match nature.class {
+        ToolClass::Read => tool_failed("timeout", message),
+        ToolClass::Write | ToolClass::External | ToolClass::Irreversible => refused(ToolError::lost(message)),
     }
 }
 

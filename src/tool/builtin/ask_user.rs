@@ -77,6 +77,7 @@ impl Tool for AskUser {
             code: "failed".to_owned(),
             message: "A question is answered by a person, it does not run.".to_owned(),
             pointer: None,
+            retry_after_ms: None,
         })
     }
 }

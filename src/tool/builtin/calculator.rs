@@ -61,6 +61,7 @@ fn calculated(arguments: &Value) -> Result<ToolOutput, ToolError> {
         code: "failed".to_owned(),
         message: wrong.to_string(),
         pointer: Some("/expression".to_owned()),
+        retry_after_ms: None,
     })?;
     let output = json!({ "expression": expression, "result": number(result) });
     Ok(ToolOutput { output, ..ToolOutput::default() })

@@ -55,11 +55,13 @@ fn told(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError> {
         code: "invalid_arguments".to_owned(),
         message: format!("`{zone}` is no IANA time zone; write it like Europe/Berlin."),
         pointer: Some("/timezone".to_owned()),
+        retry_after_ms: None,
     };
     let out_of_range = |error: jiff::Error| ToolError {
         code: "failed".to_owned(),
         message: format!("The clock shows no valid time: {error}"),
         pointer: None,
+        retry_after_ms: None,
     };
     let time = jiff::Timestamp::from_millisecond(now).map_err(out_of_range)?.in_tz(zone).map_err(unknown)?;
     let output = json!({

@@ -77,13 +77,15 @@ impl Tool for HttpFetch {
 
     /// Looking changes nothing; any other method may.
     fn nature(&self, arguments: &Value) -> Nature {
-        match matches!(method(arguments), Method::GET | Method::HEAD) {
+        match is_look(arguments) {
             true => Nature { class: ToolClass::Read, idempotent: true },
             false => Nature { class: ToolClass::External, idempotent: false },
         }
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        // What only looks is not in doubt when it comes to nothing.
+        let class = if is_look(&arguments) { ToolClass::Read } else { ToolClass::External };
         let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
         let url: Url = url.parse().map_err(|error| invalid("/url", format!("This is no URL: {error}.")))?;
         let post = Post {
@@ -93,12 +95,17 @@ impl Tool for HttpFetch {
             // A larger body is cut, not refused.
             bounds: Bounds { headers: TOTAL, stall: STALL, total: TOTAL, bytes: usize::MAX },
         };
-        let (url, mut answer) = self.egress.follow(method(&arguments), post).await.map_err(|error| failed(&error))?;
-        let (body, is_cut) = read(&mut answer).await.map_err(|error| failed(&error))?;
+        let (url, mut answer) =
+            self.egress.follow(method(&arguments), post).await.map_err(|error| failed(&error, class))?;
+        let (body, is_cut) = read(&mut answer).await.map_err(|error| failed(&error, class))?;
         let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
         let metadata = Some(json!({ "sources": [source] }));
         Ok(ToolOutput { output: told(&url, &answer, body, is_cut), metadata, state_patch: None })
     }
+}
+
+fn is_look(arguments: &Value) -> bool {
+    matches!(method(arguments), Method::GET | Method::HEAD)
 }
 
 fn method(arguments: &Value) -> Method {
@@ -175,7 +182,7 @@ fn text(content_type: &str, mut body: Vec<u8>, is_cut: bool) -> Option<String> {
 }
 
 fn invalid(pointer: &str, message: String) -> ToolError {
-    ToolError { code: "invalid_arguments".to_owned(), message, pointer: Some(pointer.to_owned()) }
+    ToolError { code: "invalid_arguments".to_owned(), message, pointer: Some(pointer.to_owned()), retry_after_ms: None }
 }
 
 #[cfg(test)]

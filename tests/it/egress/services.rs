@@ -1,12 +1,14 @@
 //! HTTP tools: what a service is sent, and what becomes of its answers.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use pes::config::{Config, HttpTool};
 use pes::domain::tool::ToolClass;
 use pes::egress::{SigningSecret, sign};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::support::app::App;
 use crate::support::wire::{Step, Wire, answer};
@@ -21,7 +23,7 @@ fn find_order(wire: &Wire, secret: Option<String>) -> HttpTool {
         input_schema: json!({ "type": "object", "properties": { "id": { "type": "string" } } }),
         output_schema: Some(json!({ "type": "object", "required": ["state"] })),
         class: ToolClass::Read,
-        idempotent: true,
+        idempotent: false,
         timeout_ms: 10_000,
         secret,
     }
@@ -102,6 +104,34 @@ async fn a_service_that_broke_off_in_the_middle_of_its_work_leaves_doubt() {
     let asked = app.suspend("t", "order").await;
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_in_time_leaves_doubt() {
+    let wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
+    let tool = HttpTool { class: ToolClass::External, timeout_ms: 300, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    let asked = app.suspend("t", "order").await;
+    assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
+    assert_eq!(wire.connections(), 1, "it is not called again by itself");
+}
+
+/// Cut, broken, busy: each is worth another attempt under the same key if the call may be repeated.
+#[tokio::test]
+async fn an_idempotent_call_is_made_again_after_what_passes() {
+    let busy = answer("429 Too Many Requests", "retry-after-ms: 1\r\n", "");
+    let exchanges =
+        vec![vec![Step::Cut], answer("500 Oops", "", ""), busy, answer("200 OK", "", r#"{"state":"sent"}"#)];
+    let mut wire = Wire::serve(exchanges).await;
+    let tool = HttpTool { class: ToolClass::External, idempotent: true, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    app.finish("t", "order").await;
+    let call = call(&app).await;
+    assert_eq!((&call["result"]["output"], &call["attempt"]), (&json!({ "state": "sent" }), &json!(4)), "{call:#}");
+    let key = wire.request().await.header("idempotency-key").unwrap().to_owned();
+    for _ in 1..4 {
+        assert_eq!(wire.request().await.header("idempotency-key"), Some(key.as_str()));
+    }
 }
 
 #[tokio::test]

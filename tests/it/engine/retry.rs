@@ -8,6 +8,7 @@ use pes::domain::usage::Price;
 use serde_json::{Value, json};
 
 use super::sim::*;
+use super::suspend::{one_item, ran};
 
 /// A run whose planner is asked, with as many fallbacks; `fail` says how a model fails, by its name.
 fn asked(fallbacks: usize, mut fail: impl FnMut(&str) -> Option<FailureKind> + 'static) -> Sim {
@@ -240,4 +241,53 @@ fn every_call_is_paid_for_with_the_price_of_the_model_that_answered() {
     assert_eq!(rows, [expected]);
     assert_eq!(sim.contents(ObservationType::LlmStreamMetadata)[0]["costUsd"], 0.015);
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["costUsd"], 0.015);
+}
+
+/// A step that calls these, of which this one fails so often, with a word on when to come back.
+fn failing(calls: &'static [(&'static str, &'static str)], tool: &str, failures: u32, retry_after_ms: i64) -> Sim {
+    let mut sim = Sim::new(one_item(calls));
+    sim.tools.failures.lock().unwrap().insert(tool.into(), failures);
+    sim.tools.retry_after_ms = Some(retry_after_ms);
+    sim.ask("go").unwrap();
+    sim.go();
+    sim
+}
+
+/// How long the first call took from being asked for to its end.
+fn lasted(sim: &Sim) -> i64 {
+    let at = |kind| sim.records.iter().find(|record| record.kind == kind).unwrap().timestamp;
+    at(ObservationType::ToolExecution) - at(ObservationType::ToolCall)
+}
+
+#[test]
+fn an_idempotent_call_is_made_again_with_growing_pauses_and_never_before_the_service_said() {
+    let brief = failing(&[("read", "1")], "read", 3, 0);
+    assert_eq!(
+        (ran(&brief).len(), brief.contents(ObservationType::ToolExecution)[0]["status"].as_str()),
+        (4, Some("success"))
+    );
+    assert!((1_750..=3_600).contains(&lasted(&brief)), "{}", lasted(&brief));
+    let put_off = failing(&[("read", "1")], "read", 1, 42_000);
+    assert!((42_000..=42_100).contains(&lasted(&put_off)), "{}", lasted(&put_off));
+
+    let gone = failing(&[("read", "1")], "read", 100, 0);
+    let result = &gone.contents(ObservationType::ToolExecution)[0];
+    assert_eq!((ran(&gone).len(), &result["error"]["message"]), (5, &json!("it broke")), "what it said last");
+    // Longer than anything is tried again.
+    assert_eq!(ran(&failing(&[("read", "1")], "read", 100, 130_000)).len(), 1);
+}
+
+#[test]
+fn what_is_not_declared_idempotent_is_not_made_again() {
+    let sim = failing(&[("write", "1")], "write", 1, 0);
+    assert_eq!(
+        (ran(&sim).len(), sim.contents(ObservationType::ToolExecution)[0]["status"].as_str()),
+        (1, Some("error"))
+    );
+}
+
+#[test]
+fn a_call_that_is_made_again_keeps_its_turn() {
+    let sim = failing(&[("read", "1"), ("write", "2")], "read", 1, 5_000);
+    assert_eq!(ran(&sim), ["read:1", "read:1", "write:2"]);
 }

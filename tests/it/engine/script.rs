@@ -42,6 +42,8 @@ impl ModelBook for Book {
 pub struct Tools {
     /// Errors still to come, by tool.
     pub failures: std::sync::Mutex<HashMap<String, u32>>,
+    /// What these say of another attempt.
+    pub retry_after_ms: Option<Millis>,
     /// What ran, with which arguments.
     pub ran: std::sync::Mutex<Vec<(String, Value)>>,
     pub output: Option<Value>,
@@ -58,7 +60,12 @@ impl Tools {
             fails
         });
         let result = match fails {
-            true => Err(ToolError { code: "failed".into(), message: "it broke".into(), pointer: None }),
+            true => Err(ToolError {
+                code: "failed".into(),
+                message: "it broke".into(),
+                pointer: None,
+                retry_after_ms: self.retry_after_ms,
+            }),
             false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments.clone() }))),
         };
         let is_patched = name == "set_agent_state" || arguments.get("patch").is_some();
@@ -75,7 +82,12 @@ impl Toolbox for Tools {
     }
 
     fn judge(&self, call: &Proposal<'_>) -> Judgement {
-        let error = |code: &str| ToolError { code: code.into(), message: code.into(), pointer: Some("/x".into()) };
+        let error = |code: &str| ToolError {
+            code: code.into(),
+            message: code.into(),
+            pointer: Some("/x".into()),
+            retry_after_ms: None,
+        };
         if call.arguments.get("bad").is_some() {
             return Verdict::Refuse(error("invalid_arguments")).into();
         }

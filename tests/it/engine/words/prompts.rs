@@ -83,6 +83,7 @@ fn refused() -> ToolError {
         code: "invalid_arguments".into(),
         message: "a string is needed".into(),
         pointer: Some("/expression".into()),
+        retry_after_ms: None,
     }
 }
 
