@@ -24,8 +24,12 @@ pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> R
     let allow = |key: &str, entries: &[String]| {
         Allow::parse(entries).map_err(|why| config::Error(format!("egress.{key}: {why}")))
     };
-    let mut walls =
-        Walls { allow: allow("allow", &settings.allow)?, plain_http: settings.plain_http, ..Walls::default() };
+    let mut walls = Walls {
+        allow: allow("allow", &settings.allow)?,
+        deny: config.denies_egress(),
+        plain_http: settings.plain_http,
+        ..Walls::default()
+    };
     for (name, entries) in &settings.tenants {
         walls.tenants.insert(store.tenant(name, now).await?, allow("tenants", entries)?);
     }

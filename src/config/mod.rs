@@ -41,7 +41,7 @@ pub use a2a::A2a;
 pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
 pub use delegation::{Delegation, RemoteAgent};
-pub use egress::Egress;
+pub use egress::{Egress, EgressDefault};
 pub use gate::Gate;
 pub use limits::Limits;
 pub use log::{Log, LogFormat};

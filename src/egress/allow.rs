@@ -38,6 +38,11 @@ impl Allow {
         })
     }
 
+    /// Whether a name can be let through by where it leads.
+    pub(super) fn has_ranges(&self) -> bool {
+        self.0.iter().any(|rule| matches!(rule, Rule::Range(_)))
+    }
+
     pub(super) fn covers(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|rule| match rule {

@@ -42,6 +42,8 @@ pub struct Walls {
     pub allow: Allow,
     /// For one tenant, besides that.
     pub tenants: HashMap<TenantPk, Allow>,
+    /// Whether nothing is called that no allow-list names, and not the public internet.
+    pub deny: bool,
     /// Whether http is called, too, where the allow-list says nothing.
     pub plain_http: bool,
     pub names: Arc<dyn Names>,
@@ -50,7 +52,8 @@ pub struct Walls {
 impl Default for Walls {
     /// The public internet and nothing else.
     fn default() -> Self {
-        Self { allow: Allow::default(), tenants: HashMap::new(), plain_http: true, names: Arc::new(System) }
+        let (allow, tenants, names) = (Allow::default(), HashMap::new(), Arc::new(System));
+        Self { allow, tenants, deny: false, plain_http: true, names }
     }
 }
 
@@ -80,7 +83,7 @@ impl Egress {
     /// The same with another judgement of what the operator did not name.
     pub fn behind(connect: Duration, walls: Walls) -> Self {
         let gate = |allow: Allow| Gate {
-            guard: Arc::new(Guard { allow, plain_http: walls.plain_http }),
+            guard: Arc::new(Guard { allow, deny: walls.deny, plain_http: walls.plain_http }),
             names: walls.names.clone(),
             client: OnceLock::new(),
         };

@@ -31,6 +31,8 @@ impl Names for System {
 /// What one tenant may reach.
 pub(super) struct Guard {
     pub(super) allow: Allow,
+    /// Whether what `allow` does not name is not called, public or not.
+    pub(super) deny: bool,
     pub(super) plain_http: bool,
 }
 
@@ -69,14 +71,24 @@ impl Guard {
             Some(Host::Domain(_)) => None,
             None => return refuse("the URL names no host"),
         };
-        match literal.and_then(|address| self.refuses(address)) {
-            Some(kind) => Err(Error::Refused(format!("{kind} address is not called"))),
+        match literal {
+            Some(address) => match self.refuses(address) {
+                Some(kind) => Err(Error::Refused(format!("{kind} address is not called"))),
+                None => Ok(Way::Checked),
+            },
+            // Where it leads is seen when it is looked up, but no range can let it through if there is none.
+            None if self.deny && !self.allow.has_ranges() => {
+                refuse("this server calls only what its operator allows: name the host in PES_EGRESS_ALLOW")
+            }
             None => Ok(Way::Checked),
         }
     }
 
     fn refuses(&self, address: IpAddr) -> Option<&'static str> {
-        if self.allow.covers(address) { None } else { not_public(address) }
+        match self.allow.covers(address) {
+            true => None,
+            false => not_public(address).or(self.deny.then_some("an unlisted (PES_EGRESS_ALLOW)")),
+        }
     }
 }
 
@@ -111,8 +123,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn where_the_default_is_deny_only_what_is_named_is_called() {
+        let judged = |allow: &[&str], url: &str| {
+            let guard = Guard { allow: Allow::parse(allow).unwrap(), deny: true, plain_http: true };
+            guard.judge(&url.parse().unwrap()).ok()
+        };
+        assert_eq!(judged(&[], "https://public.example/?q=SECRET"), None);
+        assert_eq!(judged(&["a.example"], "https://b.example/"), None);
+        assert_eq!(judged(&["a.example"], "https://a.example/"), Some(Way::Named));
+        assert_eq!(judged(&[], "https://8.8.8.8/"), None);
+        assert_eq!(judged(&["8.8.8.0/24"], "https://8.8.8.8/"), Some(Way::Checked));
+        let guard = Guard { allow: Allow::parse(&["8.8.8.0/24"]).unwrap(), deny: true, plain_http: true };
+        assert_eq!(guard.judge(&"https://a.example/".parse().unwrap()).unwrap(), Way::Checked, "by where it leads");
+        assert!(guard.refuses("9.9.9.9".parse().unwrap()).is_some(), "and not anywhere");
+        assert!(guard.refuses("8.8.8.8".parse().unwrap()).is_none());
+    }
+
+    #[test]
     fn where_only_https_is_called_a_named_host_may_still_be_called_in_the_clear() {
-        let guard = Guard { allow: Allow::parse(&["intern.example", "10.0.0.0/8"]).unwrap(), plain_http: false };
+        let guard =
+            Guard { allow: Allow::parse(&["intern.example", "10.0.0.0/8"]).unwrap(), deny: false, plain_http: false };
         let judged = |url: &str| guard.judge(&url.parse().unwrap()).ok();
         assert_eq!(judged("http://intern.example/"), Some(Way::Named));
         assert_eq!(judged("https://a.example/"), Some(Way::Checked));

@@ -75,12 +75,9 @@ impl Tool for HttpFetch {
         self.spec.clone()
     }
 
-    /// Looking changes nothing; any other method may.
+    /// Whatever the method, an address says something to whoever it belongs to. Looking may be repeated.
     fn nature(&self, arguments: &Value) -> Nature {
-        match is_look(arguments) {
-            true => Nature { class: ToolClass::Read, idempotent: true },
-            false => Nature { class: ToolClass::External, idempotent: false },
-        }
+        Nature { class: ToolClass::External, idempotent: is_look(arguments) }
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -288,6 +288,16 @@ fn production_and_open_addresses_need_keys() {
 }
 
 #[test]
+fn production_starts_with_calling_nobody_who_is_not_named() {
+    let denies = |variables: &[(&str, &str)]| load(variables).unwrap().denies_egress();
+    let production = [("PES_ENV", "production"), ("OPENAI_API_KEY", "k")];
+    assert!(denies(&production) && !denies(&[]));
+    assert!(!denies(&[production[0], production[1], ("PES_EGRESS_DEFAULT", "allow")]));
+    assert!(denies(&[("PES_EGRESS_DEFAULT", "deny")]));
+    assert!(load(&[("PES_EGRESS_DEFAULT", "maybe")]).is_err());
+}
+
+#[test]
 fn secrets_are_never_shown() {
     let config = load(&[
         ("OPENAI_API_KEY", "hush-1"),

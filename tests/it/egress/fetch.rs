@@ -51,12 +51,12 @@ async fn a_long_body_is_cut() {
 }
 
 #[tokio::test]
-async fn looking_is_reading_and_anything_else_is_not() {
+async fn every_request_is_external_and_looking_may_be_repeated() {
     let fetch = builtin::calling_out(&egress(&[], fickle(&["127.0.0.1"]))).remove(0);
     let nature = |method: Value| fetch.nature(&json!({ "url": "https://example.com", "method": method }));
-    assert_eq!((nature(json!("HEAD")).class, nature(json!("HEAD")).idempotent), (ToolClass::Read, true));
+    assert_eq!((nature(json!("HEAD")).class, nature(json!("HEAD")).idempotent), (ToolClass::External, true));
     assert_eq!((nature(json!("POST")).class, nature(json!("POST")).idempotent), (ToolClass::External, false));
-    assert_eq!(fetch.nature(&json!({ "url": "https://example.com" })).class, ToolClass::Read);
+    assert_eq!(fetch.nature(&json!({ "url": "https://example.com/?q=SECRET" })).class, ToolClass::External);
 }
 
 #[tokio::test]

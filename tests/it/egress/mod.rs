@@ -1,5 +1,6 @@
 //! Who may be called: hostile URLs, names that change their mind, redirects, and what the operator allows.
 
+mod denied;
 mod fetch;
 mod hostile;
 mod names;
@@ -69,7 +70,8 @@ fn fickle(answers: &[&'static str]) -> Arc<Fickle> {
 
 /// A client whose names all lead to loopback unless the test says otherwise.
 fn egress(allow: &[&str], names: Arc<Fickle>) -> Arc<Egress> {
-    let walls = Walls { allow: Allow::parse(allow).unwrap(), tenants: HashMap::new(), plain_http: true, names };
+    let allow = Allow::parse(allow).unwrap();
+    let walls = Walls { allow, tenants: HashMap::new(), deny: false, plain_http: true, names };
     Arc::new(Egress::behind(Duration::from_secs(2), walls))
 }
 
