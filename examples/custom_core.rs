@@ -151,6 +151,7 @@ impl Core for Oneshot {
             response_schema: None,
             params: run.settings.llm_params.clone(),
             trace_id: run.trace_id.clone(),
+            trace: run.call_trace(&format!("{}:{}", run.run_id, state.head.attempt)),
             context: CallContext { query: run.query.clone(), attempt: state.head.attempt, ..CallContext::default() },
         })))
     }
@@ -188,6 +189,7 @@ impl Turn<'_> {
             user_id: ask.user_id,
             session_id: ask.session_id,
             trace_id: ask.trace_id,
+            trace: ask.trace,
             requested_by: vec![ask.requested_by],
             standing: Standing::Running,
             since: self.stamp.now,

@@ -145,6 +145,7 @@ impl Instance {
             user_id: props.user_id,
             session_id: props.session_id,
             trace_id: props.trace_id,
+            trace: None,
             on_busy: props.on_busy,
             options: props.options,
             push: None,

@@ -25,6 +25,7 @@ pub mod state;
 pub mod task;
 pub mod thread;
 pub mod tool;
+pub mod trace;
 pub(crate) mod typed;
 pub mod usage;
 pub mod webhook;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::Millis;
 use super::prompt::PromptMessage;
 use super::tool::ToolSpec;
+use super::trace::CallTrace;
 
 /// Which part of the flow a call serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -32,6 +33,8 @@ pub struct ModelRequest {
     /// `llmParams`: passed on to the provider, from a closed list (temperature, maxTokens, topP, stop, seed, reasoningEffort).
     pub params: Map<String, Value>,
     pub trace_id: String,
+    /// What this attempt tells its provider of that trace.
+    pub trace: CallTrace,
     /// `metadata` for scripted models and logs, never sent to a vendor.
     pub context: CallContext,
 }

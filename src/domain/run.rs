@@ -10,6 +10,7 @@ use super::ids::{CallId, ItemId, MessageId, RunId, ThreadId};
 use super::message::ConversationMessage;
 use super::model::{Phase, Usage};
 use super::settings::RunSettings;
+use super::trace::{CallTrace, TraceOrigin};
 use super::usage::{Nanos, usd};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -65,6 +66,11 @@ pub enum Standing {
 }
 
 impl Run {
+    /// What the call of this key tells of the run's trace.
+    pub fn call_trace(&self, key: &str) -> CallTrace {
+        self.trace.call(&self.trace_id, key)
+    }
+
     /// From now on it has this status, without anything that is asked about.
     pub fn stand(&mut self, status: RunStatus, now: Millis) {
         let standing = Standing::at_end(status, self.outcome.as_ref());
@@ -125,6 +131,8 @@ pub struct Ask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     pub trace_id: String,
+    #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
+    pub trace: TraceOrigin,
     #[serde(default)]
     pub on_busy: OnBusy,
     /// The name of the key that asked.
@@ -160,6 +168,9 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     pub trace_id: String,
+    /// What its caller said of that trace.
+    #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
+    pub trace: TraceOrigin,
     /// The names of the keys that asked for it, steered it or edited its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
@@ -290,6 +301,9 @@ pub struct RunResource {
     pub status: RunStatus,
     pub query: String,
     pub trace_id: String,
+    /// The client's own name of the trace, if it gave one that is no W3C trace id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_trace_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     pub model: String,
@@ -317,6 +331,7 @@ impl Run {
             status: self.status,
             query: self.query.clone(),
             trace_id: self.trace_id.clone(),
+            client_trace_id: self.trace.client_trace_id.clone(),
             user_id: self.user_id.clone(),
             model: self.settings.model.clone(),
             provider: self.settings.provider.clone(),

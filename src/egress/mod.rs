@@ -22,6 +22,7 @@ mod redirect;
 mod retry_after;
 mod signature;
 pub(crate) mod sse;
+mod trace;
 
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub use client::{Egress, Walls};
 pub use guard::{Names, System};
 pub(crate) use retry_after::{LONGEST_WAIT, retry_after};
 pub use signature::{SigningSecret, sign};
+pub(crate) use trace::told_of;
 
 /// Where a call goes, and on whose word.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::{AgentState, Limits};
 use crate::domain::tool::{Asked, Judgement, Proposal, ToolOutcome, ToolSpec};
+use crate::domain::trace::CallTrace;
 use crate::domain::usage::Price;
 
 use effect::Effect;
@@ -150,7 +151,7 @@ pub struct Invocation {
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
     pub user_id: Option<String>,
-    pub trace_id: String,
+    pub trace: CallTrace,
     /// The same for every attempt of this call.
     pub idempotency_key: String,
     /// As it is when the call starts.
@@ -166,6 +167,7 @@ pub struct Mission {
     /// Of tool and arguments as they were approved: nothing else is sent.
     pub digest: Option<String>,
     pub user_id: Option<String>,
+    pub trace: CallTrace,
 }
 
 /// A thread's state, rebuilt from what is stored: a small head and the rows that were kept.

@@ -31,6 +31,7 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
                 ours("last-event-id"),
                 ours("prefer"),
                 ours("traceparent"),
+                ours("tracestate"),
             ])
             .expose_headers([
                 ETAG,

@@ -1,34 +1,51 @@
-//! The trace that a request belongs to: W3C `traceparent`, or a new one.
+//! The trace that a request belongs to: W3C `traceparent` and `tracestate`, or a new one.
 
 use axum::http::HeaderMap;
 
-/// 32 lower-case hex digits; goes into problems, logs and runs.
+use crate::domain::trace::{TraceOrigin, is_hex, is_trace_id};
+
+/// What is handed on of a `tracestate` at most (W3C Trace Context, 3.3.1.5).
+const STATE_BYTES: usize = 512;
+
+/// 32 lower-case hex digits; goes into problems, logs and runs. And what the caller said besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TraceId(pub(crate) String);
+pub(crate) struct TraceId(pub(crate) String, pub(crate) TraceOrigin);
 
 impl TraceId {
     /// What the caller says, or a new trace: a header that is not valid is as good as none (W3C Trace Context, 3.2).
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let told = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(parse);
-        told.map_or_else(Self::new, Self)
+        let text = |name: &str| headers.get(name)?.to_str().ok();
+        let states: Vec<&str> = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok()).collect();
+        Self::told(text("traceparent"), Some(&states.join(",")))
+    }
+
+    /// The same of an op of a socket, which says it in its members.
+    pub(crate) fn told(parent: Option<&str>, state: Option<&str>) -> Self {
+        let Some((trace, mut origin)) = parent.and_then(parse) else { return Self::new() };
+        origin.state = state.map(str::trim).filter(|state| is_state(state)).map(str::to_owned);
+        Self(trace, origin)
     }
 
     /// A trace that begins here.
     pub(crate) fn new() -> Self {
-        Self(uuid::Uuid::new_v4().simple().to_string())
+        Self(uuid::Uuid::new_v4().simple().to_string(), TraceOrigin::default())
     }
 }
 
-fn parse(header: &str) -> Option<String> {
+fn is_state(state: &str) -> bool {
+    (1..=STATE_BYTES).contains(&state.len())
+        && state.contains('=')
+        && state.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+fn parse(header: &str) -> Option<(String, TraceOrigin)> {
     let parts: Vec<&str> = header.trim().split('-').collect();
     let [version, trace, parent, flags, ..] = parts[..] else { return None };
     let known = version == "00" && parts.len() == 4 || is_hex(version, 2) && version > "00" && version != "ff";
-    let named = |text: &str, length| is_hex(text, length) && text.bytes().any(|byte| byte != b'0');
-    (known && named(trace, 32) && named(parent, 16) && is_hex(flags, 2)).then(|| trace.to_owned())
-}
-
-fn is_hex(text: &str, length: usize) -> bool {
-    text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    let is_span = is_hex(parent, 16) && parent.bytes().any(|byte| byte != b'0');
+    let origin =
+        || TraceOrigin { parent: Some(parent.to_owned()), flags: Some(flags.to_owned()), ..TraceOrigin::default() };
+    (known && is_trace_id(trace) && is_span && is_hex(flags, 2)).then(|| (trace.to_owned(), origin()))
 }
 
 #[cfg(test)]

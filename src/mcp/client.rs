@@ -240,8 +240,10 @@ fn wire(
 
 fn meta(context: &ToolContext) -> RequestMetaObject {
     let mut meta = MetaObject::new();
-    let span: String = context.trace_id.chars().rev().take(16).collect();
-    meta.set_traceparent(format!("00-{}-{span}-01", context.trace_id));
+    // The names of the headers are those of the members (SEP-414).
+    for (name, value) in context.trace.headers() {
+        meta.0.insert(name.to_owned(), value.into());
+    }
     meta.0.insert(KEY.to_owned(), context.idempotency_key.clone().into());
     let mut meta = RequestMetaObject(meta);
     meta.set_progress_token(ProgressToken(rmcp::model::NumberOrString::String(context.call_id.as_str().into())));

@@ -8,13 +8,15 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Outbox, Pace, PushTarget};
 use crate::domain::Millis;
-use crate::egress::{Bounds, Destination, Error, Post, sign};
+use crate::domain::trace::{CallTrace, TraceOrigin};
+use crate::egress::{Bounds, Destination, Error, Post, sign, told_of};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::store::delivery::{Delivery, Settled, TargetKind};
@@ -144,6 +146,7 @@ impl Worker {
     fn webhook(&self, delivery: &Delivery) -> Option<(Destination, HeaderMap)> {
         let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target)?;
         let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
+        told_of(&mut headers, &trace_of(delivery));
         sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
         Some((webhook.to.clone(), headers))
     }
@@ -154,6 +157,13 @@ impl Worker {
         let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten();
         Ok(target.and_then(|target| target.address(delivery.tenant, self.outbox.directory.sealer())))
     }
+}
+
+/// The trace of the run that it tells of, under a span of its own.
+fn trace_of(delivery: &Delivery) -> CallTrace {
+    let body: Value = serde_json::from_str(&delivery.body).unwrap_or_default();
+    let trace_id = body["data"]["traceId"].as_str().unwrap_or_default();
+    TraceOrigin::default().call(trace_id, delivery.id.as_str())
 }
 
 impl Pace {

@@ -78,6 +78,7 @@ async fn ask(models: &dyn Catalog, tenant: &str, info: &ModelInfo) -> Result<(),
         response_schema: None,
         params,
         trace_id: String::new(),
+        trace: Default::default(),
         context: CallContext::default(),
     };
     let failed = |failure: ModelFailure| (status(&failure), failure.message);

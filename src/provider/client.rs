@@ -41,7 +41,7 @@ impl<P: Protocol> Client<P> {
 impl<P: Protocol> ChatModel for Client<P> {
     async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
         let url = self.protocol.url(&self.endpoint, &request);
-        let answer = self.endpoint.post(url, &self.protocol.body(&request)).await?;
+        let answer = self.endpoint.post(url, &self.protocol.body(&request), &request.trace).await?;
         let kind = answer.headers().get(CONTENT_TYPE);
         let is_whole = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         // A document of one line is a stream of lines, too.

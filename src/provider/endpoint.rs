@@ -12,7 +12,8 @@ use super::http::{failure, of_egress, refusal};
 use super::key::{Key, KeyAs, hide};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{FailureKind, ModelFailure};
-use crate::egress::{Answer, Bounds, Destination, Egress, Post};
+use crate::domain::trace::CallTrace;
+use crate::egress::{Answer, Bounds, Destination, Egress, Post, told_of};
 
 /// How much of an error's text is told.
 const MESSAGE_CHARS: usize = 500;
@@ -77,8 +78,9 @@ impl Endpoint {
     }
 
     /// Sends once. What is no success comes back as a failure, classified.
-    pub(crate) async fn post(&self, url: Url, body: &Value) -> Result<Answer, ModelFailure> {
+    pub(crate) async fn post(&self, url: Url, body: &Value, trace: &CallTrace) -> Result<Answer, ModelFailure> {
         let mut headers = self.headers.clone();
+        told_of(&mut headers, trace);
         self.key.iter().for_each(|key| key.show(&mut headers));
         let post = Post {
             to: Destination::Operator(url),

@@ -12,6 +12,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::{OnBusy, Run, RunResource, RunStatus, Standing};
 use crate::domain::settings::{CallOptions, ThreadConfig};
+use crate::domain::trace::TraceOrigin;
 use crate::store::PageAsk;
 
 /// A request's `Idempotency-Key`, where it was used, and what it was used with.
@@ -39,8 +40,10 @@ pub struct ProcessAsk {
     pub metadata: Option<Map<String, Value>>,
     pub user_id: Option<String>,
     pub session_id: Option<String>,
-    /// Absent = a new one.
+    /// The client's own word for the trace: its id, or any text.
     pub trace_id: Option<String>,
+    /// The trace that the request came in, and what its caller said of it; absent = a new one.
+    pub trace: Option<(String, TraceOrigin)>,
     pub on_busy: OnBusy,
     pub options: CallOptions,
     /// Who is told of what happens in the run, as it happens.

@@ -16,6 +16,7 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Ask, RunStatus};
 use crate::domain::thread::Sheet;
+use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
 use crate::failpoint;
@@ -64,7 +65,7 @@ impl Runtime {
         self.0.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
         let mut mint = self.0.mint();
         let (run, message) = (mint.run(), mint.message());
-        let trace_id = ask.trace_id.clone().unwrap_or_else(|| mint.hex());
+        let (trace_id, trace) = traced(&ask, || mint.hex());
         let pushes = match &ask.push {
             Some((config, version)) => vec![self.receiver(caller, &run, config, *version)?],
             None => Vec::new(),
@@ -80,6 +81,7 @@ impl Runtime {
                 user_id: ask.user_id.clone(),
                 session_id: ask.session_id.clone(),
                 trace_id: trace_id.clone(),
+                trace: trace.clone(),
                 on_busy: ask.on_busy,
                 requested_by: caller.name.clone(),
                 settings,
@@ -266,4 +268,19 @@ fn kept(caller: &Caller, key: &Option<Idempotent>, id: &ThreadId, run: Option<&R
 fn no_run() -> Fault {
     Fault::new(Code::RunFinished, "There is no active run on this thread.")
         .with("status", RunStatus::Completed.as_str())
+}
+
+/// The run's trace. A client that names one by its W3C id means that trace; any other text is its own name of it.
+fn traced(ask: &ProcessAsk, new: impl FnOnce() -> String) -> (String, TraceOrigin) {
+    let told = ask.trace.clone();
+    match ask.trace_id.clone() {
+        Some(id) if is_trace_id(&id) => {
+            let origin = told.filter(|(told, _)| *told == id).map(|(_, origin)| origin);
+            (id, origin.unwrap_or_default())
+        }
+        client_trace_id => {
+            let (id, origin) = told.unwrap_or_else(|| (new(), TraceOrigin::default()));
+            (id, TraceOrigin { client_trace_id, ..origin })
+        }
+    }
 }

@@ -7,12 +7,11 @@ use async_trait::async_trait;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::outward::{failed, refusal, whole};
 use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::tool::{ToolError, ToolSpec};
-use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign};
+use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign, told_of};
 
 /// Where an HTTP tool is, and what it shares with us.
 pub struct HttpTool {
@@ -53,24 +52,22 @@ impl Tool for HttpTool {
 
     /// The same `Idempotency-Key` and `webhook-id` for every attempt of a call.
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        let trace = traceparent(&context);
         let body = json!({
             "callId": context.call_id,
             "tool": self.spec.name,
             "arguments": arguments,
             "threadId": context.thread_id,
             "runId": context.run_id,
-            "traceparent": trace,
+            "traceparent": context.trace.parent,
         });
         let body = body.to_string();
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        for (name, value) in [("idempotency-key", &context.idempotency_key), ("traceparent", &trace)] {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
+        if let Ok(key) = HeaderValue::try_from(&context.idempotency_key) {
+            headers.insert(HeaderName::from_static("idempotency-key"), key);
         }
+        told_of(&mut headers, &context.trace);
         sign(&mut headers, &self.secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
         let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
         let mut answer = self.egress.post(post).await.map_err(|error| self.failed(error))?;
@@ -89,11 +86,4 @@ impl Tool for HttpTool {
         })?;
         Ok(ToolOutput { output, ..ToolOutput::default() })
     }
-}
-
-/// The run's trace, and a span that is this call's in every attempt.
-fn traceparent(context: &ToolContext) -> String {
-    let digest = Sha256::digest(context.idempotency_key.as_bytes());
-    let span: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("00-{}-{span}-01", context.trace_id)
 }

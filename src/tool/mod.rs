@@ -25,6 +25,7 @@ use crate::domain::hitl::{FeedbackSchema, Question, Reply, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::trace::CallTrace;
 
 pub use registry::Registry;
 pub use toolset::Toolset;
@@ -39,7 +40,8 @@ pub struct ToolContext {
     pub item_id: Option<ItemId>,
     pub call_id: CallId,
     pub user_id: Option<String>,
-    pub trace_id: String,
+    /// What the call tells of its run's trace.
+    pub trace: CallTrace,
     /// The same for every attempt of this call: pass it on where the other side knows such keys.
     pub idempotency_key: String,
     /// The thread's application state as it was when the call started.
@@ -85,7 +87,7 @@ impl ToolOutput {
         let parts = [Some(&self.output), self.metadata.as_ref(), self.state_patch.as_ref()];
         if parts.into_iter().flatten().any(|part| exceeds(part, MOST_DEPTH)) {
             let message = format!("Objects and arrays in the tool's output nest deeper than {MOST_DEPTH}.");
-            return Err(ToolError { code: "output_too_deep".to_owned(), message, pointer: None });
+            return Err(ToolError { code: "output_too_deep".to_owned(), message, pointer: None, retry_after_ms: None });
         }
         let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
         if size <= most {

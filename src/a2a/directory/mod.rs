@@ -15,6 +15,7 @@ use super::client::Client;
 use super::types::AgentCard;
 use crate::domain::agent::{AgentSpec, KnownAgent, KnownSkill};
 use crate::domain::ids::TenantPk;
+use crate::domain::trace::CallTrace;
 use crate::egress::{Destination, Egress};
 use crate::store;
 use crate::store::document::{Document, DocumentKind, Documents, Sealer};
@@ -35,6 +36,8 @@ pub struct Peer {
     pub token: Option<HeaderValue>,
     /// It takes a message once, however often it is sent.
     pub dedupes: bool,
+    /// What it is told of the trace of this call.
+    pub trace: CallTrace,
     pub timeout_ms: Option<i64>,
     /// Of what is stored about it; 0 for the operator's.
     version: i64,
@@ -176,6 +179,7 @@ impl Directory {
             tenant: document.tenant,
             token: token.as_deref().and_then(bearer),
             dedupes: stored.dedupes,
+            trace: CallTrace::default(),
             timeout_ms: stored.timeout_ms,
             version: document.version,
         })
@@ -191,6 +195,7 @@ impl Vouched {
             tenant,
             token: self.token.clone(),
             dedupes: self.dedupes,
+            trace: CallTrace::default(),
             timeout_ms: self.timeout_ms,
             version: 0,
         }

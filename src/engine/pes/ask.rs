@@ -47,6 +47,7 @@ impl Transition<'_> {
             user_id: ask.user_id,
             session_id: ask.session_id,
             trace_id: ask.trace_id,
+            trace: ask.trace,
             requested_by: Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect(),
             standing: Standing::Queued,
             since: self.stamp.now,

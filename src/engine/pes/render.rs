@@ -120,6 +120,7 @@ pub(super) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         response_schema: schema,
         params: params(settings, open.call),
         trace_id: open.run.trace_id.clone(),
+        trace: open.run.call_trace(open.call.stream().map(|stream| stream.as_str()).unwrap_or_default()),
         context: CallContext { fit, ..context(state, &open) },
     })))
 }

@@ -47,6 +47,7 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
     if record.status != CallStatus::Running {
         return None;
     }
+    let idempotency_key = format!("{}:{id}", state.thread_id);
     Some(Invocation {
         call_id: id.clone(),
         tool_name: record.tool_name.clone(),
@@ -55,8 +56,8 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         run_id: run.run_id.clone(),
         item_id: record.item_id.clone(),
         user_id: run.user_id.clone(),
-        trace_id: run.trace_id.clone(),
-        idempotency_key: format!("{}:{id}", state.thread_id),
+        trace: run.call_trace(&idempotency_key),
+        idempotency_key,
         agent_state: state.agent_state.clone(),
     })
 }
@@ -71,5 +72,6 @@ pub(super) fn mission(state: &State, id: &TaskId) -> Option<Mission> {
         arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
         digest: record.and_then(|record| record.digest.clone()),
         user_id: run.and_then(|run| run.user_id.clone()),
+        trace: run.map(|run| run.trace.clone()).unwrap_or_default().call(&task.trace_id, id.as_str()),
     })
 }

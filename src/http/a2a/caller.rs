@@ -12,6 +12,7 @@ use crate::domain::caller::{Caller, Scope};
 use crate::http::asked::Asked;
 use crate::http::caller::{authenticate, permit};
 use crate::http::front::Front;
+use crate::http::trace::TraceId;
 
 /// An authenticated agent and how it wants to be spoken to.
 pub(super) struct Asker {
@@ -21,13 +22,13 @@ pub(super) struct Asker {
     pub(super) version: Version,
     /// What goes before a path to make it a URL.
     pub(super) base: String,
-    pub(super) trace_id: String,
+    pub(super) trace: TraceId,
 }
 
 impl Asker {
     pub(super) fn new(front: &Front, caller: Caller, version: Version, asked: Asked) -> Self {
         let Asked { pass, base, trace, .. } = asked;
-        Self { front: front.clone(), caller, pass, version, base, trace_id: trace.0 }
+        Self { front: front.clone(), caller, pass, version, base, trace }
     }
 
     pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {

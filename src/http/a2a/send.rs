@@ -83,7 +83,7 @@ async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Acce
     };
     let ask = ProcessAsk {
         query: message::query(message),
-        trace_id: Some(asker.trace_id.clone()),
+        trace: Some((asker.trace.0.clone(), asker.trace.1.clone())),
         metadata: Some(kept(message)),
         push: pushed(asker, request),
         ..ProcessAsk::default()

@@ -39,10 +39,9 @@ impl OpId {
     }
 
     pub(super) fn nack(&self, seat: &Seat, fault: &Fault) -> String {
-        let trace = TraceId::new();
         let docs = format!("{}/docs", seat.base);
         let instance = format!("/threads/{}/events", seat.thread);
-        let problem = document(fault, &Scene { docs: &docs, instance: &instance, trace_id: &trace.0 });
+        let problem = document(fault, &Scene { docs: &docs, instance: &instance, trace_id: &seat.trace.0 });
         json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
     }
 }
@@ -52,6 +51,7 @@ struct Said {
     op: String,
     id: OpId,
     key: Option<String>,
+    trace: Option<TraceId>,
     body: Value,
 }
 
@@ -69,13 +69,20 @@ fn take_apart(value: Value) -> Result<Said, Fault> {
     let Value::Object(mut members) = value else { return Err(malformed()) };
     let Some(Value::String(op)) = members.shift_remove("op") else { return Err(malformed()) };
     let id = OpId(members.shift_remove("id").unwrap_or_default());
-    let key = members.shift_remove("idempotencyKey");
-    let key = key.map(|key| typed(key).map_err(|fault| fault.at("/idempotencyKey", "must be text"))).transpose()?;
-    Ok(Said { op, id, key, body: Value::Object(members) })
+    let key = text_of(&mut members, "idempotencyKey")?;
+    let parent = text_of(&mut members, "traceparent")?;
+    let state = text_of(&mut members, "tracestate")?;
+    let trace = parent.map(|parent| TraceId::told(Some(&parent), state.as_deref()));
+    Ok(Said { op, id, key, trace, body: Value::Object(members) })
+}
+
+fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Fault> {
+    let text = members.shift_remove(name);
+    text.map(|text| typed(text).map_err(|fault| fault.at(&format!("/{name}"), "must be text"))).transpose()
 }
 
 fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
-    let Said { op, id, key, body } = said;
+    let Said { op, id, key, trace, body } = said;
     let scope = match op.as_str() {
         "ping" | "subscribe" => Scope::Read,
         "process" | "cancel" | "pause" => Scope::Run,
@@ -95,7 +102,7 @@ fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
         "process" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
-                let trace = TraceId::new();
+                let trace = trace.unwrap_or_else(|| seat.trace.clone());
                 let done = process::accept(&seat.front, &seat.caller, &seat.thread, sent, key, &trace, false).await;
                 id.tell(&seat, done.map(|(settled, _)| settled))
             }))

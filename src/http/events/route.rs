@@ -47,7 +47,11 @@ pub(crate) async fn events(
     }
     let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
     let frames = open(&front, &caller, &id, ask).await?;
-    Ok(socket::upgrade(upgrade, socket::Seat { front, caller, pass: asked.pass, thread: id, base: asked.base }, frames))
+    Ok(socket::upgrade(
+        upgrade,
+        socket::Seat { front, caller, pass: asked.pass, thread: id, base: asked.base, trace: asked.trace },
+        frames,
+    ))
 }
 
 /// Other protocols that a client offers to go on in (`h2c`) are not asked for.

@@ -16,6 +16,7 @@ use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::http::front::Front;
+use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
 use crate::runtime::FeedAsk;
 
@@ -38,6 +39,8 @@ pub(super) struct Seat {
     pub(super) pass: Pass,
     pub(super) thread: ThreadId,
     pub(super) base: String,
+    /// Of the request that opened the socket: ops that name none continue it.
+    pub(super) trace: TraceId,
 }
 
 impl Seat {

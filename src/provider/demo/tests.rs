@@ -19,6 +19,7 @@ fn request(line: &str, query: &str, iteration: u32) -> ModelRequest {
         response_schema: None,
         params: Map::new(),
         trace_id: "trace".into(),
+        trace: Default::default(),
         context: CallContext { query: query.into(), iteration, attempt: 1, ..CallContext::default() },
     }
 }

@@ -152,6 +152,7 @@ pub(crate) fn asked(model: &str) -> ModelRequest {
         response_schema: None,
         params: params.as_object().cloned().unwrap_or_default(),
         trace_id: "trace".into(),
+        trace: Default::default(),
         context: CallContext::default(),
     }
 }

@@ -48,7 +48,7 @@ impl Errand {
 
     async fn run(&self, what: What) -> Option<Result<Seen, PeerFailure>> {
         let agent = &self.mission.task.agent_id;
-        let reached = match Reached::one(&self.shared.agents, self.tenant, agent).await {
+        let mut reached = match Reached::one(&self.shared.agents, self.tenant, agent).await {
             Ok(Some(reached)) => reached,
             Ok(None) => return Some(Err(gone(agent))),
             Err(error) => return Some(Err(failed(error))),
@@ -56,6 +56,7 @@ impl Errand {
         if !self.hold.holds() {
             return None;
         }
+        reached.peer.trace = self.mission.trace.clone();
         let done = match what {
             What::Send => self.send(&reached).await,
             What::Resend => self.resend(&reached).await,

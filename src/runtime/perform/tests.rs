@@ -177,7 +177,7 @@ fn run(shared: &Arc<Shared>, tool: &str, hold: Incarnation, asks: mpsc::Sender<A
             run_id: "run".into(),
             item_id: None,
             user_id: None,
-            trace_id: "trace".to_owned(),
+            trace: Default::default(),
             idempotency_key: "key".to_owned(),
             agent_state: Default::default(),
         },
@@ -206,6 +206,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
             response_schema: None,
             params: Default::default(),
             trace_id: "trace".to_owned(),
+            trace: Default::default(),
             context: CallContext::default(),
         },
         head: StreamHead {

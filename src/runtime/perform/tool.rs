@@ -131,7 +131,7 @@ impl ToolRun {
             item_id: invocation.item_id.clone(),
             call_id: invocation.call_id.clone(),
             user_id: invocation.user_id.clone(),
-            trace_id: invocation.trace_id.clone(),
+            trace: invocation.trace.clone(),
             idempotency_key: invocation.idempotency_key.clone(),
             agent_state: invocation.agent_state.clone(),
             now: self.shared.now(),

@@ -92,6 +92,7 @@ impl Schema {
             code: code.to_owned(),
             message: format!("{what} {}", told.join("; ")),
             pointer: Some(first.pointer.clone()),
+            retry_after_ms: None,
         })
     }
 

@@ -23,5 +23,7 @@ async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     assert_eq!(threads.len(), 1, "{threads:#?}");
     let task = one.get("/threads/t/tasks").await.expect(200)["items"][0].clone();
     let theirs = other.get(&format!("/runs/{}", task["remoteTaskId"].as_str().unwrap())).await.expect(200);
+    let run = one.get(&format!("/runs/{}", task["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(theirs["traceId"], run["traceId"], "one trace");
     assert_eq!((&theirs["status"], &theirs["threadId"]), (&json!("completed"), &task["remoteContextId"]));
 }

@@ -205,6 +205,7 @@ impl Sim {
             user_id: None,
             session_id: None,
             trace_id: format!("trace{n}"),
+            trace: Default::default(),
             on_busy,
             requested_by: "eve".into(),
             settings: RunSettings {

@@ -231,3 +231,20 @@ async fn whoever_asks_for_the_events_of_a_query_misses_no_word() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_trace_id_that_is_none_is_the_clients_own_name_of_the_trace() {
+    let app = App::start().await;
+    let run = async |thread: &str, trace: &str| {
+        let path = format!("/threads/{thread}/process");
+        let receipt = app.post(&path, json!({ "query": "count", "traceId": trace })).await.expect(202);
+        app.get(&format!("/runs/{}?wait=20", receipt["runId"].as_str().unwrap())).await.expect(200)
+    };
+    let free = run("free", "order 4711").await;
+    let id = free["traceId"].as_str().unwrap();
+    assert_eq!(free["clientTraceId"], "order 4711");
+    assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    let valid = run("valid", "4bf92f3577b34da6a3ce929d0e0e4736").await;
+    assert_eq!(valid["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert!(valid.get("clientTraceId").is_none(), "{valid:#}");
+}

@@ -119,7 +119,7 @@ pub fn context() -> ToolContext {
         item_id: None,
         call_id: "call_1".into(),
         user_id: None,
-        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+        trace: pes::domain::trace::TraceOrigin::default().call("4bf92f3577b34da6a3ce929d0e0e4736", "key"),
         idempotency_key: "t/call_1".to_owned(),
         agent_state: AgentState { data: json!({}), version: 0 },
         now: 0,

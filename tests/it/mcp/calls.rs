@@ -34,6 +34,7 @@ async fn a_call_carries_its_key_and_its_trace() {
     assert_eq!(said["arguments"], json!({ "a": [1] }));
     assert_eq!(said["meta"]["pes/idempotencyKey"], "t/call_1");
     let trace = said["meta"]["traceparent"].as_str().unwrap();
+    assert_eq!(trace, context().trace.parent);
     assert!(trace.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && trace.len() == 55, "{trace}");
 }
 

@@ -68,3 +68,28 @@ async fn reasoning_comes_back_where_a_dialect_wants_it() {
     assert_eq!(reply["reasoning_content"], "I need the tool.");
     assert_eq!(reply["tool_calls"][0]["id"], result["tool_call_id"]);
 }
+
+/// Whoever called us finds every call of a model in its own trace, each under a span of its own, sampled as it said.
+#[tokio::test]
+async fn every_call_of_a_model_tells_of_its_callers_trace() {
+    let (speech, trace) = (Speech::of("openai"), "4bf92f3577b34da6a3ce929d0e0e4736");
+    let item = json!({"id": "a", "description": "Say it", "stepType": "reasoning"});
+    let plan = json!({"title": "t", "intent": "i", "plan": "p", "todoList": [item]}).to_string();
+    let replies = [plan.as_str(), "Said.", "It is said."]
+        .map(|text| [vec![speech.head()], speech.whole(text), vec![end()]].concat());
+    let mut wire = Wire::serve(replies.to_vec()).await;
+    let app = App::with(|config| config.models.openai.base_url = Some(wire.url())).await;
+    let ask =
+        app.ask("POST", "/threads/t/process").header("prefer", "wait=30").header("tracestate", "congo=t61rcWkgMzE");
+    let ask = ask.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-00"));
+    ask.json(&json!({"query": "say it"})).send().await.expect(200);
+    let mut spans = std::collections::BTreeSet::new();
+    for _ in 0..3 {
+        let request = wire.request().await;
+        let parent = request.header("traceparent").unwrap().to_owned();
+        assert!(parent.starts_with(&format!("00-{trace}-")) && parent.ends_with("-00"), "{parent}");
+        assert_eq!(request.header("tracestate"), Some("congo=t61rcWkgMzE"));
+        spans.insert(parent);
+    }
+    assert_eq!(spans.len(), 3);
+}

@@ -49,6 +49,7 @@ fn request() -> ModelRequest {
         response_schema: None,
         params: Map::new(),
         trace_id: "trace".into(),
+        trace: Default::default(),
         context: CallContext::default(),
     }
 }

@@ -47,7 +47,7 @@ pub fn context() -> ToolContext {
         item_id: None,
         call_id: "call_1".into(),
         user_id: None,
-        trace_id: "0".repeat(32),
+        trace: pes::domain::trace::TraceOrigin::default().call("4bf92f3577b34da6a3ce929d0e0e4736", "key"),
         idempotency_key: "t/call_1".to_owned(),
         agent_state: AgentState::default(),
         now: 1_767_225_600_000,

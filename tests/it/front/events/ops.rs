@@ -36,6 +36,27 @@ async fn a_whole_run_over_one_socket() {
     assert_eq!(nack["data"]["problem"]["status"], 409);
 }
 
+/// A browser cannot set headers on an upgrade: an op may name its trace itself.
+#[tokio::test]
+async fn a_query_over_a_socket_continues_a_trace() {
+    let app = App::start().await;
+    let mut socket = idle(&app).await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let named = json!({ "op": "process", "id": "p", "query": "count", "traceparent": parent });
+    let mut runs = Vec::new();
+    for op in [
+        named,
+        json!({ "op": "process", "id": "q", "query": "count" }),
+        json!({ "op": "process", "id": "r", "query": "count" }),
+    ] {
+        let ack = say(&mut socket, op).await;
+        runs.push(app.get(&format!("/runs/{}", ack["data"]["runId"].as_str().unwrap())).await.expect(200));
+    }
+    assert_eq!(runs[0]["traceId"], trace);
+    assert!(runs[1]["traceId"] != trace && runs[1]["traceId"] == runs[2]["traceId"], "that of the upgrade");
+}
+
 #[tokio::test]
 async fn pause_and_cancel_are_ops() {
     let app = App::start().await;

@@ -1,0 +1,95 @@
+//! W3C trace context: which trace a run belongs to, and what those whom it calls are told of it.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Of a trace that begins here: it is recorded.
+const SAMPLED: &str = "01";
+
+/// What the caller of a run said of its trace, besides its id.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceOrigin {
+    /// The caller's own span: 16 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Two hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<String>,
+    /// `tracestate`: handed on as it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The client's own name of the trace, which is no W3C trace id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_trace_id: Option<String>,
+}
+
+/// What one call tells of its trace: its headers `traceparent` and `tracestate`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallTrace {
+    /// Empty: there is nothing valid to tell.
+    pub parent: String,
+    pub state: Option<String>,
+}
+
+impl TraceOrigin {
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// For the call that this key names: its span is its own, and the same whenever the key is.
+    pub fn call(&self, trace_id: &str, key: &str) -> CallTrace {
+        if !is_trace_id(trace_id) {
+            return CallTrace::default();
+        }
+        let digest = Sha256::new().chain_update(trace_id).chain_update(key).finalize();
+        let span: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let flags = self.flags.as_deref().unwrap_or(SAMPLED);
+        CallTrace { parent: format!("00-{trace_id}-{span}-{flags}"), state: self.state.clone() }
+    }
+}
+
+impl CallTrace {
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let parent = (!self.parent.is_empty()).then_some(("traceparent", self.parent.as_str()));
+        let state = self.state.as_deref().filter(|_| parent.is_some());
+        parent.into_iter().chain(state.map(|state| ("tracestate", state)))
+    }
+}
+
+/// Whether W3C would have it: 32 lower-case hex digits, not all zero.
+pub fn is_trace_id(text: &str) -> bool {
+    is_hex(text, 32) && text.bytes().any(|byte| byte != b'0')
+}
+
+pub fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[test]
+    fn every_call_has_a_span_of_its_own_and_the_callers_flags() {
+        let origin = TraceOrigin { flags: Some("00".into()), state: Some("a=b".into()), ..TraceOrigin::default() };
+        let (one, other) = (origin.call(TRACE, "t:call_1"), origin.call(TRACE, "t:call_2"));
+        assert!(one.parent != other.parent && one == origin.call(TRACE, "t:call_1"));
+        let parts: Vec<&str> = one.parent.split('-').collect();
+        assert!(parts[..2] == ["00", TRACE] && is_hex(parts[2], 16) && parts[3] == "00", "{parts:?}");
+        assert_eq!(one.headers().count(), 2);
+        assert!(TraceOrigin::default().call(TRACE, "t:call_1").parent.ends_with("-01"));
+    }
+
+    #[test]
+    fn nothing_is_told_of_a_trace_that_is_none() {
+        for id in ["order 4711", "", &"0".repeat(32), &TRACE.to_uppercase()] {
+            assert_eq!(
+                TraceOrigin { state: Some("a=b".into()), ..TraceOrigin::default() }.call(id, "k").headers().count(),
+                0
+            );
+        }
+    }
+}
