@@ -41,6 +41,7 @@ impl Process {
     /// The message says why there is none; it names no secrets.
     pub(super) fn start(name: &str, server: &McpServer) -> Result<(Self, Pipes), String> {
         let program = server.command.as_deref().unwrap_or_default();
+        hide_ourselves()?;
         let variables = Variables::of_process();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", GUARD, "mcp", &server.open_files.to_string(), &kib(server.memory_mb)]);
@@ -93,6 +94,15 @@ impl Drop for Process {
 
 fn kib(megabytes: Option<u32>) -> String {
     (u64::from(megabytes.unwrap_or(0)) * 1_024).to_string()
+}
+
+/// Programs run as the user that we run as: as long as this process may be dumped, they can read its environment and its
+/// memory in /proc. (As root nothing is hidden from them.)
+fn hide_ourselves() -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|error| format!("this process cannot be hidden from it: {error}"))?;
+    Ok(())
 }
 
 /// Reads all that a program complains about, so that it never blocks; logs the beginning.

@@ -112,3 +112,13 @@ async fn nothing_is_left_of_a_server_when_this_process_is_killed() {
     server.kill().await;
     soon(gone).await.unwrap();
 }
+
+/// What stands in our environment, keys among it, is not for programs that run as our user.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_cannot_look_into_the_server() {
+    let bed = Bed::new(|_| ()).await;
+    bed.call("echo", json!({})).await.unwrap();
+    let dumpable = rustix::process::dumpable_behavior().unwrap();
+    assert_eq!(dumpable, rustix::process::DumpableBehavior::NotDumpable);
+}
