@@ -142,6 +142,7 @@ fn planned(items: usize, output: usize) -> Thread {
         user_id: None,
         session_id: None,
         trace_id: "0".repeat(32),
+        trace: Default::default(),
         on_busy: OnBusy::Enqueue,
         requested_by: "bench".into(),
         settings: RunSettings { provider: "demo".into(), model: "demo".into(), ..RunSettings::default() },

@@ -175,6 +175,7 @@ fn request() -> ModelRequest {
         response_schema: None,
         params: Map::new(),
         trace_id: String::new(),
+        trace: Default::default(),
         context: Default::default(),
     }
 }
