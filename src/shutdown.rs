@@ -17,7 +17,8 @@ pub async fn run(listener: TcpListener, front: Front, stop: CancellationToken) {
     let closing = CancellationToken::new();
     let router = http::router(front.clone());
     let limits = front.config.limits.clone();
-    let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone()));
+    let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", front.links.base_path));
+    let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
     stop.cancelled().await;
     tracing::info!("stopping");
     let drained = timeout(Duration::from_millis(front.config.runtime.drain_ms), drain(&front, &closing, serving)).await;

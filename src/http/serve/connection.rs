@@ -34,15 +34,22 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
 }
 
+/// Whether a second request may follow the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeepAlive {
+    Yes,
+    No,
+}
+
 impl Connection {
-    pub(super) async fn serve(self, stream: TcpStream) {
+    pub(super) async fn serve(self, stream: TcpStream, keep_alive: KeepAlive) {
         // Tokens are small and wanted at once. Without it they only come later.
         let _ = stream.set_nodelay(true);
         // What waits in the kernel for a slow reader counts too: left alone, it grows to megabytes per socket.
         let _ = socket2::SockRef::from(&stream).set_send_buffer_size(self.limits.socket_queue_bytes);
         let line = Line::new(stream);
         // Boxed: what hyper needs is freed while a WebSocket lives on.
-        match Box::pin(self.converse(line.clone())).await {
+        match Box::pin(self.converse(line.clone(), keep_alive)).await {
             Err(error) if error.is_timeout() && line.is_owed() => line.write_now(&self.too_late()),
             Err(error) => tracing::trace!(%error, peer = %self.peer, "a connection ended"),
             Ok(()) => {}
@@ -51,10 +58,11 @@ impl Connection {
         self.closing.run_until_cancelled(line.linger()).await;
     }
 
-    async fn converse(&self, line: Arc<Line>) -> hyper::Result<()> {
+    async fn converse(&self, line: Arc<Line>, keep_alive: KeepAlive) -> hyper::Result<()> {
         let service = service_fn(|request| self.answer(request));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
+            .keep_alive(keep_alive == KeepAlive::Yes)
             .header_read_timeout(Duration::from_millis(self.limits.header_timeout_ms))
             .max_buf_size(self.limits.header_bytes.max(LEAST_BUFFER));
         let mut conversation = pin!(http.serve_connection(TokioIo::new(End::new(line)), service).with_upgrades());

@@ -13,25 +13,40 @@ use std::time::Duration;
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::http::metrics;
-use connection::Connection;
+use connection::{Connection, KeepAlive};
 
 /// How many turned-away strangers are told why at one time; those beyond are just closed.
 const TOLD: usize = 64;
+
+/// How many are asked at one time what they want, when all places are taken, how long they may take to say it, and how
+/// long an answer about health may take: a full server is not a dead one.
+const ASKED: usize = 64;
+const SAY: Duration = Duration::from_millis(250);
+const HEALTH: Duration = Duration::from_secs(5);
 
 /// How long to wait when the system has no file descriptor left.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// Serves until `closing` is cancelled, then lets what is being answered be answered. Returns when the last connection
 /// is closed.
-pub(crate) async fn serve(listener: TcpListener, app: Router, limits: Limits, closing: CancellationToken) {
+///
+/// Whoever comes when all places are taken and asks for one of these paths is answered all the same.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    app: Router,
+    limits: Limits,
+    closing: CancellationToken,
+    health: [String; 2],
+) {
     let places = Arc::new(Semaphore::new(limits.connections));
-    let told = Arc::new(Semaphore::new(TOLD));
+    let full = Arc::new(Full { health, asked: Semaphore::new(ASKED), told: Semaphore::new(TOLD) });
     let connections = TaskTracker::new();
     let limits = Arc::new(limits);
     connections.spawn(metrics::fold(closing.clone()));
@@ -44,15 +59,18 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, limits: Limits, cl
                 continue;
             }
         };
+        let connection = Connection { app: app.clone(), limits: limits.clone(), closing: closing.clone(), peer };
         match places.clone().try_acquire_owned() {
             Ok(place) => {
-                let (app, limits, closing) = (app.clone(), limits.clone(), closing.clone());
                 connections.spawn(async move {
-                    Connection { app, limits, closing, peer }.serve(stream).await;
+                    connection.serve(stream, KeepAlive::Yes).await;
                     drop(place);
                 });
             }
-            Err(_) => turn_away(stream, &told, &connections),
+            Err(_) => {
+                let full = full.clone();
+                connections.spawn(async move { full.receive(stream, connection).await });
+            }
         }
     }
     drop(listener);
@@ -60,13 +78,36 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, limits: Limits, cl
     connections.wait().await;
 }
 
-fn turn_away(stream: TcpStream, told: &Arc<Semaphore>, connections: &TaskTracker) {
-    let Ok(told) = told.clone().try_acquire_owned() else { return };
-    connections.spawn(async move {
-        let _told = told;
+/// What becomes of those who come when all places are taken.
+struct Full {
+    health: [String; 2],
+    asked: Semaphore,
+    told: Semaphore,
+}
+
+impl Full {
+    async fn receive(&self, stream: TcpStream, connection: Connection) {
+        let Ok(asked) = self.asked.try_acquire() else { return };
+        if self.is_about_health(&stream).await {
+            // Whoever does not come to an end is closed.
+            let _ = timeout(HEALTH, connection.serve(stream, KeepAlive::No)).await;
+            return;
+        }
+        drop(asked);
+        let Ok(_told) = self.told.try_acquire() else { return };
         let fault = Fault::new(Code::TooManyConnections, "All places are taken; come back in a moment.");
         let line = line::Line::new(stream);
         line.write_now(&refusal::response(&fault));
         line.linger().await;
-    });
+    }
+
+    /// Looks at the first bytes, and leaves them where they are.
+    async fn is_about_health(&self, stream: &TcpStream) -> bool {
+        let mut first = [0; 256];
+        let Ok(Ok(read)) = timeout(SAY, stream.peek(&mut first)).await else { return false };
+        let line = String::from_utf8_lossy(&first[..read]);
+        let Some(target) = line.strip_prefix("GET ").or_else(|| line.strip_prefix("HEAD ")) else { return false };
+        let path = target.split([' ', '?']).next().unwrap_or_default();
+        self.health.iter().any(|known| known == path)
+    }
 }

@@ -153,11 +153,23 @@ async fn connections(app: &App) {
         soon(read_answer(&mut stream)).await.unwrap().expect(200);
         held.push(stream);
     }
-    app.get("/healthz").await.problem("too_many_connections");
+    app.get("/threads").await.problem("too_many_connections");
+    for path in ["/healthz", "/readyz?full"] {
+        let asked =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\nGET /threads HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let mut stream = TcpStream::connect(app.address).await.unwrap();
+        stream.write_all(asked.as_bytes()).await.unwrap();
+        let mut stream = BufReader::new(stream);
+        soon(read_answer(&mut stream)).await.unwrap().expect(200);
+        assert!(
+            soon(read_answer(&mut stream)).await.is_none(),
+            "a full server is not a dead one, and no more than that"
+        );
+    }
     held.pop();
     // The place is free as soon as the server has seen the end of the connection.
     loop {
-        let said = app.get("/healthz").await;
+        let said = app.get("/threads").await;
         if said.status == 200 {
             break;
         }
