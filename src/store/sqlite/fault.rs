@@ -29,12 +29,18 @@ fn primary_code(error: &sqlx::Error) -> Option<u32> {
 
 mod code {
     pub const ERROR: u32 = 1;
+    pub const READONLY: u32 = 8;
     pub const IOERR: u32 = 10;
     pub const CORRUPT: u32 = 11;
     pub const TOOBIG: u32 = 18;
     pub const CONSTRAINT: u32 = 19;
     pub const MISMATCH: u32 = 20;
     pub const RANGE: u32 = 25;
+}
+
+/// Whether it was not done because the file was opened for reading only.
+pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(code::READONLY)
 }
 
 pub(super) fn unavailable(error: impl std::fmt::Display) -> Error {

@@ -4,6 +4,7 @@
 //! is answered.
 
 mod batch;
+mod damage;
 mod deliveries;
 mod documents;
 mod fault;

@@ -1,5 +1,7 @@
 //! Opening a data folder: lock it, look before touching, migrate, connect.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,9 +10,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 
 use super::lock::FolderLock;
 use super::writer::Writer;
-use super::{Sqlite, schema};
+use super::{Sqlite, damage, schema};
 use crate::config::Synchronous;
 use crate::store::committer::{Bounds, Committer};
+use crate::failpoint;
 use crate::store::{Error, Result};
 
 /// Each is a thread, so there are few; they are opened when they are needed.
@@ -30,7 +33,14 @@ impl Sqlite {
         let path = folder.join("pes.db");
         schema::look(&path).await?;
         let options = options(&path, synchronous);
-        schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
+        match path.exists() {
+            true => {
+                damage::check(&path, synchronous == Synchronous::Full)?;
+                schema::look(&path).await?;
+                schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
+            }
+            false => create(&path, &options).await?,
+        }
         let writer = Writer::open(options.clone(), lock).await.map_err(|error| unusable(&path, error))?;
         let committer = Committer::spawn([writer.clone()], Bounds::default());
         Ok(Self { path, committer, writer, readers: readers(options) })
@@ -38,6 +48,25 @@ impl Sqlite {
 }
 
 fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
+/// A new database gets its name when it is whole: a start that is killed before leaves nothing that is taken for one.
+async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
+    damage::check_absent(path)?;
+    let new = path.with_extension("db.new");
+    for left in [new.clone(), damage::beside(&new, "wal"), damage::beside(&new, "shm"), damage::beside(&new, "journal")]
+    {
+        match std::fs::remove_file(&left) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(&left, error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    schema::migrate(&options.clone().filename(&new)).await.map_err(|error| unusable(path, error))?;
+    failpoint::reached("sqlite.created");
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let synced = File::open(&new).and_then(|file| file.sync_all());
+    let named = synced.and_then(|()| std::fs::rename(&new, path)).and_then(|()| File::open(folder)?.sync_all());
+    named.map_err(|error| unusable(path, error))
+}
+
     let synchronous = match synchronous {
         Synchronous::Full => SqliteSynchronous::Full,
         Synchronous::Normal => SqliteSynchronous::Normal,

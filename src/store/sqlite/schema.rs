@@ -7,17 +7,15 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, SqlStr};
 
+use super::fault::is_read_only;
 use super::open::unusable;
 use crate::store::{Error, Result};
 
 /// One file until the first release; from then on files are appended and never edited.
 const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql"))];
 
-/// Refuses a file that a newer version has changed, without changing a byte of it.
+/// Refuses a file that a newer version has changed, without changing a byte of it, and one that never was ours.
 pub(super) async fn look(path: &Path) -> Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
     let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
     match newest(path).await.map_err(|error| unusable(path, error))? {
         Some(applied) if applied > known => Err(Error::Unusable(format!(
@@ -25,12 +23,22 @@ pub(super) async fn look(path: &Path) -> Result<()> {
              was changed.",
             path.display()
         ))),
-        Some(_) | None => Ok(()),
+        Some(_) => Ok(()),
+        None => Err(unusable(path, "it holds no data of pes; name another folder with PES_DATA_DIR, or move it away")),
     }
 }
 
 async fn newest(path: &Path) -> std::result::Result<Option<i64>, sqlx::Error> {
-    let mut connection = SqliteConnectOptions::new().filename(path).read_only(true).connect().await?;
+    let options = SqliteConnectOptions::new().filename(path);
+    match newest_by(options.clone().read_only(true)).await {
+        // What a killed process left half written is taken back first.
+        Err(error) if is_read_only(&error) => newest_by(options).await,
+        newest => newest,
+    }
+}
+
+async fn newest_by(options: SqliteConnectOptions) -> std::result::Result<Option<i64>, sqlx::Error> {
+    let mut connection = options.connect().await?;
     let applied = applied(&mut connection).await;
     connection.close().await?;
     applied

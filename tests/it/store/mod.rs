@@ -5,6 +5,7 @@ mod bed;
 mod claims;
 mod commits;
 mod creation;
+mod damage;
 mod databases;
 mod deliveries;
 mod documents;

@@ -1,0 +1,171 @@
+//! Data folders as crashes and accidents leave them: what a crash leaves is gone on with, what is damaged is refused.
+
+use std::path::{Path, PathBuf};
+
+use pes::config::Synchronous;
+use pes::domain::observation::ObservationType;
+use pes::store::sqlite::Sqlite;
+use pes::store::{Commit, Error};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::{ConnectOptions, Connection, Executor};
+use tempfile::TempDir;
+
+use super::bed::{Bed, record};
+
+const FILES: [&str; 4] = ["pes.db", "pes.db-wal", "pes.db-shm", "pes.db-journal"];
+
+async fn opened(folder: &Path) -> Bed {
+    let store = Sqlite::open(folder, Synchronous::Full).await.unwrap_or_else(|error| panic!("{error}"));
+    Bed::on(std::sync::Arc::new(store), std::sync::Arc::new(())).await
+}
+
+async fn refused(folder: &Path, expected: &[&str]) {
+    let before = everything(folder);
+    match Sqlite::open(folder, Synchronous::Full).await.err() {
+        Some(Error::Unusable(why)) => {
+            assert!(expected.iter().all(|part| why.contains(part)), "{why}\nlacks one of {expected:?}");
+            assert!(!why.contains('\n'), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(everything(folder), before, "nothing may be touched");
+}
+
+fn everything(folder: &Path) -> Vec<Option<Vec<u8>>> {
+    ["pes.db", "pes.db-wal"].iter().map(|name| std::fs::read(folder.join(name)).ok()).collect()
+}
+
+/// What a machine has on its disk when the process is killed now.
+fn image(folder: &Path) -> TempDir {
+    let image = tempfile::tempdir().unwrap();
+    for name in FILES {
+        match std::fs::copy(folder.join(name), image.path().join(name)) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+        }
+    }
+    image
+}
+
+/// A folder whose process was killed after eight commits to the thread `t`, and how much its log holds.
+async fn killed() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let pk = bed.thread("t").await;
+    for n in 0..8 {
+        let records = vec![record(&format!("o{n}"), ObservationType::Intent, "r")];
+        bed.done(Commit { records, ..bed.next(pk).await }).await;
+    }
+    let image = image(folder.path());
+    let log = image.path().join("pes.db-wal");
+    assert!(log.metadata().unwrap().len() > 0);
+    (image, log)
+}
+
+/// The same, closed cleanly: all of it is in the database.
+async fn closed() -> (TempDir, PathBuf) {
+    let (folder, _) = killed().await;
+    opened(folder.path()).await.store.close().await;
+    let database = folder.path().join("pes.db");
+    (folder, database)
+}
+
+async fn last_seq(bed: &Bed) -> i64 {
+    bed.store.thread(bed.tenant, &"t".into()).await.unwrap().expect("the thread is there").last_seq
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_kill_leaves_is_gone_on_with() {
+    let (folder, _) = killed().await;
+    assert_eq!(last_seq(&opened(folder.path()).await).await, 8);
+    // In the middle of a write that was not acknowledged.
+    let (folder, log) = killed().await;
+    change(&log, |log| log.truncate(log.len() - 1000));
+    assert_eq!(last_seq(&opened(folder.path()).await).await, 7);
+}
+
+#[tokio::test]
+async fn an_empty_database_is_refused() {
+    let (folder, database) = closed().await;
+    std::fs::write(&database, "").unwrap();
+    refused(folder.path(), &["pes.db", "it is empty", "backup"]).await;
+}
+
+#[tokio::test]
+async fn a_database_of_others_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteConnectOptions::new().filename(folder.path().join("pes.db")).create_if_missing(true);
+    let mut other = options.connect().await.unwrap();
+    other.execute("CREATE TABLE recipes (name TEXT)").await.unwrap();
+    other.close().await.unwrap();
+    refused(folder.path(), &["no data of pes"]).await;
+}
+
+#[tokio::test]
+async fn a_log_of_garbage_is_refused() {
+    let (folder, log) = killed().await;
+    change(&log, |log| log.fill(0xA5));
+    refused(folder.path(), &["pes.db-wal", "acknowledged last is lost", "backup"]).await;
+    std::fs::remove_file(&log).unwrap();
+    opened(folder.path()).await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_broken_before_its_last_commit_is_refused() {
+    let (folder, log) = killed().await;
+    change(&log, |log| log[32 + 24 + 100] ^= 1);
+    refused(folder.path(), &["pes.db-wal", "broken in the middle"]).await;
+}
+
+#[tokio::test]
+async fn a_log_without_its_database_is_refused() {
+    let (folder, _) = killed().await;
+    std::fs::remove_file(folder.path().join("pes.db")).unwrap();
+    refused(folder.path(), &["it is gone", "pes.db-wal is there"]).await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_cut_off_is_refused() {
+    for cut in [1, 4096, 3 * 4096] {
+        let (folder, database) = closed().await;
+        change(&database, |bytes| bytes.truncate(bytes.len() - cut));
+        refused(folder.path(), &["it is cut off", "is missing", "backup"]).await;
+    }
+}
+
+/// A process that was killed in the middle of writing to a database with a rollback journal.
+#[tokio::test]
+async fn what_was_half_written_is_taken_back() {
+    let (folder, database) = closed().await;
+    let options = SqliteConnectOptions::new().filename(&database).journal_mode(SqliteJournalMode::Delete);
+    let mut other = options.pragma("cache_size", "2").connect().await.unwrap();
+    other
+        .execute(
+            "BEGIN IMMEDIATE; UPDATE threads SET last_seq = 99; CREATE TABLE half AS
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+             SELECT i, hex(zeroblob(100)) FROM n",
+        )
+        .await
+        .unwrap();
+    let image = image(folder.path());
+    assert!(image.path().join("pes.db-journal").metadata().unwrap().len() > 0);
+    assert_eq!(last_seq(&opened(image.path()).await).await, 8);
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_killed_begins_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["pes.db.new", "pes.db.new-wal", "pes.db.new-journal"] {
+        std::fs::write(folder.path().join(name), "half of something").unwrap();
+    }
+    opened(folder.path()).await.store.close().await;
+    let mut left: Vec<_> = folder.path().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["pes.db", "pes.lock"]);
+}
