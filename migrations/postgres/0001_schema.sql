@@ -124,11 +124,13 @@ CREATE TABLE replicas (
     alive_until timestamptz NOT NULL
 );
 
--- Written by whoever asks whether the store can be written.
+-- Written by whoever asks whether the store can be written; `ballast` is as long as what could not be.
 CREATE TABLE pulse (
     id integer PRIMARY KEY,
-    beats bigint NOT NULL
+    beats bigint NOT NULL,
+    ballast bytea NOT NULL
 );
+ALTER TABLE pulse ALTER COLUMN ballast SET STORAGE EXTERNAL;
 
 -- The outbox: what somebody outside is to be told. Written with the transition that it tells of.
 CREATE TABLE deliveries (

@@ -116,10 +116,11 @@ CREATE TABLE replicas (
     alive_until INTEGER NOT NULL
 ) STRICT;
 
--- Written by whoever asks whether the store can be written.
+-- Written by whoever asks whether the store can be written; `ballast` is as long as what could not be.
 CREATE TABLE pulse (
     id INTEGER PRIMARY KEY,
-    beats INTEGER NOT NULL
+    beats INTEGER NOT NULL,
+    ballast BLOB NOT NULL
 ) STRICT;
 
 -- The outbox: what somebody outside is to be told. Written with the transition that it tells of.

@@ -2,12 +2,15 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, BatchError, Bounds, Job, Parcel, Sending};
+use super::{Batch, BatchError, Bounds, CommitHealth, Job, Parcel, Sending};
 use crate::store::{Committed, Error, Result};
 
 /// How often a gathering lane lets others run, as long as that brings something: whoever was just answered gets to send
@@ -27,6 +30,9 @@ const PAUSES: [Duration; 6] = [
 /// After so many pauses, what has not been sent yet is refused instead of waiting on.
 const PATIENCE: usize = 5;
 
+/// After so many panics on the same commit alone, it is given up.
+const PANICS: usize = 3;
+
 pub(super) struct Lane<B> {
     writer: B,
     inbox: mpsc::Receiver<Job>,
@@ -34,6 +40,22 @@ pub(super) struct Lane<B> {
     waiting: VecDeque<Job>,
     bounds: Bounds,
     closing: CancellationToken,
+    health: Arc<CommitHealth>,
+    /// It broke, and has not settled anything since.
+    is_broken: bool,
+}
+
+/// A part of a batch on its way, and how often the code broke on it.
+struct Part {
+    places: Range<usize>,
+    sending: Sending,
+    panics: usize,
+}
+
+/// What came of sending a part once.
+enum Sent {
+    Told(std::result::Result<Vec<Committed>, BatchError>),
+    Panicked,
 }
 
 /// What is sent together, and to whom the outcomes go.
@@ -44,16 +66,46 @@ struct Batched {
 }
 
 impl<B: Batch> Lane<B> {
-    pub fn new(writer: B, inbox: mpsc::Receiver<Job>, bounds: Bounds, closing: CancellationToken) -> Self {
-        Self { writer, inbox, waiting: VecDeque::new(), bounds, closing }
+    pub fn new(
+        writer: B,
+        inbox: mpsc::Receiver<Job>,
+        bounds: Bounds,
+        closing: CancellationToken,
+        health: Arc<CommitHealth>,
+    ) -> Self {
+        Self { writer, inbox, waiting: VecDeque::new(), bounds, closing, health, is_broken: false }
     }
 
+    /// Works until it is told to end, whatever breaks.
     pub async fn run(mut self) {
+        while AssertUnwindSafe(self.work()).catch_unwind().await.is_err() {
+            self.broke().await;
+        }
+        self.writer.close().await;
+    }
+
+    async fn work(&mut self) {
+        self.works_again();
         while self.gather().await {
             let batch = self.take();
             self.settle(batch).await;
         }
-        self.writer.close().await;
+    }
+
+    /// Begins anew after a panic, which its hook has told of.
+    async fn broke(&mut self) {
+        metrics::counter!("pes_store_committer_restarts_total").increment(1);
+        tracing::error!("a committer broke; it is started again");
+        if !std::mem::replace(&mut self.is_broken, true) {
+            self.health.breaks();
+        }
+        self.writer.reset().await;
+    }
+
+    fn works_again(&mut self) {
+        if std::mem::replace(&mut self.is_broken, false) {
+            self.health.mends();
+        }
     }
 
     /// Waits for work, then for company. `false`: closed, and everything is done.
@@ -120,31 +172,55 @@ impl<B: Batch> Lane<B> {
 
     /// Sends, halves and sends again until every commit of the batch has its answer.
     async fn settle(&mut self, mut batch: Batched) {
-        let mut parts = vec![(0..batch.parcels.len(), Sending::First)];
+        let mut parts = vec![Part { places: 0..batch.parcels.len(), sending: Sending::First, panics: 0 }];
         let mut failures = 0;
-        while let Some((part, sending)) = parts.pop() {
-            match self.writer.apply(&batch.parcels[part.clone()], sending).await {
-                Ok(outcomes) => {
-                    debug_assert_eq!(outcomes.len(), part.len(), "one outcome for each");
-                    for (place, outcome) in part.zip(outcomes) {
+        while let Some(part) = parts.pop() {
+            let bytes = batch.parcels[part.places.clone()].iter().map(|parcel| parcel.bytes).sum();
+            match self.send(&batch.parcels[part.places.clone()], part.sending).await {
+                Sent::Told(Ok(outcomes)) => {
+                    debug_assert_eq!(outcomes.len(), part.places.len(), "one outcome for each");
+                    self.health.succeeds(bytes);
+                    self.works_again();
+                    for (place, outcome) in part.places.zip(outcomes) {
                         batch.answer(place, Ok(outcome));
                     }
                 }
-                Err(BatchError::Data(why)) if part.len() == 1 => batch.answer(part.start, Err(Error::Refused(why))),
-                Err(BatchError::Data(_)) => {
-                    let middle = part.start + part.len() / 2;
-                    parts.push((middle..part.end, sending));
-                    parts.push((part.start..middle, sending));
+                Sent::Told(Err(BatchError::Data(why))) => match part.halves() {
+                    Some(halves) => parts.extend(halves),
+                    None => batch.answer(part.places.start, Err(Error::Refused(why))),
+                },
+                Sent::Told(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
+                    self.health.fails(bytes);
+                    batch.refuse(part.places, &why);
                 }
-                Err(BatchError::Unavailable(why)) if sending == Sending::First => batch.refuse(part, &why),
-                Err(BatchError::Unavailable(why) | BatchError::Lost(why)) => {
-                    tracing::warn!(%why, commits = part.len(), "it is open whether a batch is stored; sending it again");
-                    parts.push((part, Sending::Again));
+                Sent::Told(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
+                    let commits = part.places.len();
+                    tracing::warn!(%why, commits, "it is open whether a batch is stored; sending it again");
+                    self.health.fails(bytes);
+                    parts.push(Part { sending: Sending::Again, ..part });
                     self.pause(failures, &why).await;
                     failures += 1;
                 }
+                Sent::Panicked => {
+                    self.broke().await;
+                    // It may have been written before the code broke.
+                    let part = Part { sending: Sending::Again, panics: part.panics + 1, ..part };
+                    match part.halves() {
+                        Some(halves) => parts.extend(halves),
+                        None if part.panics < PANICS => parts.push(part),
+                        None => {
+                            self.works_again();
+                            batch.answer(part.places.start, Err(given_up()));
+                        }
+                    }
+                }
             }
         }
+    }
+
+    async fn send(&mut self, parcels: &[Parcel], sending: Sending) -> Sent {
+        let applied = AssertUnwindSafe(self.writer.apply(parcels, sending)).catch_unwind().await;
+        applied.map_or(Sent::Panicked, Sent::Told)
     }
 
     /// Nothing that waits has been sent, so it may be refused with certainty.
@@ -157,6 +233,20 @@ impl<B: Batch> Lane<B> {
             }
         }
     }
+}
+
+impl Part {
+    /// The first half is sent first; `None`: it is a single commit.
+    fn halves(&self) -> Option<[Part; 2]> {
+        let Range { start, end } = self.places;
+        let middle = start + self.places.len() / 2;
+        let half = |places| Part { places, sending: self.sending, panics: 0 };
+        (self.places.len() > 1).then(|| [half(middle..end), half(start..middle)])
+    }
+}
+
+fn given_up() -> Error {
+    Error::Damaged("the committer broke on a commit each time; whether it is stored is not known".to_owned())
 }
 
 impl Batched {

@@ -5,19 +5,26 @@
 //! order, at most one of them per batch. Whatever a batch meets is settled here, the same for every database:
 //!
 //! - a value that the database refuses fails its own commit; the batch is halved until that one stands alone;
-//! - a lost connection leaves it open whether the batch landed; it is sent again until the database tells.
+//! - a lost connection leaves it open whether the batch landed; it is sent again until the database tells;
+//! - so does a panic while it is written: the batch is sent again in halves, over a new connection, and a commit on which
+//!   it happens alone, again and again, is given up. A lane that panics elsewhere is started again.
+//!
+//! What fails is remembered ([`CommitHealth`]) until as much has been written: so long the store is not well.
 
+mod health;
 mod lane;
 mod parcel;
 #[cfg(test)]
 mod tests;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use health::CommitHealth;
 pub(crate) use parcel::Parcel;
 
 use super::{Commit, Committed, Error, Result};
@@ -35,6 +42,9 @@ pub(crate) trait Batch: Send + 'static {
         parcels: &[Parcel],
         sending: Sending,
     ) -> impl Future<Output = std::result::Result<Vec<Committed>, BatchError>> + Send;
+
+    /// After a panic in `apply`: whatever it left half done is dropped, so that the next call begins anew.
+    fn reset(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Gives up the connection.
     fn close(self) -> impl Future<Output = ()> + Send;
@@ -83,19 +93,21 @@ pub(crate) struct Committer {
     lanes: Vec<mpsc::Sender<Job>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: CancellationToken,
+    health: Arc<CommitHealth>,
 }
 
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
-        let closing = CancellationToken::new();
+        let (closing, health) = (CancellationToken::new(), Arc::new(CommitHealth::default()));
         let (lanes, tasks) = writers
             .into_iter()
             .map(|writer| {
                 let (sender, inbox) = mpsc::channel(bounds.queue);
-                (sender, tokio::spawn(Lane::new(writer, inbox, bounds, closing.clone()).run()))
+                let lane = Lane::new(writer, inbox, bounds, closing.clone(), health.clone());
+                (sender, tokio::spawn(lane.run()))
             })
             .unzip();
-        Self { lanes, tasks: Mutex::new(tasks), closing }
+        Self { lanes, tasks: Mutex::new(tasks), closing, health }
     }
 
     /// Returns what became of the commit, once that is certain. Dropped after it was queued, the commit goes on.
@@ -107,12 +119,9 @@ impl Committer {
         answered.await.map_err(|_| closed())?
     }
 
-    /// Fails if a lane has ended before it was told to: what is sent there is never written again.
-    pub fn check(&self) -> Result<()> {
-        match self.lanes.iter().any(mpsc::Sender::is_closed) {
-            true => Err(Error::Unavailable("a committer has ended".to_owned())),
-            false => Ok(()),
-        }
+    /// What failed and was not made good yet. Whoever writes as much as it asks for may say so.
+    pub fn health(&self) -> &CommitHealth {
+        &self.health
     }
 
     /// Takes no more, finishes what was queued, and gives up the connections.

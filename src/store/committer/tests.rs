@@ -56,6 +56,8 @@ impl Batch for Script {
         scripted.unwrap_or_else(|| Ok(vec![Committed::Done; pks.len()]))
     }
 
+    async fn reset(&mut self) {}
+
     async fn close(self) {}
 }
 
@@ -216,20 +218,89 @@ async fn closing_finishes_what_was_queued_and_takes_no_more() {
     assert!(matches!(committer.commit(commit(4)).await, Err(Error::Unavailable(_))));
 }
 
-struct Broken;
+/// Breaks on one thread's commits so many times.
+struct Broken {
+    script: Script,
+    on: i64,
+    times: Arc<Mutex<u32>>,
+    resets: Arc<Mutex<u32>>,
+}
+
+impl Broken {
+    fn new(on: i64, times: u32) -> Self {
+        Self { script: Script::new([]), on, times: Arc::new(Mutex::new(times)), resets: Arc::default() }
+    }
+}
 
 impl Batch for Broken {
-    async fn apply(&mut self, _: &[Parcel], _: Sending) -> Reply {
-        panic!("a defect")
+    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Reply {
+        if parcels.iter().any(|parcel| parcel.commit.pk.0 == self.on) {
+            let mut times = self.times.lock().unwrap();
+            if *times > 0 {
+                *times -= 1;
+                drop(times);
+                panic!("a defect")
+            }
+        }
+        self.script.apply(parcels, sending).await
+    }
+
+    async fn reset(&mut self) {
+        *self.resets.lock().unwrap() += 1;
     }
 
     async fn close(self) {}
 }
 
 #[tokio::test]
-async fn a_lane_that_broke_is_noticed() {
-    let committer = Committer::spawn([Broken], Bounds::default());
-    assert!(committer.check().is_ok());
-    assert!(matches!(committer.commit(commit(1)).await, Err(Error::Unavailable(_))));
-    assert!(matches!(committer.check(), Err(Error::Unavailable(_))));
+async fn a_lane_that_breaks_goes_on_and_settles_what_it_was_writing() {
+    let broken = Broken::new(1, 1);
+    let (script, resets) = (broken.script.clone(), broken.resets.clone());
+    let committer = Arc::new(Committer::spawn([broken], Bounds::default()));
+    let answers = all(&committer, vec![commit(1), commit(2), commit(3)]).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Committed::Done))), "{answers:?}");
+    assert_eq!(script.calls(), [(vec![1], Sending::Again), (vec![2, 3], Sending::Again)]);
+    assert_eq!(*resets.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_always_breaks_its_lane_is_given_up_and_no_other_is() {
+    let committer = Arc::new(Committer::spawn([Broken::new(2, u32::MAX)], Bounds::default()));
+    let answers = all(&committer, vec![commit(1), commit(2), commit(3)]).await;
+    let [Ok(Committed::Done), Err(Error::Damaged(why)), Ok(Committed::Done)] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert!(why.contains("not known"), "{why}");
+}
+
+#[tokio::test]
+async fn a_store_is_not_well_until_as_much_is_written_as_failed() {
+    let away = Err(BatchError::Unavailable("the disk is full".into()));
+    let script = Script::new([away]);
+    let committer = script.committer(Bounds::default());
+    let heavy = Commit { head: Some("x".repeat(9_000)), ..commit(1) };
+    assert!(matches!(committer.commit(heavy).await, Err(Error::Unavailable(_))));
+    committer.commit(commit(2)).await.unwrap();
+    assert!(committer.health().proof() >= 9_000, "a small commit proves nothing");
+    committer.commit(Commit { head: Some("x".repeat(9_001)), ..commit(3) }).await.unwrap();
+    assert_eq!(committer.health().proof(), 0);
+}
+
+#[tokio::test]
+async fn a_store_is_not_well_while_a_lane_is_being_started_again() {
+    let broken = Broken::new(1, 1);
+    broken.script.gate.forget_permits(1_000);
+    let (gate, resets) = (broken.script.gate.clone(), broken.resets.clone());
+    let committer = Arc::new(Committer::spawn([broken], Bounds::default()));
+    let committing = tokio::spawn({
+        let committer = committer.clone();
+        async move { committer.commit(commit(1)).await }
+    });
+    while *resets.lock().unwrap() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(committer.health().check().is_err());
+    gate.add_permits(1);
+    committing.await.unwrap().unwrap();
+    committer.health().check().unwrap();
 }

@@ -196,8 +196,7 @@ impl Store for Postgres {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.committer.check()?;
-        lease::ping(&self.pulse).await
+        lease::ping(&self.health, self.committer.health()).await
     }
     async fn close(&self) {
         self.committer.close().await;

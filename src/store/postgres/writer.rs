@@ -117,6 +117,10 @@ impl Batch for Writer {
         Ok(outcomes)
     }
 
+    async fn reset(&mut self) {
+        self.connection = None;
+    }
+
     async fn close(self) {
         if let Some(connection) = self.connection
             && let Err(error) = connection.close().await

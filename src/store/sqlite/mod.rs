@@ -176,8 +176,7 @@ impl Store for Sqlite {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.committer.check()?;
-        replicas::ping(&self.writer).await
+        replicas::ping(&self.writer, self.committer.health()).await
     }
     async fn close(&self) {
         self.committer.close().await;

@@ -8,6 +8,7 @@ use super::writer::Writer;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::Result;
+use crate::store::committer::CommitHealth;
 
 /// By the index of what is due: one process owns every thread that it ever ran, so that `replica` tells little.
 pub(super) const DUE: &str = "SELECT pk FROM threads WHERE wake_at <= ? AND +replica = ? ORDER BY wake_at, pk LIMIT ?";
@@ -69,8 +70,13 @@ pub(super) async fn next_wake(db: &SqlitePool) -> Result<Option<Millis>> {
     query.fetch_one(db).await.map_err(unreadable)
 }
 
-pub(super) async fn ping(writer: &Writer) -> Result<()> {
-    let beat = "INSERT INTO pulse (id, beats) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET beats = beats + 1";
-    writer.write(sqlx::query(beat)).await?;
+/// Writes as much as a commit that failed: where the disk is full, a few bytes may still find room.
+pub(super) async fn ping(writer: &Writer, health: &CommitHealth) -> Result<()> {
+    health.check()?;
+    let proof = health.proof();
+    let beat = "INSERT INTO pulse (id, beats, ballast) VALUES (1, 1, zeroblob(?1))
+         ON CONFLICT (id) DO UPDATE SET beats = beats + 1, ballast = excluded.ballast";
+    writer.write(sqlx::query(beat).bind(i64::try_from(proof).unwrap_or(i64::MAX))).await?;
+    health.succeeds(proof);
     Ok(())
 }

@@ -91,6 +91,10 @@ impl Batch for Writer {
         Ok(parcels.iter().map(|parcel| verdict(refused.get(&parcel.commit.pk.0).copied().unwrap_or(DONE))).collect())
     }
 
+    async fn reset(&mut self) {
+        self.0.lock().await.leave().await;
+    }
+
     async fn close(self) {
         Writer::close(&self).await;
     }
