@@ -30,7 +30,6 @@ const ANSWER: usize = 16 * 1024;
 const HORIZON: Duration = Duration::from_secs(5);
 /// What a claim has beyond twice its attempt: for writing down what came of it.
 const MARGIN: Millis = 1_000;
-const HOUSEKEEPING: Millis = 3_600_000;
 
 pub struct Worker {
     pub store: Arc<dyn Store>,
@@ -46,15 +45,8 @@ impl Worker {
     /// Works until stopped; then ends the attempts under way.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut under_way = JoinSet::new();
-        let mut cleaned = Millis::MIN;
         while !stop.is_cancelled() {
             let now = (self.now)();
-            if now.saturating_sub(cleaned) >= HOUSEKEEPING {
-                cleaned = now;
-                if let Err(error) = self.store.forget_deliveries(now - self.outbox.pace.kept).await {
-                    tracing::warn!(%error, "old deliveries are kept a while longer");
-                }
-            }
             let rest = self.begin(&mut under_way, now).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, "the outbox cannot be read");
                 HORIZON

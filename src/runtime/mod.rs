@@ -24,6 +24,7 @@ mod feed;
 mod fork;
 mod history;
 mod http_tools;
+mod housekeeping;
 mod idempotent;
 mod inline;
 mod lease;

@@ -105,6 +105,7 @@ impl Runtime {
     /// Whether requests can be served; else what fails, a sentence each.
     pub async fn ready(&self) -> std::result::Result<(), Vec<String>> {
         let mut failing = Vec::new();
+        shared.tasks.spawn(shared.clone().keep_house());
         if self.0.draining.is_cancelled() {
             failing.push("draining: the server is stopping".to_owned());
         }

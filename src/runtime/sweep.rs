@@ -1,4 +1,4 @@
-//! The one timer of the process: due threads, threads that nobody owns, and old answers.
+//! The one timer of the process: due threads, and threads that nobody owns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,9 +16,6 @@ use crate::store::Result;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// After a failure, and while something is overdue that belongs to another.
 const PAUSE: Millis = 1_000;
-/// How long an answer to an `Idempotency-Key` is kept, and how often old ones are looked for.
-const KEPT: Millis = 24 * 3_600_000;
-const HOUSEKEEPING: Millis = 3_600_000;
 
 /// Wakes the sweeper when a timer is set that is due before it would look.
 pub(super) struct Alarm {
@@ -52,15 +49,8 @@ impl Alarm {
 impl Shared {
     /// Looks after threads until the process drains. The first look is the recovery of every unfinished run.
     pub(super) async fn sweep(self: Arc<Self>) {
-        let mut cleaned = Millis::MIN;
         loop {
             let now = self.now();
-            if now.saturating_sub(cleaned) >= HOUSEKEEPING {
-                cleaned = now;
-                if let Err(error) = self.store.forget_idempotency(now - KEPT).await {
-                    tracing::warn!(%error, "old answers are kept a while longer");
-                }
-            }
             let until = self.look(now).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, "the sweep failed");
                 now + PAUSE

@@ -152,6 +152,6 @@ pub trait Deliveries: Send + Sync + 'static {
         why: &str,
         now: Millis,
     ) -> Result<u64>;
-    /// Forgets deliveries that were over before this; returns how many.
-    async fn forget_deliveries(&self, before: Millis) -> Result<u64>;
+    /// Forgets deliveries that were over before this, at most so many; returns how many.
+    async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64>;
 }

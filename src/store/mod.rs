@@ -366,8 +366,8 @@ pub trait Store: Deliveries {
     async fn documents_since(&self, after: i64) -> Result<Vec<Document>>;
 
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>>;
-    /// Forgets answers older than this; returns how many.
-    async fn forget_idempotency(&self, before: Millis) -> Result<u64>;
+    /// Forgets answers older than this, at most so many; returns how many.
+    async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64>;
 
     /// The tenant of that name, created if new.
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;

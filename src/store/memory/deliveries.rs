@@ -63,8 +63,8 @@ impl Deliveries for Memory {
     ) -> Result<u64> {
         Ok(self.state().abandon(tenant, kind, target, why, now))
     }
-    async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
-        Ok(self.state().forget(before))
+    async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
+        Ok(self.state().forget(before, limit))
     }
 }
 
@@ -156,9 +156,11 @@ impl State {
         .count() as u64
     }
 
-    fn forget(&mut self, before: Millis) -> u64 {
-        let known = self.deliveries.len();
-        self.deliveries.retain(|_, one| one.finished_at.is_none_or(|at| at >= before));
-        (known - self.deliveries.len()) as u64
+    fn forget(&mut self, before: Millis, limit: u32) -> u64 {
+        let is_old = |one: &Delivery| one.finished_at.is_some_and(|at| at < before);
+        let old = self.deliveries.iter().filter(|(_, one)| is_old(one)).map(|(ord, _)| *ord);
+        let old: Vec<_> = old.take(limit as usize).collect();
+        old.iter().for_each(|ord| _ = self.deliveries.remove(ord));
+        old.len() as u64
     }
 }

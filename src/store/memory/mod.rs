@@ -183,11 +183,12 @@ impl Store for Memory {
         let name = (tenant, scope.to_owned(), key.to_owned());
         Ok(self.state().idempotency.get(&name).map(|(_, row)| row.clone()))
     }
-    async fn forget_idempotency(&self, before: Millis) -> Result<u64> {
+    async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
         let mut state = self.state();
-        let known = state.idempotency.len();
-        state.idempotency.retain(|_, (_, row)| row.created_at >= before);
-        Ok((known - state.idempotency.len()) as u64)
+        let old = state.idempotency.iter().filter(|(_, (_, row))| row.created_at < before);
+        let old: Vec<_> = old.map(|(name, _)| name.clone()).take(limit as usize).collect();
+        old.iter().for_each(|name| _ = state.idempotency.remove(name));
+        Ok(old.len() as u64)
     }
 
     async fn tenant(&self, name: &str, _now: Millis) -> Result<TenantPk> {

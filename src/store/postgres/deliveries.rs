@@ -61,8 +61,8 @@ impl Deliveries for Postgres {
     ) -> Result<u64> {
         abandon(&self.pool, tenant, kind, target, why, now).await
     }
-    async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
-        forget(&self.pool, before).await
+    async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
+        forget(&self.pool, before, limit).await
     }
 }
 
@@ -189,8 +189,12 @@ async fn abandon(pool: &Pool, tenant: TenantPk, kind: TargetKind, target: &str, 
     Ok(pool.ask(async |line| update.bind(why).bind(now).execute(line).await).await?.rows_affected())
 }
 
-async fn forget(pool: &Pool, before: Millis) -> Result<u64> {
-    let delete = sqlx::query("DELETE FROM deliveries WHERE finished_at < $1").bind(before);
+const FORGET: &str = "
+DELETE FROM deliveries WHERE ord IN (
+    SELECT ord FROM deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+async fn forget(pool: &Pool, before: Millis, limit: u32) -> Result<u64> {
+    let delete = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
     Ok(pool.ask(async |line| delete.execute(line).await).await?.rows_affected())
 }
 

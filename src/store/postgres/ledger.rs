@@ -60,8 +60,12 @@ pub(super) async fn keep(transaction: &mut PgConnection, kept: IdempotencyRow) -
     Ok(kept.rows_affected() == 1)
 }
 
-pub(super) async fn forget_idempotency(pool: &Pool, before: Millis) -> Result<u64> {
-    let query = sqlx::query("DELETE FROM idempotency WHERE created_at < $1").bind(before);
+const FORGET: &str = "
+DELETE FROM idempotency WHERE (tenant, scope, key) IN (
+    SELECT tenant, scope, key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+pub(super) async fn forget_idempotency(pool: &Pool, before: Millis, limit: u32) -> Result<u64> {
+    let query = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
     Ok(pool.ask(async |line| query.execute(line).await).await?.rows_affected())
 }
 

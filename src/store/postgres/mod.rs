@@ -157,8 +157,8 @@ impl Store for Postgres {
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         ledger::idempotency(&self.pool, tenant, scope, key).await
     }
-    async fn forget_idempotency(&self, before: Millis) -> Result<u64> {
-        ledger::forget_idempotency(&self.pool, before).await
+    async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
+        ledger::forget_idempotency(&self.pool, before, limit).await
     }
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
         ledger::tenant(&self.pool, name, now).await

@@ -60,8 +60,8 @@ impl Deliveries for Sqlite {
     ) -> Result<u64> {
         abandon(&self.writer, tenant, kind, target, why, now).await
     }
-    async fn forget_deliveries(&self, before: Millis) -> Result<u64> {
-        forget(&self.writer, before).await
+    async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
+        forget(&self.writer, before, limit).await
     }
 }
 
@@ -173,9 +173,11 @@ async fn abandon(
     Ok(writer.write(update).await?.len() as u64)
 }
 
-async fn forget(writer: &Writer, before: Millis) -> Result<u64> {
-    let delete = sqlx::query("DELETE FROM deliveries WHERE finished_at < ? RETURNING 1");
-    Ok(writer.write(delete.bind(before)).await?.len() as u64)
+pub(super) const FORGET: &str = "DELETE FROM deliveries WHERE rowid IN
+    (SELECT rowid FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?) RETURNING 1";
+
+async fn forget(writer: &Writer, before: Millis, limit: u32) -> Result<u64> {
+    Ok(writer.write(sqlx::query(FORGET).bind(before).bind(limit)).await?.len() as u64)
 }
 
 fn delivery(row: &SqliteRow) -> Result<Delivery> {

@@ -70,10 +70,11 @@ pub(super) async fn idempotency(
     found.map(read).transpose().map_err(unreadable)
 }
 
-pub(super) const FORGET: &str = "DELETE FROM idempotency WHERE created_at < ? RETURNING 1";
+pub(super) const FORGET: &str = "DELETE FROM idempotency WHERE rowid IN
+    (SELECT rowid FROM idempotency WHERE created_at < ? ORDER BY created_at LIMIT ?) RETURNING 1";
 
-pub(super) async fn forget_idempotency(writer: &Writer, before: Millis) -> Result<u64> {
-    Ok(writer.write(sqlx::query(FORGET).bind(before)).await?.len() as u64)
+pub(super) async fn forget_idempotency(writer: &Writer, before: Millis, limit: u32) -> Result<u64> {
+    Ok(writer.write(sqlx::query(FORGET).bind(before).bind(limit)).await?.len() as u64)
 }
 
 /// Binds scope, key, fingerprint, status, location, time and body of an answer to be kept; without one they are NULL.

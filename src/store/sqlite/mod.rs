@@ -136,8 +136,8 @@ impl Store for Sqlite {
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         log::idempotency(&self.readers, tenant, scope, key).await
     }
-    async fn forget_idempotency(&self, before: Millis) -> Result<u64> {
-        log::forget_idempotency(&self.writer, before).await
+    async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
+        log::forget_idempotency(&self.writer, before, limit).await
     }
 
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {

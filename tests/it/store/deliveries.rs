@@ -135,8 +135,8 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     let again = again.iter().chain(&claim(&bed, 600).await).find(|one| one.id == id).unwrap().clone();
     assert_eq!((again.attempts, again.finished_at), (1, None));
     settle(&bed, "d", 1, Settled::Delivered).await;
-    assert_eq!(bed.store.forget_deliveries(500).await.unwrap(), 0);
-    assert_eq!(bed.store.forget_deliveries(501).await.unwrap(), 1);
+    assert_eq!(bed.store.forget_deliveries(500, 9).await.unwrap(), 0);
+    assert_eq!(bed.store.forget_deliveries(501, 9).await.unwrap(), 1);
     let left = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
     assert_eq!(ids(&left), ["open"]);
 }

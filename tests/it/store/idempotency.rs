@@ -12,6 +12,7 @@ super::on_every_store!(
     a_refused_commit_leaves_its_key_free,
     tenants_and_scopes_share_no_keys,
     old_answers_are_forgotten,
+    what_is_old_is_forgotten_a_few_at_a_time,
 );
 
 async fn a_taken_key_refuses_the_whole_commit(bed: Bed) {
@@ -72,8 +73,26 @@ async fn old_answers_are_forgotten(bed: Bed) {
         let key = IdempotencyRow { created_at, ..bed.key(&format!("k{n}")) };
         bed.done(Commit { idempotency: Some(key), ..bed.creating(&format!("t{n}")) }).await;
     }
-    assert_eq!(bed.store.forget_idempotency(20).await.unwrap(), 1);
+    assert_eq!(bed.store.forget_idempotency(20, 9).await.unwrap(), 1);
     assert_eq!(bed.store.idempotency(bed.tenant, "POST /threads", "k0").await.unwrap(), None);
     assert!(bed.store.idempotency(bed.tenant, "POST /threads", "k1").await.unwrap().is_some());
     bed.done(Commit { idempotency: Some(bed.key("k0")), ..bed.creating("t9") }).await;
+}
+
+async fn what_is_old_is_forgotten_a_few_at_a_time(bed: Bed) {
+    let keyed = |n: i64| {
+        let kept = IdempotencyRow { created_at: n, ..bed.key(&format!("k{n}")) };
+        Commit { idempotency: Some(kept), ..bed.creating(&format!("t{n}")) }
+    };
+    for n in 1..=7 {
+        bed.done(keyed(n)).await;
+    }
+    let mut forgotten = Vec::new();
+    while forgotten.last() != Some(&0) {
+        forgotten.push(bed.store.forget_idempotency(6, 2).await.unwrap());
+    }
+    assert_eq!(forgotten, [2, 2, 1, 0]);
+    let key = |n: i64| format!("k{n}");
+    assert!(bed.store.idempotency(bed.tenant, "POST /threads", &key(5)).await.unwrap().is_none());
+    assert!(bed.store.idempotency(bed.tenant, "POST /threads", &key(6)).await.unwrap().is_some());
 }

@@ -104,7 +104,7 @@ passed_on! {
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: Option<IdempotencyRow>) -> Option<bool>;
     abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
-    forget_deliveries(before: Millis) -> u64;
+    forget_deliveries(before: Millis, limit: u32) -> u64;
 }
 
 passed_on! {
@@ -141,7 +141,7 @@ passed_on! {
     documents_since(after: i64) -> Vec<Document>;
     audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
     idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
-    forget_idempotency(before: Millis) -> u64;
+    forget_idempotency(before: Millis, limit: u32) -> u64;
     tenant(name: &str, now: Millis) -> TenantPk;
     add_key(key: KeyRow) -> ();
     keys() -> Vec<KeyRow>;
