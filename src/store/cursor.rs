@@ -51,6 +51,14 @@ pub(crate) fn page<T>(mut found: Vec<T>, limit: u32, cursor: impl Fn(&T) -> Curs
     Page { items: found, next_cursor }
 }
 
+impl<T> Page<T> {
+    /// Goes on behind the last item that was looked at, unless it does already behind the last one found.
+    pub(crate) fn or_behind(self, looked_at: Option<Cursor>) -> Self {
+        let next_cursor = self.next_cursor.or_else(|| looked_at.map(|last| last.write()));
+        Self { next_cursor, ..self }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

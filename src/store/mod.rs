@@ -265,6 +265,16 @@ pub struct ThreadFilter {
     pub q: Option<String>,
 }
 
+impl ThreadFilter {
+    /// Whether it leaves threads out, so that more are looked at than found.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.status.is_some() || self.q.is_some()
+    }
+}
+
+/// How many threads a filter is tried on for one page: what a search costs does not grow with what is stored.
+pub const LOOKED_AT: u32 = 5_000;
+
 /// Which observations to read; ordered by seq.
 #[derive(Clone, Debug, Default)]
 pub struct ObservationAsk {
@@ -325,7 +335,8 @@ pub trait Store: Deliveries {
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
     /// Where these stand now, in no order; those that are gone are left out.
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
-    /// Newest activity first.
+    /// Newest activity first. Looks at [`LOOKED_AT`] threads at most: a page may end early, or be empty, and go on at its
+    /// cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
     /// Erases everything of it but what its model calls took, which counts for a run called `deleted` from then on.
     /// `false`: it is not as it was read, and stays.

@@ -70,6 +70,9 @@ pub(crate) fn created(asked: &Asked, thread: Settled<Thread>) -> Response {
 }
 
 /// Threads, newest activity first.
+///
+/// With `q` or `status` so many threads are looked at for one page, so that it may have fewer items than asked for, or
+/// none, and still a `nextCursor`.
 #[utoipa::path(get, path = "/threads", operation_id = "listThreads", tag = "threads",
     params(("status" = Option<ThreadStatus>, Query), ("q" = Option<String>, Query, description = "part of id or title"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),

@@ -14,7 +14,9 @@ use crate::domain::observation::Observation;
 use crate::domain::thread::ThreadStatus;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, StandingAsk, ThreadFilter, ThreadRow, text};
+use crate::store::{
+    Found, LOOKED_AT, ObservationAsk, Page, PageAsk, Result, StandingAsk, ThreadFilter, ThreadRow, text,
+};
 
 impl Kept {
     pub(super) fn loaded(&self) -> Vec<Row> {
@@ -52,20 +54,24 @@ impl State {
             .values()
             .map(|kept| &kept.thread)
             .filter(|thread| thread.tenant == tenant)
-            .filter(|thread| filter.status.is_none_or(|status| thread.status == status))
-            .filter(|thread| {
-                wanted.as_ref().is_none_or(|q| {
-                    text::folded(thread.thread_id.as_str()).contains(q.as_str())
-                        || text::folded_title(&thread.sheet).contains(q.as_str())
-                })
-            })
             .filter(|thread| {
                 cursor.as_ref().is_none_or(|c| (thread.updated_at, thread.pk.0) < (c.at, c.id.parse().unwrap_or(0)))
             })
             .collect();
         found.sort_by_key(|thread| Reverse((thread.updated_at, thread.pk)));
-        let found = found.into_iter().take(ask.limit as usize + 1).cloned().collect();
-        Ok(page(found, ask.limit, |thread| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
+        let cursor = |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string());
+        let last = found.get(LOOKED_AT as usize - 1).filter(|_| filter.is_narrow()).map(|last| cursor(last));
+        let looked_at = if filter.is_narrow() { LOOKED_AT as usize } else { found.len() };
+        let is_wanted = |thread: &&ThreadRow| {
+            filter.status.is_none_or(|status| thread.status == status)
+                && wanted.as_ref().is_none_or(|q| {
+                    text::folded(thread.thread_id.as_str()).contains(q.as_str())
+                        || text::folded_title(&thread.sheet).contains(q.as_str())
+                })
+        };
+        let found = found.into_iter().take(looked_at).filter(is_wanted);
+        let found = found.take(ask.limit as usize + 1).cloned().collect();
+        Ok(page(found, ask.limit, cursor).or_behind(last))
     }
 
     pub(super) fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {

@@ -11,7 +11,7 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
-use crate::store::{Fence, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+use crate::store::{Fence, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select {
     ($what:literal, $rest:literal) => {
@@ -46,9 +46,15 @@ const LOAD: &str = select!(
     WHERE t.pk = $1"
 );
 
+/// The last thread that a filter is tried on for the page that begins after this one.
+const LAST: &str = "
+SELECT updated_at, pk FROM threads WHERE tenant = $1 AND (updated_at, pk) < ($2, $3)
+ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET $4";
+
 const LIST: &str = select!(
     "",
-    "WHERE t.tenant = $1 AND (t.updated_at, t.pk) < ($2, $3) AND ($4::text IS NULL OR t.status = $4)
+    "WHERE t.tenant = $1 AND (t.updated_at, t.pk) < ($2, $3) AND (t.updated_at, t.pk) >= ($7, $8)
+        AND ($4::text IS NULL OR t.status = $4)
         AND ($5::text IS NULL OR strpos(lower(t.thread_id), $5) > 0 OR strpos(t.title, $5) > 0)
     ORDER BY t.updated_at DESC, t.pk DESC LIMIT $6"
 );
@@ -102,16 +108,29 @@ pub(super) async fn list(
     ask: &PageAsk,
 ) -> Result<Page<ThreadRow>> {
     let before = Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(i64::MAX, i64::MAX.to_string()));
+    let before_pk = before.id.parse::<i64>().unwrap_or(0);
+    let last: Option<(i64, i64)> = match filter.is_narrow() {
+        true => {
+            let query = sqlx::query_as(LAST).bind(tenant.0).bind(before.at).bind(before_pk);
+            let query = query.bind(i64::from(LOOKED_AT) - 1);
+            pool.ask(async |line| query.fetch_optional(line).await).await?
+        }
+        false => None,
+    };
+    let (last_at, last_pk) = last.unwrap_or((i64::MIN, i64::MIN));
     let query = sqlx::query(LIST)
         .bind(tenant.0)
         .bind(before.at)
-        .bind(before.id.parse::<i64>().unwrap_or(0))
+        .bind(before_pk)
         .bind(filter.status.map(|status| status.as_str()))
         .bind(filter.q.as_deref().map(text::folded))
-        .bind(i64::from(ask.limit) + 1);
+        .bind(i64::from(ask.limit) + 1)
+        .bind(last_at)
+        .bind(last_pk);
     let found = pool.ask(async |line| query.fetch_all(line).await).await?;
     let found = found.iter().map(thread).collect::<Result<_>>()?;
-    Ok(page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
+    let page = page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string()));
+    Ok(page.or_behind(last.map(|(at, pk)| Cursor::new(at, pk.to_string()))))
 }
 
 /// The thread goes first, and alone: that waits for a commit in flight and forbids every other.

@@ -11,7 +11,7 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
-use crate::store::{Fence, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+use crate::store::{Fence, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select_thread {
     ($rest:literal) => {
@@ -47,6 +47,11 @@ pub(super) async fn load(db: &SqlitePool, pk: ThreadPk) -> Result<Option<(Thread
     Ok(Some((thread, rows)))
 }
 
+/// The last thread that a filter is tried on for the page that begins after this one.
+const LAST: &str = "
+SELECT updated_at, pk FROM threads WHERE tenant = ?1 AND (updated_at, pk) < (?2, CAST(?3 AS INTEGER))
+ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET ?4";
+
 pub(super) async fn list(
     db: &SqlitePool,
     tenant: TenantPk,
@@ -54,16 +59,26 @@ pub(super) async fn list(
     ask: &PageAsk,
 ) -> Result<Page<ThreadRow>> {
     let after = Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(i64::MAX, i64::MAX.to_string()));
+    let last: Option<(i64, i64)> = match filter.is_narrow() {
+        true => {
+            let query = sqlx::query_as(LAST).bind(tenant.0).bind(after.at).bind(&after.id).bind(LOOKED_AT - 1);
+            query.fetch_optional(db).await.map_err(unreadable)?
+        }
+        false => None,
+    };
+    let (last_at, last_pk) = last.unwrap_or((i64::MIN, i64::MIN));
     let query = sqlx::query(select_thread!(
-        "WHERE tenant = ?1 AND (updated_at, pk) < (?2, CAST(?3 AS INTEGER)) AND (?4 IS NULL OR status = ?4)
+        "WHERE tenant = ?1 AND (updated_at, pk) < (?2, CAST(?3 AS INTEGER)) AND (updated_at, pk) >= (?7, ?8)
+         AND (?4 IS NULL OR status = ?4)
          AND (?5 IS NULL OR instr(title, ?5) > 0 OR instr(lower(thread_id), ?5) > 0)
          ORDER BY updated_at DESC, pk DESC LIMIT ?6"
     ));
     let query = query.bind(tenant.0).bind(after.at).bind(after.id).bind(filter.status.map(|status| status.as_str()));
     let query = query.bind(filter.q.as_deref().map(text::folded)).bind(i64::from(ask.limit) + 1);
-    let found = query.fetch_all(db).await.map_err(unreadable)?;
+    let found = query.bind(last_at).bind(last_pk).fetch_all(db).await.map_err(unreadable)?;
     let found = found.iter().map(thread).collect::<Result<Vec<_>>>()?;
-    Ok(page(found, ask.limit, |thread| Cursor::new(thread.updated_at, thread.pk.0.to_string())))
+    let page = page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string()));
+    Ok(page.or_behind(last.map(|(at, pk)| Cursor::new(at, pk.to_string()))))
 }
 
 macro_rules! of_the_erased {

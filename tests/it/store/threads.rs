@@ -3,15 +3,16 @@
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::{Sheet, ThreadStatus};
 use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, PageAsk, ThreadFilter};
+use pes::store::{Commit, LOOKED_AT, PageAsk, ThreadFilter};
 
-use super::bed::{Bed, page, row};
+use super::bed::{Bed, page, row, together};
 
 super::on_every_store!(
     the_newest_activity_comes_first,
     a_list_is_paged_to_its_end,
     status_narrows_the_list,
     titles_and_ids_are_searched_without_case,
+    a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
     a_mark_moves_with_every_commit,
 );
 
@@ -84,6 +85,27 @@ async fn titles_and_ids_are_searched_without_case(bed: Bed) {
     assert_eq!(listed(&bed, q("%")).await, ["Plan-1"], "a percent sign is just that");
     assert_eq!(listed(&bed, q("r_s")).await, ["plan-2"]);
     assert_eq!(listed(&bed, q("nowhere")).await, Vec::<String>::new());
+}
+
+async fn a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor(bed: Bed) {
+    bed.thread("needle").await;
+    together((0..LOOKED_AT).map(|n| {
+        let bed = bed.clone();
+        async move { bed.thread(&format!("t{n}")).await }
+    }))
+    .await;
+    for filter in [
+        ThreadFilter { status: None, q: Some("need".into()) },
+        ThreadFilter { status: Some(ThreadStatus::Running), q: None },
+    ] {
+        let first = bed.store.threads(bed.tenant, &filter, &page(10)).await.unwrap();
+        assert_eq!(first.items, []);
+        let ask = PageAsk { cursor: Some(first.next_cursor.expect("not all were looked at")), limit: 10 };
+        let second = bed.store.threads(bed.tenant, &filter, &ask).await.unwrap();
+        let found: Vec<&str> = second.items.iter().map(|thread| thread.thread_id.as_str()).collect();
+        let expected: &[&str] = if filter.q.is_some() { &["needle"] } else { &[] };
+        assert_eq!((found.as_slice(), second.next_cursor), (expected, None));
+    }
 }
 
 async fn a_mark_moves_with_every_commit(bed: Bed) {
