@@ -263,7 +263,13 @@ impl Feed {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }
         self.source = if is_over { Source::LastRun } else { Source::Live };
+        self.log.rest();
         Ok(())
+    }
+
+    /// What it keeps in memory besides the frames that wait, roughly.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.log.bytes() + self.ready.capacity() * size_of::<Arc<Encoded>>()
     }
 
     /// The frame that says how the run of `until` ended; none if it was erased meanwhile.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::feed::heard;
+use super::folds::Folds;
+use super::inline::fetch;
 use super::shared::Shared;
 use super::{After, EventsPage, FeedAsk, Result, Runtime};
 use crate::domain::caller::Caller;
@@ -25,7 +27,8 @@ const PAGE_BYTES: usize = 1 << 20;
 
 /// Reads a log page by page, in order; what it folded for one page serves the next.
 pub(super) struct Log {
-    shared: Arc<Shared>,
+    store: Arc<dyn Store>,
+    folds: Arc<Folds>,
     pk: ThreadPk,
     fold: Fold,
     /// The seq up to which the fold has seen everything.
@@ -33,8 +36,17 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk) -> Self {
-        Self { shared, pk, fold: Fold::default(), folded: 0 }
+    pub(super) fn new(shared: &Shared, pk: ThreadPk) -> Self {
+        Self { store: shared.reads.clone(), folds: shared.folds.clone(), pk, fold: Fold::default(), folded: 0 }
+    }
+
+    /// Keeps nothing in memory: whoever has read all of it may listen for long.
+    pub(super) fn rest(&mut self) {
+        (self.fold, self.folded) = (Fold::default(), 0);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.fold.bytes()
     }
 
     /// The next observations after `after`, whole: `limit` of them, or fewer that have about `room` bytes together. None
@@ -78,6 +90,10 @@ impl Log {
 
     /// Folds everything up to `last` and completes those observations that stand in the page.
     async fn unfold(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
+        let before = page.first().map_or(last, |first| first.seq) - 1;
+        if let Some((seq, fold)) = self.folds.nearest(self.pk, before).filter(|(seq, _)| *seq > self.folded) {
+            (self.fold, self.folded) = (fold, seq);
+        }
         while self.folded < last {
             let ask =
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
@@ -89,6 +105,7 @@ impl Log {
                 }
             }
             self.folded = chunk.last().map_or(last, |told| told.seq);
+            self.folds.offer(self.pk, self.folded, &self.fold);
         }
         Ok(())
     }

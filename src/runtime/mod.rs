@@ -21,6 +21,7 @@ mod effects;
 mod errands;
 mod farewell;
 mod feed;
+mod folds;
 mod fork;
 mod history;
 mod http_tools;

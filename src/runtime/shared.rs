@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::actors::Actors;
 use super::book::Book;
 use super::clock::Clock;
+use super::folds::Folds;
 use super::idempotent::Flights;
 use super::lease::Tenure;
 use super::listening::Listening;
@@ -48,6 +49,7 @@ pub(super) struct Shared {
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
     /// The names of tenants that have keys of their own.
+    pub(super) folds: Arc<Folds>,
     pub(super) keyed: HashMap<TenantPk, String>,
     pub(super) cores: Vec<Arc<dyn DynCore>>,
     pub(super) clock: Arc<dyn Clock>,

@@ -82,6 +82,7 @@ impl Runtime {
             waiters: Default::default(),
             reports: Default::default(),
             listening: Default::default(),
+            folds: Default::default(),
             flights: Default::default(),
             alarm: Default::default(),
             roused: Default::default(),

@@ -26,6 +26,11 @@ impl List {
         }
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let of = |members: &Map<String, Value>| members.values().map(super::bytes).sum::<usize>();
+        of(&self.items) + of(&self.outputs)
+    }
+
     pub(super) fn items(&self) -> Value {
         self.each().cloned().collect()
     }

@@ -47,4 +47,23 @@ impl Fold {
     /// Whoever wants whole lists only needs to tell these, in order and without a gap.
     pub const LISTED: [ObservationType; 3] =
         [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
+
+    /// What it takes in memory, roughly, if it was told nothing but [`Self::LISTED`].
+    pub fn bytes(&self) -> usize {
+        let texts = self.intent.len() + self.title.len();
+        let changed: usize = self.changed.iter().map(bytes).sum();
+        size_of::<Self>() + texts + bytes(&self.plan) + changed + self.list.bytes()
+    }
+}
+
+/// What a value takes in memory, roughly.
+fn bytes(value: &Value) -> usize {
+    const MEMBER: usize = 64;
+    size_of::<Value>()
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes).sum(),
+            Value::Object(members) => members.iter().map(|(name, value)| MEMBER + name.len() + bytes(value)).sum(),
+        }
 }

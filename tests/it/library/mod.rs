@@ -3,6 +3,7 @@
 #[path = "../../../examples/embed.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
+mod reading;
 
 use std::sync::Arc;
 

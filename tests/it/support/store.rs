@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use pes::domain::Millis;
@@ -42,10 +43,24 @@ pub struct Moody {
     held: watch::Sender<Vec<&'static str>>,
 }
 
+    observations_read: AtomicUsize,
 impl Moody {
     pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
         let (moods, held) = (watch::channel(Moods::new()).0, watch::channel(Vec::new()).0);
-        Arc::new(Self { inner, moods, held })
+        Arc::new(Self { inner, readers: None, moods, held, observations_read: AtomicUsize::new(0) })
+    }
+
+    /// The same, and a second one over which people read.
+    pub fn apart(inner: Arc<dyn Store>) -> (Arc<Self>, Arc<Self>) {
+        let readers = Self::over(inner.clone());
+        let (moods, held) = (watch::channel(Moods::new()).0, watch::channel(Vec::new()).0);
+        let observations_read = AtomicUsize::new(0);
+        (Arc::new(Self { inner, readers: Some(readers.clone()), moods, held, observations_read }), readers)
+    }
+
+    /// How many observations were read since this was asked last.
+    pub fn observations_read(&self) -> usize {
+        self.observations_read.swap(0, Ordering::SeqCst)
     }
 
     pub fn set(&self, call: &'static str, mood: Mood) {
@@ -117,6 +132,21 @@ passed_on! {
         }
         async fn close(&self) {
             self.inner.close().await;
+        fn weakness(&self) -> Option<String> {
+            self.inner.weakness()
+        }
+
+        fn for_readers(&self) -> Option<Arc<dyn Store>> {
+            self.readers.clone().map(|readers| readers as Arc<dyn Store>)
+        }
+
+        async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+            self.pass("observations").await?;
+            let read = self.inner.observations(pk, ask).await?;
+            self.observations_read.fetch_add(read.len(), Ordering::SeqCst);
+            Ok(read)
+        }
+
         }
     }
     commit(commit: Commit) -> Committed;
@@ -133,7 +163,6 @@ passed_on! {
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
     open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
     runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);
-    observations(pk: ThreadPk, ask: &ObservationAsk) -> Vec<Observation>;
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     audit(pk: ThreadPk) -> Vec<AuditRow>;
     write_document(document: Document, expected: Expected, audit: AuditRow, kept: Option<IdempotencyRow>) -> Option<i64>;

@@ -1,0 +1,99 @@
+//! What reading a log costs: pages cost what they hold, and whoever has read everything keeps nothing of it.
+
+use std::sync::Arc;
+
+use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
+use pes::domain::observation::{ObservationType, Record};
+use pes::domain::thread::Sheet;
+use pes::live::EncodedKind;
+use pes::runtime::{After, FeedAsk};
+use pes::store::memory::Memory;
+use pes::store::{Commit, Committed, Fence, NewThread, Store};
+use pes::{Config, Instance};
+use serde_json::{Value, json};
+
+use crate::support::store::Moody;
+
+const PAGE: u32 = 100;
+const PAGES: usize = 40;
+
+fn record(n: usize, kind: ObservationType, content: Value) -> Record {
+    Record {
+        id: format!("obs_{n}").into(),
+        run_id: RunId::from("run_1"),
+        parent_id: None,
+        trace_id: String::new(),
+        timestamp: 1,
+        kind,
+        title: String::new(),
+        content,
+        metadata: None,
+    }
+}
+
+/// A thread with a list of a hundred items of 4 KB, whose statuses change again and again.
+async fn filled(store: &dyn Store) {
+    let tenant = store.tenant("default", 1).await.unwrap();
+    assert_eq!(tenant, TenantPk(1));
+    let item = |n: usize| json!({ "id": format!("i{n}"), "description": "x".repeat(4_096), "status": "pending" });
+    let list: Vec<Value> = (0..100).map(item).collect();
+    let plan = json!({ "plan": "", "planVersion": 1, "todoList": list, "rawOutput": "" });
+    let moved = |n: usize| {
+        let status = if n.is_multiple_of(2) { "pending" } else { "in_progress" };
+        record(n, ObservationType::ItemStatusChange, json!({ "itemId": "i7", "item": { "status": status } }))
+    };
+    let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1 };
+    let creation = Commit::creating(ThreadPk(1), new, Sheet::default(), None);
+    for page in 0..PAGES {
+        let first = page * PAGE as usize;
+        let mut records: Vec<Record> = (first..first + PAGE as usize).map(moved).collect();
+        let version = page as i64;
+        let next = Commit { create: None, sheet: None, token: uuid::Uuid::new_v4(), ..creation.clone() };
+        let commit = if page == 0 {
+            records[0] = record(0, ObservationType::Plan, plan.clone());
+            Commit { records, ..creation.clone() }
+        } else {
+            Commit { records, fence: Fence { version, ..Fence::NEW }, last_seq: first as i64, ..next }
+        };
+        assert_eq!(store.commit(commit).await.unwrap(), Committed::Done);
+    }
+}
+
+async fn instance() -> (Instance, Arc<Moody>) {
+    let memory = Arc::new(Memory::new());
+    filled(&*memory).await;
+    let store = Moody::over(memory);
+    (Instance::build(Config::default()).store(store.clone()).open().await.unwrap(), store)
+}
+
+fn after(seq: i64) -> FeedAsk {
+    FeedAsk { after: After::Seq(seq), types: Vec::new(), tokens: false, until: None, ends_suspended: false }
+}
+
+#[tokio::test]
+async fn a_page_costs_what_it_holds() {
+    let (instance, store) = instance().await;
+    let id = ThreadId::from("t");
+    let read = async |seq: i64| {
+        let page = instance.runtime().events_page(instance.caller(), &id, after(seq), PAGE).await.unwrap();
+        assert_eq!(page.items.len(), PAGE as usize);
+        store.observations_read()
+    };
+    let last = i64::from(PAGE) * (PAGES as i64 - 1);
+    assert!(read(last).await >= last as usize, "nothing is known of it yet");
+    for page in 0..PAGES as i64 {
+        let cost = read(page * i64::from(PAGE)).await;
+        assert!(cost <= 8 * PAGE as usize, "page {page} read {cost} observations");
+    }
+    assert!(read(last).await <= 8 * PAGE as usize);
+}
+
+#[tokio::test]
+async fn a_reader_that_has_caught_up_keeps_nothing_of_what_it_read() {
+    let (instance, _store) = instance().await;
+    let mut feed = instance.runtime().feed(instance.caller(), &"t".into(), after(0)).await.unwrap();
+    feed.next().await.expect("the log has a beginning");
+    assert!(feed.bytes() > 400 << 10, "the list takes {}", feed.bytes());
+    while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}
+    assert!(feed.bytes() < 64 << 10, "{}", feed.bytes());
+}
