@@ -16,7 +16,7 @@ use crate::live::Hub;
 use crate::mcp;
 use crate::provider::{Catalog, Models};
 use crate::runtime::clock::{Clock, System};
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Parts, Runtime, StartError};
 use crate::store::document::Documents;
 use crate::store::{self, Store};
 use crate::tool::http_source::HttpTools;
@@ -35,6 +35,15 @@ pub enum Error {
     /// Its values do not go together, or it may not be served so: there are no keys.
     #[error("{0}")]
     Unsound(#[from] config::Error),
+}
+
+impl From<StartError> for Error {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Store(error) => Self::Store(error),
+            StartError::Config(fault) => Self::Config(fault),
+        }
+    }
 }
 
 /// A server that is ready to be put behind a listener: its runtime looks after its threads already.

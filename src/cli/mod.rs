@@ -1,4 +1,4 @@
-//! The command line. Exit codes: 0 done, 1 it failed, 2 the configuration cannot be used, 3 the database cannot be used;
+//! The command line. Exit codes: 0 done, 1 it failed, 2 the configuration cannot be used, 9 the database cannot be used;
 //! each failure is one line on stderr.
 
 mod args;
@@ -34,7 +34,7 @@ impl Error {
         match self {
             Error::Failed(_) => ExitCode::from(1),
             Error::Config(_) => ExitCode::from(2),
-            Error::Store(_) => ExitCode::from(3),
+            Error::Store(_) => ExitCode::from(9),
         }
     }
 }

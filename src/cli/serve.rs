@@ -53,12 +53,9 @@ async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variable
     let mut facts = vec![format!("pes      {}", env!("CARGO_PKG_VERSION")), format!("url      {url}")];
     // Whoever passes on what comes there must know where to.
     facts.extend(config.server.public_url.as_ref().map(|_| format!("bound    http://{address}")));
-    facts.extend([
-        format!("store    {}", app.store.describe()),
-        format!("model    {}", model(config, is_bold)),
-        format!("auth     {auth}"),
-        "ready".to_owned(),
-    ]);
+    facts.extend([format!("store    {}", app.store.describe())]);
+    facts.extend(app.store.weakness().map(|why| format!("durable  NO: {why}")));
+    facts.extend([format!("model    {}", model(config, is_bold)), format!("auth     {auth}"), "ready".to_owned()]);
     facts
 }
 

@@ -17,7 +17,7 @@ section! {
         data_dir: PathBuf = PathBuf::from("./data"), named("PES_DATA_DIR");
         /// SQLite's `synchronous`: with `normal` the last commits before a power cut may be lost.
         synchronous: Synchronous = Synchronous::Full, by_path();
-        /// Connections to PostgreSQL for what is read; four more write, and keep the lease.
+        /// Connections to PostgreSQL for what is read, half by the engine, half by people; four more do everything else.
         connections: u32 = 16, by_path();
     }
 }

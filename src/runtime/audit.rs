@@ -30,12 +30,12 @@ impl Runtime {
     /// Who decided what on this thread, oldest first.
     pub async fn audit(&self, caller: &Caller, id: &ThreadId) -> Result<Vec<AuditLine>> {
         let thread = self.row(caller, id).await?;
-        Ok(self.0.store.audit(thread.pk).await?.into_iter().map(AuditLine::from).collect())
+        Ok(self.0.reads.audit(thread.pk).await?.into_iter().map(AuditLine::from).collect())
     }
 
     /// Who configured what of the caller's tenant, newest first.
     pub async fn audit_of_tenant(&self, caller: &Caller, page: PageAsk) -> Result<Page<AuditLine>> {
-        let page = self.0.store.audit_of_tenant(caller.tenant, &page).await?;
+        let page = self.0.reads.audit_of_tenant(caller.tenant, &page).await?;
         let items = page.items.into_iter().map(AuditLine::from).collect();
         Ok(Page { items, next_cursor: page.next_cursor })
     }

@@ -46,7 +46,7 @@ impl Runtime {
             found.ok_or_else(|| Fault::not_found("run"))
         };
         let found = find().await?;
-        let (thread, rows) = self.0.store.load(found.pk).await?.ok_or_else(|| Fault::not_found("run"))?;
+        let (thread, rows) = self.0.reads.load(found.pk).await?.ok_or_else(|| Fault::not_found("run"))?;
         // One that is over is not loaded, and does not change any more.
         let row = match rows.iter().find(|row| row.kind == RowKind::Run && row.id == id.as_str()) {
             Some(row) => row.clone(),
@@ -66,7 +66,7 @@ impl Runtime {
         };
         let (tenant, standings) = (caller.tenant, ask.standings);
         let ask = (StandingAsk { tenant, thread, standings, since: ask.since, page: ask.page }, ask.with_messages);
-        let (page, total) = self.0.store.runs_by_standing(&ask.0).await?;
+        let (page, total) = self.0.reads.runs_by_standing(&ask.0).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for found in page.items {
             items.push(self.seen(found, ask.1).await?);
@@ -107,7 +107,7 @@ impl Runtime {
         let mut page = PageAsk::beyond(ord, CHUNK);
         let mut open = Vec::new();
         loop {
-            let found = self.0.store.rows(pk, RowKind::Suspension, false, &page).await?;
+            let found = self.0.reads.rows(pk, RowKind::Suspension, false, &page).await?;
             open.extend(self.open_of(pk, &found.items, run).await?);
             match found.next_cursor {
                 Some(cursor) => page.cursor = Some(cursor),
@@ -122,7 +122,7 @@ impl Runtime {
             let Some(mut suspension) = legible::<Suspension>(row) else { continue };
             if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
                 if let Some(input) = suspension.tool_input.take() {
-                    suspension.tool_input = Some(self.0.inlined(pk, input).await?);
+                    suspension.tool_input = Some(self.0.shown(pk, input).await?);
                 }
                 open.push(suspension);
             }
@@ -136,7 +136,7 @@ impl Runtime {
         let mut page = PageAsk::beyond(ord, CHUNK);
         let mut messages = Vec::new();
         loop {
-            let found = self.0.store.rows(pk, RowKind::Message, false, &page).await?;
+            let found = self.0.reads.rows(pk, RowKind::Message, false, &page).await?;
             for row in &found.items {
                 let Some(mut message) = legible::<ConversationMessage>(row) else { continue };
                 if message.run_id.as_ref() != Some(&run.run_id) {

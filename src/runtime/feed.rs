@@ -137,7 +137,7 @@ impl Runtime {
             caller: caller.clone(),
             pk: row.pk,
             live,
-            log: Log::new(self.0.clone(), row.pk),
+            log: Log::new(&self.0, row.pk),
             cursor,
             ready,
             source,

@@ -38,14 +38,14 @@ impl Runtime {
         let fold = self.0.fold_to(row.pk, at).await?;
         let event = Event::Forked {
             from: ForkedFrom { thread_id: id.clone(), seq: at },
-            state: Box::new(self.0.inlined(row.pk, fold.view()).await?),
+            state: Box::new(self.0.shown(row.pk, fold.view()).await?),
             messages: self.conversation(row.pk, &fold).await?,
             agent_state: match fold.agent_state() {
-                Some(told) => agent_state(&self.0.inlined(row.pk, told).await?),
+                Some(told) => agent_state(&self.0.shown(row.pk, told).await?),
                 None => self.agent_state(caller, id).await?,
             },
             summary: match fold.summary() {
-                Some(summary) => Some(self.0.inlined(row.pk, summary.clone()).await?),
+                Some(summary) => Some(self.0.shown(row.pk, summary.clone()).await?),
                 None => None,
             },
         };
@@ -72,7 +72,7 @@ impl Runtime {
     /// The view as of an observation.
     pub(super) async fn state_at(&self, row: &ThreadRow, seq: i64) -> Result<Value> {
         let seq = within(row, seq)?;
-        let mut view = self.0.inlined(row.pk, self.0.fold_to(row.pk, seq).await?.view()).await?;
+        let mut view = self.0.shown(row.pk, self.0.fold_to(row.pk, seq).await?.view()).await?;
         view["threadId"] = row.thread_id.as_str().into();
         view["minSeq"] = row.min_seq.into();
         Ok(view)
@@ -82,7 +82,7 @@ impl Runtime {
     async fn conversation(&self, pk: ThreadPk, fold: &Fold) -> Result<Vec<ConversationMessage>> {
         let mut messages = Vec::with_capacity(fold.messages().len());
         for heard in fold.messages() {
-            let whole = self.0.inlined(pk, heard.clone()).await?;
+            let whole = self.0.shown(pk, heard.clone()).await?;
             messages.push(serde_json::from_value(whole).map_err(damaged)?);
         }
         Ok(messages)

@@ -14,7 +14,7 @@ use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
 use crate::engine::fold::Fold;
-use crate::store::{self, ObservationAsk};
+use crate::store::{self, ObservationAsk, Store};
 
 /// Observations read at once.
 pub(super) const CHUNK: u32 = 200;
@@ -59,7 +59,7 @@ impl Log {
         room: usize,
     ) -> store::Result<Page> {
         let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
-        let mut items = self.shared.store.observations(self.pk, &ask).await?;
+        let mut items = self.store.observations(self.pk, &ask).await?;
         let (mut bytes, mut whole) = (0, 0);
         let mut is_full = items.len() >= limit as usize;
         for sheaf in items.chunks_mut(SHEAF) {
@@ -81,7 +81,7 @@ impl Log {
             self.unfold(sheaf, last).await?;
         }
         let mut known = Payloads::new();
-        self.shared.fetch(self.pk, sheaf.iter().map(|seen| &seen.content), &mut known).await?;
+        fetch(&*self.store, self.pk, sheaf.iter().map(|seen| &seen.content), &mut known).await?;
         for seen in sheaf {
             seen.content = payload::inline(seen.content.take(), &known);
         }
@@ -97,7 +97,7 @@ impl Log {
         while self.folded < last {
             let ask =
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
-            let chunk = self.shared.store.observations(self.pk, &ask).await?;
+            let chunk = self.store.observations(self.pk, &ask).await?;
             for told in &chunk {
                 let whole = self.fold.tell(told);
                 if let Ok(place) = page.binary_search_by_key(&told.seq, |seen| seen.seq) {
@@ -134,7 +134,7 @@ impl Shared {
         let (mut fold, mut after) = (Fold::default(), 0);
         while after < seq {
             let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
-            let chunk = self.store.observations(pk, &ask).await?;
+            let chunk = self.reads.observations(pk, &ask).await?;
             let Some(last) = chunk.last() else { break };
             after = last.seq;
             for told in &chunk {
@@ -153,7 +153,7 @@ impl Runtime {
             After::Seq(seq) => seq,
             After::Latest => row.last_seq,
         };
-        let mut log = Log::new(self.0.clone(), row.pk);
+        let mut log = Log::new(&self.0, row.pk);
         let Page { mut items, is_full } = log.page(after, limit, &heard(&ask), PAGE_BYTES).await?;
         let is_end =
             |seen: &Observation| seen.kind == ObservationType::RunFinished && ask.until.as_ref() == Some(&seen.run_id);

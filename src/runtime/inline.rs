@@ -9,20 +9,20 @@ use super::lease::Incarnation;
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
 use crate::domain::payload::{self, Payloads};
-use crate::store;
+use crate::store::{self, Store};
 
 /// Between two tries to read what an effect needs.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// `value` whole.
+    /// `value` whole, for the engine.
     pub(super) async fn inlined(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
-        let mut known = Payloads::new();
-        self.fetch(pk, [&value], &mut known).await?;
-        Ok(match known.is_empty() {
-            true => value,
-            false => payload::inline(value, &known),
-        })
+        whole(&*self.store, pk, value).await
+    }
+
+    /// `value` whole, for people.
+    pub(super) async fn shown(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
+        whole(&*self.reads, pk, value).await
     }
 
     /// The same for an effect, which a store that does not answer delays until its right to act ends. `None`: it ended.
@@ -51,14 +51,33 @@ impl Shared {
         values: impl IntoIterator<Item = &Value>,
         known: &mut Payloads,
     ) -> store::Result<()> {
-        let mut wanted = Vec::new();
-        values.into_iter().for_each(|value| payload::references(value, &mut wanted));
-        wanted.retain(|id| !known.contains_key(id));
-        wanted.sort_unstable();
-        wanted.dedup();
-        if !wanted.is_empty() {
-            known.extend(self.store.payloads(pk, &wanted).await?);
-        }
-        Ok(())
+        fetch(&*self.store, pk, values, known).await
     }
+}
+
+async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
+    let mut known = Payloads::new();
+    fetch(store, pk, [&value], &mut known).await?;
+    Ok(match known.is_empty() {
+        true => value,
+        false => payload::inline(value, &known),
+    })
+}
+
+/// Reads from this store what these refer to and is not known yet.
+pub(super) async fn fetch(
+    store: &dyn Store,
+    pk: ThreadPk,
+    values: impl IntoIterator<Item = &Value>,
+    known: &mut Payloads,
+) -> store::Result<()> {
+    let mut wanted = Vec::new();
+    values.into_iter().for_each(|value| payload::references(value, &mut wanted));
+    wanted.retain(|id| !known.contains_key(id));
+    wanted.sort_unstable();
+    wanted.dedup();
+    if !wanted.is_empty() {
+        known.extend(store.payloads(pk, &wanted).await?);
+    }
+    Ok(())
 }

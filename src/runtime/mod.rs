@@ -24,8 +24,8 @@ mod feed;
 mod folds;
 mod fork;
 mod history;
-mod http_tools;
 mod housekeeping;
+mod http_tools;
 mod idempotent;
 mod inline;
 mod lease;
@@ -36,6 +36,7 @@ mod plan;
 mod policy;
 mod publish;
 mod pushes;
+mod readiness;
 mod remote_agents;
 mod reports;
 mod rooms;
@@ -65,7 +66,7 @@ pub use ask::*;
 pub use audit::AuditLine;
 pub use feed::{Ear, Feed};
 pub use policy::{DryRun, DryRunReport, TriedCall};
-pub use start::Parts;
+pub use start::{Parts, StartError};
 
 type Result<T> = std::result::Result<T, Fault>;
 

@@ -18,7 +18,7 @@ impl Runtime {
         let row = self.row(caller, id).await?;
         let (row, mut view) = self.view(&row).await?;
         let version = view["planVersion"].as_i64().unwrap_or(0);
-        Ok((self.0.inlined(row.pk, view["todoList"].take()).await?, version))
+        Ok((self.0.shown(row.pk, view["todoList"].take()).await?, version))
     }
 
     /// Edits the list that stands at version `if_match`; answers with the list after it.
@@ -43,7 +43,7 @@ impl Runtime {
         let note = Note { audit: Some(audit), wants_plan: true, ..Note::default() };
         let decided = self.decide(row.pk, event, note).await?;
         let (list, version) = decided.plan.unwrap_or_default();
-        Ok((self.0.inlined(row.pk, list).await?, version))
+        Ok((self.0.shown(row.pk, list).await?, version))
     }
 }
 

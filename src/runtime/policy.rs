@@ -110,7 +110,7 @@ impl Runtime {
             Trial { runtime: self, toolset, since: ask.since.unwrap_or(0), limit, report: Default::default() };
         let mut page = PageAsk { cursor: None, limit: CHUNK };
         loop {
-            let threads = self.0.store.threads(caller.tenant, &ThreadFilter::default(), &page).await?;
+            let threads = self.0.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await?;
             for thread in &threads.items {
                 if thread.updated_at >= trial.since && !trial.thread(thread).await? {
                     return Ok(trial.report);
@@ -170,7 +170,7 @@ impl Trial<'_> {
             let run: Option<Run> = stored.as_ref().map(read).transpose()?;
             settings.insert(call.run_id.clone(), run.map(|run| run.settings).unwrap_or_default());
         }
-        let arguments = shared.inlined(thread.pk, call.arguments).await?;
+        let arguments = shared.shown(thread.pk, call.arguments).await?;
         let proposal = Proposal {
             thread: &thread.thread_id,
             settings: &settings[&call.run_id],

@@ -103,9 +103,9 @@ impl Runtime {
         let page = PageAsk { cursor: None, limit: CHUNK };
         let mut ask = StandingAsk { tenant, thread: None, standings, since: None, page };
         loop {
-            let (found, _) = self.0.store.runs_by_standing(&ask).await?;
+            let (found, _) = self.0.reads.runs_by_standing(&ask).await?;
             for run in found.items {
-                let Some((_, rows)) = self.0.store.load(run.pk).await? else { continue };
+                let Some((_, rows)) = self.0.reads.load(run.pk).await? else { continue };
                 for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
                     let task: Task = read(row)?;
                     if task.agent_id == agent && !task.status.is_terminal() {

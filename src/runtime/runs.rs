@@ -65,7 +65,7 @@ impl Runtime {
     /// Oldest first.
     pub async fn runs(&self, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<RunResource>> {
         let thread = self.row(caller, id).await?;
-        let page = self.0.store.rows(thread.pk, RowKind::Run, false, &page).await?;
+        let page = self.0.reads.rows(thread.pk, RowKind::Run, false, &page).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for row in page.items {
             let Some(run) = legible(&row) else { continue };
@@ -84,7 +84,7 @@ impl Runtime {
         let answer: Option<ConversationMessage> = match &run.outcome {
             None => None,
             Some(outcome) => {
-                let row = self.0.store.row(pk, RowKind::Message, outcome.message_id.as_str()).await?;
+                let row = self.0.reads.row(pk, RowKind::Message, outcome.message_id.as_str()).await?;
                 row.as_ref().and_then(legible)
             }
         };
@@ -93,12 +93,12 @@ impl Runtime {
 
     /// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first.
     async fn open_suspensions_of(&self, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
-        let Some((_, rows)) = self.0.store.load(pk).await? else { return Ok(Vec::new()) };
+        let Some((_, rows)) = self.0.reads.load(pk).await? else { return Ok(Vec::new()) };
         let mut open = Vec::new();
         for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
             let Some(suspension) = legible::<Suspension>(row) else { continue };
             if suspension.status == SuspensionStatus::Pending && suspension.run_id == *run {
-                open.push(self.0.inlined(pk, told(&suspension)).await?);
+                open.push(self.0.shown(pk, told(&suspension)).await?);
             }
         }
         Ok(open)

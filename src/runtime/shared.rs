@@ -14,6 +14,7 @@ use super::folds::Folds;
 use super::idempotent::Flights;
 use super::lease::Tenure;
 use super::listening::Listening;
+use super::readiness::Readiness;
 use super::reports::Reports;
 use super::rouse::Roused;
 use super::sweep::Alarm;
@@ -36,6 +37,8 @@ use crate::tool::{Registry, Toolset};
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
+    /// The same store, for what people read: lists, logs, whole threads. A row by its key is read by either.
+    pub(super) reads: Arc<dyn Store>,
     /// What tenants configured.
     pub(super) documents: Arc<Documents>,
     pub(super) mcp: Arc<mcp::Catalog>,
@@ -46,10 +49,10 @@ pub(super) struct Shared {
     /// What stands before every path of this server, once it is listened for.
     pub(super) base: OnceLock<String>,
     pub(super) hub: Arc<Hub>,
+    pub(super) folds: Arc<Folds>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
     /// The names of tenants that have keys of their own.
-    pub(super) folds: Arc<Folds>,
     pub(super) keyed: HashMap<TenantPk, String>,
     pub(super) cores: Vec<Arc<dyn DynCore>>,
     pub(super) clock: Arc<dyn Clock>,
@@ -64,6 +67,7 @@ pub(super) struct Shared {
     pub(super) reports: Reports,
     pub(super) listening: Listening,
     pub(super) alarm: Alarm,
+    pub(super) readiness: Readiness,
     pub(super) roused: Roused,
     /// Nothing new starts any more; what runs is recorded.
     pub(super) draining: CancellationToken,

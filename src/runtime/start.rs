@@ -9,21 +9,22 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Runtime;
 use super::book::Book;
 use super::clock::Clock;
 use super::lease::Tenure;
 use super::shared::Shared;
-use super::{Result, Runtime};
 use crate::a2a::directory::Directory;
 use crate::config::Config;
+use crate::domain::fault::Fault;
 use crate::engine::DynCore;
 use crate::live::Hub;
 use crate::mcp;
 use crate::outbox::Outbox;
 use crate::provider::Catalog;
 use crate::provider::gate::Gates;
-use crate::store::Store;
 use crate::store::document::{Documents, Sealer};
+use crate::store::{self, Store};
 use crate::tool::Registry;
 
 /// What a runtime is put together from.
@@ -47,12 +48,20 @@ pub struct Parts {
 /// What the end of a drain keeps for giving the leases back, and for closing the store.
 const LAST_STEPS: Duration = Duration::from_millis(1_500);
 const CLOSING: Duration = Duration::from_millis(1_000);
-/// How long `ready` waits for the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a runtime cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Store(#[from] store::Error),
+    /// What is configured cannot be served.
+    #[error("{}", .0.detail)]
+    Config(#[from] Fault),
+}
 
 impl Runtime {
     /// Registers this process and begins to look after its threads: every unfinished run goes on.
-    pub async fn start(parts: Parts) -> Result<Self> {
+    pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let tenure = Tenure::begin(&*parts.store, parts.config.runtime.lease_ms).await?;
         let mut keyed = HashMap::new();
         for name in parts.config.models.tenant_keys.keys() {
@@ -64,6 +73,7 @@ impl Runtime {
             book: Book::new(&parts.config, parts.models.clone()),
             gates: Gates::new(&parts.config.models.gate),
             pks: AtomicU64::new(parts.clock.seed()),
+            reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
             documents: parts.documents,
             mcp: parts.mcp,
@@ -72,6 +82,7 @@ impl Runtime {
             agents: parts.agents,
             base: OnceLock::new(),
             hub: parts.hub,
+            folds: Default::default(),
             tools: parts.tools,
             models: parts.models,
             cores: parts.cores,
@@ -82,9 +93,9 @@ impl Runtime {
             waiters: Default::default(),
             reports: Default::default(),
             listening: Default::default(),
-            folds: Default::default(),
             flights: Default::default(),
             alarm: Default::default(),
+            readiness: Default::default(),
             roused: Default::default(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
@@ -94,6 +105,7 @@ impl Runtime {
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.tenure.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
+        shared.tasks.spawn(shared.clone().keep_house());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
         let reader = shared.clone();
         shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.documents.follow()).await });
@@ -101,24 +113,6 @@ impl Runtime {
         shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.agents.follow()).await });
         tokio::spawn(shared.clone().watch_neighbours());
         Ok(Self(shared))
-    }
-
-    /// Whether requests can be served; else what fails, a sentence each.
-    pub async fn ready(&self) -> std::result::Result<(), Vec<String>> {
-        let mut failing = Vec::new();
-        shared.tasks.spawn(shared.clone().keep_house());
-        if self.0.draining.is_cancelled() {
-            failing.push("draining: the server is stopping".to_owned());
-        }
-        match timeout(PATIENCE, self.0.store.ping()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => failing.push(format!("store: {error}")),
-            Err(_) => failing.push("store: it does not answer in time".to_owned()),
-        }
-        if self.0.tenure.hold().is_none() && failing.is_empty() {
-            failing.push("lease: it has ended and could not be renewed yet".to_owned());
-        }
-        if failing.is_empty() { Ok(()) } else { Err(failing) }
     }
 
     /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are

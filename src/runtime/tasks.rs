@@ -19,7 +19,7 @@ impl Runtime {
     /// Oldest first.
     pub async fn tasks(&self, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<TaskResource>> {
         let thread = self.row(caller, id).await?;
-        let page = self.0.store.rows(thread.pk, RowKind::Task, false, &page).await?;
+        let page = self.0.reads.rows(thread.pk, RowKind::Task, false, &page).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for row in page.items {
             let Some(task) = legible(&row) else { continue };
@@ -59,10 +59,10 @@ impl Runtime {
     }
 
     async fn task_resource(&self, pk: ThreadPk, task: Task) -> Result<TaskResource> {
-        let call = self.0.store.row(pk, RowKind::Call, task.call_id.as_str()).await?;
+        let call = self.0.reads.row(pk, RowKind::Call, task.call_id.as_str()).await?;
         let call: Option<CallRecord> = call.as_ref().map(read).transpose()?;
         let result = match call.and_then(|call| call.result) {
-            Some(result) => Some(self.0.inlined(pk, serde_json::json!(result)).await?),
+            Some(result) => Some(self.0.shown(pk, serde_json::json!(result)).await?),
             None => None,
         };
         Ok(task.resource(result))

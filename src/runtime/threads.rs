@@ -60,7 +60,7 @@ impl Runtime {
     }
 
     pub async fn threads(&self, caller: &Caller, filter: ThreadFilter, page: PageAsk) -> Result<Page<Thread>> {
-        let page = self.0.store.threads(caller.tenant, &filter, &page).await?;
+        let page = self.0.reads.threads(caller.tenant, &filter, &page).await?;
         Ok(Page { items: page.items.into_iter().map(shown).collect(), next_cursor: page.next_cursor })
     }
 

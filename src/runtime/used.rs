@@ -15,6 +15,6 @@ impl Runtime {
         (from, to): (Millis, Millis),
         page: PageAsk,
     ) -> Result<Page<UsageSum>> {
-        Ok(self.0.store.usage(&UsageAsk { tenant: caller.tenant, group, from, to, page }).await?)
+        Ok(self.0.reads.usage(&UsageAsk { tenant: caller.tenant, group, from, to, page }).await?)
     }
 }

@@ -36,7 +36,7 @@ impl Runtime {
     /// The application's own state.
     pub async fn agent_state(&self, caller: &Caller, id: &ThreadId) -> Result<AgentState> {
         let thread = self.row(caller, id).await?;
-        let row = self.0.store.row(thread.pk, RowKind::AgentState, "").await?;
+        let row = self.0.reads.row(thread.pk, RowKind::AgentState, "").await?;
         Ok(row.as_ref().map(read).transpose()?.unwrap_or_else(no_state))
     }
 
@@ -61,7 +61,7 @@ impl Runtime {
     /// The conversation, oldest first.
     pub async fn messages(&self, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<ConversationMessage>> {
         let thread = self.row(caller, id).await?;
-        let page = self.0.store.rows(thread.pk, RowKind::Message, false, &page).await?;
+        let page = self.0.reads.rows(thread.pk, RowKind::Message, false, &page).await?;
         let mut items: Vec<ConversationMessage> = page.items.iter().map(read).collect::<store::Result<_>>()?;
         for message in &mut items {
             message.metadata = self.whole(thread.pk, message.metadata.take()).await?;
@@ -76,7 +76,7 @@ impl Runtime {
         metadata: Option<Map<String, Value>>,
     ) -> Result<Option<Map<String, Value>>> {
         let Some(metadata) = metadata else { return Ok(None) };
-        match self.0.inlined(pk, Value::Object(metadata)).await? {
+        match self.0.shown(pk, Value::Object(metadata)).await? {
             Value::Object(metadata) => Ok(Some(metadata)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Ok(None),
         }
@@ -84,11 +84,11 @@ impl Runtime {
 
     /// Open suspensions of the tenant, oldest first.
     pub async fn suspensions(&self, caller: &Caller, page: PageAsk) -> Result<Page<Value>> {
-        let page = self.0.store.open_suspensions(caller.tenant, &page).await?;
+        let page = self.0.reads.open_suspensions(caller.tenant, &page).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for found in page.items {
             let Some(open) = legible(&found.row) else { continue };
-            items.push(self.0.inlined(found.pk, open).await?);
+            items.push(self.0.shown(found.pk, open).await?);
         }
         Ok(Page { items, next_cursor: page.next_cursor })
     }
@@ -96,9 +96,9 @@ impl Runtime {
     /// One tool call, whole.
     pub async fn tool_call(&self, caller: &Caller, id: &ThreadId, call: &CallId) -> Result<Value> {
         let thread = self.row(caller, id).await?;
-        let row = self.0.store.row(thread.pk, RowKind::Call, call.as_str()).await?;
+        let row = self.0.reads.row(thread.pk, RowKind::Call, call.as_str()).await?;
         let row = row.ok_or_else(|| Fault::not_found("tool call"))?;
-        Ok(self.0.inlined(thread.pk, read(&row)?).await?)
+        Ok(self.0.shown(thread.pk, read(&row)?).await?)
     }
 
     /// Every model with whether it answers now; each is asked for a word, with the caller's tenant's keys.
@@ -124,7 +124,7 @@ impl Runtime {
 
     /// The engine's view, with payload references, and the row it was made from.
     pub(super) async fn view(&self, row: &ThreadRow) -> Result<(ThreadRow, Value)> {
-        let (row, rows) = self.0.store.load(row.pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
+        let (row, rows) = self.0.reads.load(row.pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
         let machine = self.machine(&row, rows)?;
         Ok((row, machine.view()))
     }
@@ -137,7 +137,7 @@ impl Runtime {
 
     /// A view with its payloads, and what the thread's row knows better.
     pub(super) async fn dressed(&self, row: &ThreadRow, view: Value) -> Result<Value> {
-        let mut view = self.0.inlined(row.pk, view).await?;
+        let mut view = self.0.shown(row.pk, view).await?;
         let Some(fields) = view.as_object_mut() else {
             return Err(Fault::new(Code::Internal, "The thread's state cannot be shown."));
         };

@@ -83,7 +83,7 @@ impl Runtime {
     /// What it was told and is to be told, newest first.
     pub async fn deliveries(&self, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
         self.webhook(caller, id)?;
-        let page = self.0.store.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
+        let page = self.0.reads.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
         Ok(Page { items: page.items.into_iter().map(told).collect(), next_cursor: page.next_cursor })
     }
 

@@ -311,6 +311,15 @@ pub trait Store: Deliveries {
     fn is_shared(&self) -> bool {
         false
     }
+    /// Why what is acknowledged may be lost when the machine fails; `None`: it is not.
+    fn weakness(&self) -> Option<String> {
+        None
+    }
+    /// The same store, read over other connections: what people ask for does not stand in the way of the engine. `None`:
+    /// there is nothing that can run out.
+    fn for_readers(&self) -> Option<Arc<dyn Store>> {
+        None
+    }
     /// Creates an idle thread unless its id is taken. After `Ok` it is durable; `created` tells who won.
     async fn create_thread(
         &self,
@@ -403,7 +412,8 @@ pub trait Store: Deliveries {
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;
-    /// A write that commits: what `/readyz` asks.
+    /// A write that commits, as large as the last one that failed: what `/readyz` asks. Fails while a committer is being
+    /// started again.
     async fn ping(&self) -> Result<()>;
     /// Finishes what was accepted and closes.
     async fn close(&self);

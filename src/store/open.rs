@@ -7,10 +7,15 @@ use super::sqlite::Sqlite;
 use super::{Result, Store};
 use crate::config;
 
-/// Opens what the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder.
+/// Opens what the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder. Says so
+/// in the log where acknowledged is not durable.
 pub async fn open(config: &config::Store) -> Result<Arc<dyn Store>> {
-    if let Some(url) = &config.url {
-        return Ok(Arc::new(Postgres::open(url, config.connections).await?));
+    let store: Arc<dyn Store> = match &config.url {
+        Some(url) => Arc::new(Postgres::open(url, config.connections).await?),
+        None => Arc::new(Sqlite::open(&config.data_dir, config.synchronous).await?),
+    };
+    if let Some(why) = store.weakness() {
+        tracing::warn!("acknowledged is not durable here: {why}");
     }
-    Ok(Arc::new(Sqlite::open(&config.data_dir, config.synchronous).await?))
+    Ok(store)
 }

@@ -15,8 +15,33 @@ use crate::http::problem::Answer;
 /// A server that is well.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Healthy {
-    /// `ok`, or `ready` where that was asked.
+    /// `ok`.
     status: &'static str,
+}
+
+/// A server that takes requests.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Ready {
+    /// `ready`.
+    status: &'static str,
+    durability: Durability,
+}
+
+/// What an acknowledgement is worth.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Durability {
+    /// `full` or `degraded`.
+    status: &'static str,
+    /// Why it is degraded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl Durability {
+    fn of(weakness: Option<String>) -> Self {
+        let status = if weakness.is_none() { "full" } else { "degraded" };
+        Self { status, detail: weakness }
+    }
 }
 
 /// What this server is.
@@ -34,15 +59,18 @@ pub(crate) async fn healthz() -> Json<Healthy> {
 }
 
 /// Requests can be served: the store takes writes, and the server is not stopping. Models are not asked.
+///
+/// The store takes writes as large as those of its commits; whoever asks within a second gets the same answer. `durability`
+/// says what an acknowledgement is worth: `full`, or `degraded` where the database may lose it when its machine fails.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness",
-    tag = "server", responses((status = 200, body = Healthy)))]
-pub(crate) async fn readyz(State(front): State<Front>) -> Answer<Json<Healthy>> {
+    tag = "server", responses((status = 200, body = Ready)))]
+pub(crate) async fn readyz(State(front): State<Front>) -> Answer<Json<Ready>> {
     if front.stopping.is_cancelled() {
         let fault = Fault::new(Code::Draining, "The server is stopping.");
         return Err(fault.with("failing", json!(["the server is stopping"])).into());
     }
     match front.runtime.ready().await {
-        Ok(()) => Ok(Json(Healthy { status: "ready" })),
+        Ok(()) => Ok(Json(Ready { status: "ready", durability: Durability::of(front.runtime.weakness()) })),
         Err(failing) => {
             let fault = Fault::new(Code::StoreUnavailable, failing.join("; "));
             Err(fault.with("failing", json!(failing)).into())

@@ -90,6 +90,9 @@ impl Store for Memory {
     fn describe(&self) -> String {
         "memory (nothing is kept)".to_owned()
     }
+    fn weakness(&self) -> Option<String> {
+        Some("what is kept in memory ends with the process".to_owned())
+    }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         Ok(self.state().apply(commit))

@@ -57,6 +57,11 @@ pub(super) fn error(error: sqlx::Error) -> Error {
     }
 }
 
+/// Whether a lock was not had in time.
+pub(super) fn is_locked(error: &sqlx::Error) -> bool {
+    told(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
+}
+
 fn told(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
@@ -69,5 +74,6 @@ mod code {
     pub const UNIQUE_VIOLATION: &str = "23505";
     pub const SERIALIZATION_FAILURE: &str = "40001";
     pub const DEADLOCK_DETECTED: &str = "40P01";
+    pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub const LIMIT_EXCEEDED: &str = "54";
 }

@@ -1,7 +1,8 @@
 //! PostgreSQL: any number of processes on one database.
 //!
-//! Two committers write, each thread always by the same one; everything else takes a connection from a pool, and what
-//! says that this process is alive from a small one of its own. Replicas are alive by the database's clock.
+//! Two committers write, each thread always by the same one. What the engine reads and what people read take their
+//! connections from two pools; what keeps this process's lease has a connection of its own, and so has whoever asks
+//! whether the database is well. Replicas are alive by the database's clock.
 
 mod deliveries;
 mod documents;
@@ -44,15 +45,18 @@ use writer::Writer;
 /// While one waits for its commit to be flushed, the other writes; a third would only share their processor.
 const COMMITTERS: usize = 2;
 
-/// One renews the lease while another tells whether the store is well.
-const PULSE: u32 = 2;
-
+#[derive(Clone)]
 pub struct Postgres {
     place: String,
+    weakness: Option<String>,
     pool: Pool,
-    /// What keeps this process alive waits behind nobody's reads.
-    pulse: Pool,
-    committer: Committer,
+    /// Where people read; `None`: this is theirs.
+    for_readers: Option<Pool>,
+    /// What keeps this process alive waits behind nothing else.
+    lease: Pool,
+    /// Whoever asks whether the database is well waits behind others who ask.
+    health: Pool,
+    committer: Arc<Committer>,
 }
 
 impl Postgres {
@@ -61,12 +65,17 @@ impl Postgres {
         let options = open::options(url)?;
         open::migrate(&options).await?;
         let session = open::session(&options);
+        let weakness = open::weakness(&session).await?;
+        let half = connections.div_ceil(2);
         let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
             place: open::place(&options),
-            pool: Pool::lazy(session.clone(), connections),
-            pulse: Pool::lazy(session.clone(), PULSE),
-            committer: Committer::spawn(writers, Bounds::default()),
+            weakness,
+            pool: Pool::lazy(session.clone(), half),
+            for_readers: Some(Pool::lazy(session.clone(), half)),
+            lease: Pool::lazy(session.clone(), 1),
+            health: Pool::lazy(session.clone(), 1),
+            committer: Arc::new(Committer::spawn(writers, Bounds::default())),
         })
     }
 }
@@ -79,6 +88,15 @@ impl Store for Postgres {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn weakness(&self) -> Option<String> {
+        self.weakness.clone()
+    }
+
+    fn for_readers(&self) -> Option<Arc<dyn Store>> {
+        let pool = self.for_readers.clone()?;
+        Some(Arc::new(Self { pool, for_readers: None, ..self.clone() }))
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
@@ -177,13 +195,13 @@ impl Store for Postgres {
     }
 
     async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
-        lease::register(&self.pulse, replica, ttl).await
+        lease::register(&self.lease, replica, ttl).await
     }
     async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
-        lease::renew(&self.pulse, replica, ttl).await
+        lease::renew(&self.lease, replica, ttl).await
     }
     async fn unregister(&self, replica: Uuid) -> Result<()> {
-        lease::unregister(&self.pulse, replica).await
+        lease::unregister(&self.lease, replica).await
     }
     async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         lease::claimable(&self.pool, now, limit).await
@@ -201,6 +219,10 @@ impl Store for Postgres {
     async fn close(&self) {
         self.committer.close().await;
         self.pool.close().await;
-        self.pulse.close().await;
+        if let Some(readers) = &self.for_readers {
+            readers.close().await;
+        }
+        self.health.close().await;
+        self.lease.close().await;
     }
 }

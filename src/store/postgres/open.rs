@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::str::FromStr;
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqlStr};
-use tokio::time::timeout;
+use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::fault;
 use super::writer::CONNECT;
 use crate::store::{Error, Result};
 
@@ -16,10 +18,12 @@ use crate::store::{Error, Result};
 const MIGRATIONS: [(i64, &str, &str); 1] =
     [(1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql"))];
 
-/// The timeouts default to for ever. A plan is made once for each connection, for batches of all sizes; and as every
+/// An answered commit is on the disk, whatever the database was told to do for others. The timeouts default to for ever. A
+/// plan is made once for each connection, for batches of all sizes; and as every
 /// statement finds its rows by an index, one by one, it must do so even if the plan is made while the tables are so small
 /// that to read all of them seems cheaper.
-const SESSION: [(&str, &str); 7] = [
+const SESSION: [(&str, &str); 8] = [
+    ("synchronous_commit", "on"),
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
@@ -49,20 +53,71 @@ pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().options(SESSION)
 }
 
+/// What a migration waits for one lock, so that what others do meanwhile does not wait behind it for long; how often it
+/// tries again, and how long in all.
+const LOCK_TIMEOUT: &str = "2s";
+const PAUSE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Brings the schema up to date. Replicas that start together take turns. A schema that this version does not know is
 /// left as it is.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
-    let place = place(options);
-    let unreachable =
-        |why: &dyn std::fmt::Display| Error::Unusable(format!("PostgreSQL at {place} cannot be reached: {why}"));
-    let mut connection = timeout(CONNECT, options.connect())
-        .await
-        .map_err(|_| unreachable(&"it does not answer"))?
-        .map_err(|error| unreachable(&error))?;
-    let migrated = migrator().run_direct(None, &mut connection, false).await;
-    // Closing gives back the migrator's lock, also after an error.
+    let (place, until) = (place(options), Instant::now() + PATIENCE);
+    let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT)]);
+    loop {
+        let mut connection = connect(&session).await?;
+        let migrated = migrator().run_direct(None, &mut connection, false).await;
+        // Closing gives back the migrator's lock, also after an error.
+        let _ = connection.close().await;
+        match migrated {
+            Ok(()) => return Ok(()),
+            Err(error) if is_locked(&error) && Instant::now() < until => {
+                tracing::warn!("the schema is in use by others; it is prepared as soon as they let go");
+                sleep(PAUSE).await;
+            }
+            Err(error) => return Err(Error::Unusable(refusal(&place, &error))),
+        }
+    }
+}
+
+async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
+    let unreachable = |why: &dyn std::fmt::Display| {
+        Error::Unusable(format!("PostgreSQL at {} cannot be reached: {why}", place(options)))
+    };
+    let connected = timeout(CONNECT, options.connect()).await.map_err(|_| unreachable(&"it does not answer"))?;
+    connected.map_err(|error| unreachable(&error))
+}
+
+/// Why an answered commit may be lost all the same, as far as the database tells.
+pub(super) async fn weakness(session: &PgConnectOptions) -> Result<Option<String>> {
+    let mut connection = connect(session).await?;
+    let asked = sqlx::query_as(
+        "SELECT current_setting('synchronous_commit') IN ('on', 'remote_apply'), current_setting('fsync')::boolean,
+             current_setting('full_page_writes')::boolean",
+    );
+    let (waits, syncs, is_whole): (bool, bool, bool) = asked.fetch_one(&mut connection).await.map_err(fault::error)?;
     let _ = connection.close().await;
-    migrated.map_err(|error| Error::Unusable(refusal(&place, &error)))
+    let mut weak = Vec::new();
+    if !waits {
+        weak.push("synchronous_commit does not stay on in our sessions (is there a pooler in between?)");
+    }
+    if !syncs {
+        weak.push("fsync is off");
+    }
+    if !is_whole {
+        weak.push("full_page_writes is off");
+    }
+    let lost = "PostgreSQL may lose what it acknowledged when its machine fails";
+    Ok((!weak.is_empty()).then(|| format!("{lost}: {}", weak.join("; "))))
+}
+
+/// Whether others hold what the migration needs.
+fn is_locked(error: &MigrateError) -> bool {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => fault::is_locked(error),
+        // The enum is not ours, and grows.
+        _ => false,
+    }
 }
 
 fn migrator() -> Migrator {

@@ -16,6 +16,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long it may take to say so.
 const SIGN: Duration = Duration::from_secs(2);
 
+#[derive(Clone)]
 pub(super) struct Pool(PgPool);
 
 impl Pool {

@@ -1,6 +1,6 @@
 //! The embedded store: one file, one process.
 //!
-//! WAL; one connection writes, batch by batch, and a few read. With `synchronous=FULL` a commit is on the disk before it
+//! WAL; one connection writes, batch by batch, a few read for the engine, and a few others for people. With `synchronous=FULL` a commit is on the disk before it
 //! is answered.
 
 mod batch;
@@ -38,6 +38,7 @@ use super::{
     AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
     StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
+use crate::config::Synchronous;
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
@@ -46,17 +47,35 @@ use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use writer::Writer;
 
+#[derive(Clone)]
 pub struct Sqlite {
     path: PathBuf,
-    committer: Committer,
+    synchronous: Synchronous,
+    committer: Arc<Committer>,
     writer: Writer,
     readers: SqlitePool,
+    /// Where people read; `None`: the readers are theirs.
+    for_readers: Option<SqlitePool>,
 }
 
 #[async_trait]
 impl Store for Sqlite {
     fn describe(&self) -> String {
         format!("sqlite {}", self.path.display())
+    }
+
+    fn weakness(&self) -> Option<String> {
+        match self.synchronous {
+            Synchronous::Full => None,
+            Synchronous::Normal => {
+                Some("store.synchronous is normal: a power failure may lose what was acknowledged last".to_owned())
+            }
+        }
+    }
+
+    fn for_readers(&self) -> Option<Arc<dyn Store>> {
+        let readers = self.for_readers.clone()?;
+        Some(Arc::new(Self { readers, for_readers: None, ..self.clone() }))
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
@@ -182,5 +201,8 @@ impl Store for Sqlite {
         self.committer.close().await;
         self.writer.close().await;
         self.readers.close().await;
+        if let Some(readers) = &self.for_readers {
+            readers.close().await;
+        }
     }
 }

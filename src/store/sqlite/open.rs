@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::ConnectOptions;
@@ -12,8 +13,8 @@ use super::lock::FolderLock;
 use super::writer::Writer;
 use super::{Sqlite, damage, schema};
 use crate::config::Synchronous;
-use crate::store::committer::{Bounds, Committer};
 use crate::failpoint;
+use crate::store::committer::{Bounds, Committer};
 use crate::store::{Error, Result};
 
 /// Each is a thread, so there are few; they are opened when they are needed.
@@ -31,7 +32,6 @@ impl Sqlite {
         std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
         let lock = FolderLock::take(folder)?;
         let path = folder.join("pes.db");
-        schema::look(&path).await?;
         let options = options(&path, synchronous);
         match path.exists() {
             true => {
@@ -42,12 +42,12 @@ impl Sqlite {
             false => create(&path, &options).await?,
         }
         let writer = Writer::open(options.clone(), lock).await.map_err(|error| unusable(&path, error))?;
-        let committer = Committer::spawn([writer.clone()], Bounds::default());
-        Ok(Self { path, committer, writer, readers: readers(options) })
+        let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
+        let for_readers = Some(readers(options.clone()));
+        Ok(Self { path, synchronous, committer, writer, readers: readers(options), for_readers })
     }
 }
 
-fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
 /// A new database gets its name when it is whole: a start that is killed before leaves nothing that is taken for one.
 async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     damage::check_absent(path)?;
@@ -67,6 +67,7 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     named.map_err(|error| unusable(path, error))
 }
 
+fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
     let synchronous = match synchronous {
         Synchronous::Full => SqliteSynchronous::Full,
         Synchronous::Normal => SqliteSynchronous::Normal,

@@ -80,8 +80,8 @@ fn it_says_a_fact_per_line_then_ready_and_stops_when_asked() {
 fn the_folder_of_a_running_server_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let _served = serve(folder.path(), &[]);
-    refused(&run(folder.path(), &["--port", "0"], &[]), 3, "pes: database: The data folder ./data is held by process ");
-    refused(&run(folder.path(), &["keys", "ls"], &[]), 3, "pes: database: The data folder ./data is held by process ");
+    refused(&run(folder.path(), &["--port", "0"], &[]), 9, "pes: database: The data folder ./data is held by process ");
+    refused(&run(folder.path(), &["keys", "ls"], &[]), 9, "pes: database: The data folder ./data is held by process ");
 }
 
 #[test]
@@ -170,11 +170,11 @@ fn ask(url: &str, query: &str) -> String {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_one_line_and_exit_3() {
+fn a_database_that_is_not_there_is_one_line_and_exit_9() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("postgres://pes:hush@{nobody}/pes");
     let output = run(folder.path(), &["--port", "0"], &[("DATABASE_URL", &url)]);
-    refused(&output, 3, "pes: database: ");
+    refused(&output, 9, "pes: database: ");
     assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
 }

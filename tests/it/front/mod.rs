@@ -23,6 +23,7 @@ mod plan;
 mod policy;
 mod process;
 mod reads;
+mod ready;
 mod resume;
 mod saturation;
 mod schemas;

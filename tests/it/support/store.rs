@@ -38,12 +38,14 @@ type Moods = HashMap<&'static str, Mood>;
 
 pub struct Moody {
     inner: Arc<dyn Store>,
+    /// Over which people read, if not over this one.
+    readers: Option<Arc<Moody>>,
     moods: watch::Sender<Moods>,
     /// Calls that were made to wait, by name.
     held: watch::Sender<Vec<&'static str>>,
+    observations_read: AtomicUsize,
 }
 
-    observations_read: AtomicUsize,
 impl Moody {
     pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
         let (moods, held) = (watch::channel(Moods::new()).0, watch::channel(Vec::new()).0);
@@ -130,8 +132,6 @@ passed_on! {
         fn is_shared(&self) -> bool {
             self.inner.is_shared()
         }
-        async fn close(&self) {
-            self.inner.close().await;
         fn weakness(&self) -> Option<String> {
             self.inner.weakness()
         }
@@ -147,6 +147,8 @@ passed_on! {
             Ok(read)
         }
 
+        async fn close(&self) {
+            self.inner.close().await;
         }
     }
     commit(commit: Commit) -> Committed;

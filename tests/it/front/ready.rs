@@ -1,0 +1,84 @@
+//! Whether the server is ready, and what an acknowledgement is worth.
+
+use std::sync::Arc;
+
+use pes::app;
+use pes::config::Config;
+use pes::domain::ids::TenantPk;
+use pes::domain::thread::ThreadStatus;
+use pes::store::Store;
+use pes::store::memory::Memory;
+use serde_json::json;
+use tokio::task::yield_now;
+
+use crate::support::app::App;
+use crate::support::http::soon;
+use crate::support::store::{Mood, Moody};
+
+#[tokio::test]
+async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
+    let store = Moody::over(Arc::new(Memory::new()));
+    store.set("ping", Mood::Fails);
+    let app = App::of(store.clone(), |_| {}).await;
+    let problem = app.get("/readyz").await.problem("store_unavailable");
+    assert_eq!(problem["failing"], json!(["store: the store is not available: it was told to fail"]));
+    store.set("ping", Mood::Well);
+    while app.get("/readyz").await.status != 200 {
+        yield_now().await;
+    }
+}
+
+/// A look that takes long is one look, however many ask.
+#[tokio::test]
+async fn whoever_asks_meanwhile_gets_the_same_answer() {
+    let store = Moody::over(Arc::new(Memory::new()));
+    store.set("ping", Mood::HangsOnce);
+    let app = App::of(store, |_| {}).await;
+    let asked = futures_util::future::join_all((0..20).map(|_| app.get("/readyz"))).await;
+    for said in asked {
+        assert_eq!(said.problem("store_unavailable")["failing"], json!(["store: it does not answer in time"]));
+    }
+}
+
+#[tokio::test]
+async fn what_an_acknowledgement_is_worth_is_said() {
+    let durability = async |app: App| app.get("/readyz").await.expect(200)["durability"].clone();
+    assert_eq!(durability(App::start().await).await, json!({ "status": "full" }));
+    let weak = durability(App::with(|config| config.store.synchronous = pes::config::Synchronous::Normal).await).await;
+    assert_eq!(weak["status"], "degraded");
+    assert!(weak["detail"].as_str().is_some_and(|why| why.contains("store.synchronous is normal")), "{weak}");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_at_the_start_is_no_fault_of_the_configuration() {
+    let store = Moody::over(Arc::new(Memory::new()));
+    store.set("register", Mood::Fails);
+    match app::App::on(store, Config::default()).await.err() {
+        Some(app::Error::Store(error)) => assert!(error.to_string().contains("told to fail"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_people_read_does_not_hold_up_a_run() {
+    let inner: Arc<dyn Store> = Arc::new(Memory::new());
+    let (store, readers) = Moody::apart(inner.clone());
+    readers.set("*", Mood::Hangs);
+    let app = App::of(store, |_| {}).await;
+    let (listing, looking) = (app.ask("GET", "/threads?q=x"), app.ask("GET", "/threads/t1/state"));
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let (listing, looking) = (tokio::spawn(listing.send()), tokio::spawn(looking.send()));
+    soon(readers.holds("threads")).await;
+    soon(readers.holds("load")).await;
+    app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    loop {
+        let thread = inner.thread(TenantPk(1), &"t1".into()).await.unwrap().expect("it was created");
+        if thread.last_seq > 0 && thread.status == ThreadStatus::Idle {
+            break;
+        }
+        yield_now().await;
+    }
+    readers.set("*", Mood::Well);
+    listing.await.unwrap().expect(200);
+    looking.await.unwrap().expect(200);
+}

@@ -1,0 +1,78 @@
+//! What PostgreSQL promises of a commit, and what keeps it from being asked.
+
+use std::sync::Arc;
+
+use pes::store::Store;
+use pes::store::postgres::Postgres;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use uuid::Uuid;
+
+use super::process;
+use crate::support::http::soon;
+use crate::support::postgres::{Cluster, Database};
+
+#[tokio::test]
+async fn a_server_that_does_not_sync_is_named() {
+    let database = Database::fresh().await;
+    let mut admin = database.connect().await;
+    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut admin).await.unwrap();
+    admin.execute(AssertSqlSafe(format!("ALTER DATABASE {name} SET synchronous_commit = off"))).await.unwrap();
+    let why = process(&database).await.weakness().expect("the tests' cluster does not sync");
+    assert!(why.contains("fsync is off") && why.contains("full_page_writes is off"), "{why}");
+    assert!(!why.contains("synchronous_commit"), "our sessions wait, whatever others do: {why}");
+}
+
+#[tokio::test]
+async fn a_server_as_it_comes_loses_nothing() {
+    let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start(&["shared_buffers=16MB"])));
+    let database = cluster.database().await;
+    assert_eq!(process(&database).await.weakness(), None);
+}
+
+/// Those who ask whether the database is well may all have to wait: who keeps the lease does not.
+#[tokio::test]
+async fn the_lease_has_a_connection_of_its_own() {
+    let database = Database::fresh().await;
+    let store = Arc::new(process(&database).await);
+    let replica = Uuid::new_v4();
+    store.register(replica, 60_000).await.unwrap();
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE pulse, threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let pinging = (0..8).map(|_| store.clone()).map(|store| tokio::spawn(async move { store.ping().await }));
+    let pinging: Vec<_> = pinging.collect();
+    while waiting(&mut watcher).await < 1 {}
+    assert!(soon(store.renew(replica, 60_000)).await.unwrap());
+    lock.rollback().await.unwrap();
+    for ping in pinging {
+        ping.await.unwrap().unwrap();
+    }
+}
+
+/// A migration that waits for a lock holds up everybody who comes after it: so it waits a little, and tries again.
+#[tokio::test]
+async fn a_lock_in_the_way_of_a_start_is_waited_for_a_little_at_a_time() {
+    let database = Database::fresh().await;
+    process(&database).await.close().await;
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE _sqlx_migrations IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let url = database.url();
+    let opening = tokio::spawn(async move { Postgres::open(&url.into(), 1).await });
+    let waits_twice = async {
+        for _ in 0..2 {
+            while waiting(&mut watcher).await == 0 {}
+            while waiting(&mut watcher).await > 0 {}
+        }
+    };
+    soon(waits_twice).await;
+    assert!(!opening.is_finished(), "it tries again");
+    lock.rollback().await.unwrap();
+    soon(opening).await.unwrap().unwrap();
+}
+
+async fn waiting(watcher: &mut PgConnection) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'pes' AND datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
+}
