@@ -7,6 +7,7 @@
 //! Both databases store the same texts: a commit becomes a `Parcel` before it is sent, and what is read back is
 //! decoded by `text`.
 
+mod ask;
 pub(crate) mod committer;
 mod cursor;
 pub mod delivery;
@@ -20,6 +21,7 @@ mod standing;
 mod text;
 mod usage;
 
+pub use ask::{LOOKED_AT, ObservationAsk, Page, PageAsk, ThreadFilter};
 pub use open::open;
 pub use standing::StandingAsk;
 pub use usage::UsageAsk;
@@ -32,7 +34,7 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::{Observation, ObservationType, Record};
+use crate::domain::observation::{Observation, Record};
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
@@ -237,54 +239,6 @@ pub struct Mark {
     pub pk: ThreadPk,
     pub version: i64,
     pub last_seq: i64,
-}
-
-/// Keyset paging: everything strictly after `cursor` in the list's order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageAsk {
-    pub cursor: Option<String>,
-    pub limit: u32,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Page<T> {
-    pub items: Vec<T>,
-    pub next_cursor: Option<String>,
-}
-
-impl<T> Page<T> {
-    pub fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(change).collect(), next_cursor: self.next_cursor }
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct ThreadFilter {
-    pub status: Option<ThreadStatus>,
-    /// Part of the title or the id, without regard to case.
-    pub q: Option<String>,
-}
-
-impl ThreadFilter {
-    /// Whether it leaves threads out, so that more are looked at than found.
-    pub(crate) fn is_narrow(&self) -> bool {
-        self.status.is_some() || self.q.is_some()
-    }
-}
-
-/// How many threads a filter is tried on for one page: what a search costs does not grow with what is stored.
-pub const LOOKED_AT: u32 = 5_000;
-
-/// Which observations to read; ordered by seq.
-#[derive(Clone, Debug, Default)]
-pub struct ObservationAsk {
-    /// Only seq greater than this.
-    pub after: i64,
-    /// Only seq up to this, if given.
-    pub until: Option<i64>,
-    pub limit: u32,
-    /// Empty = all.
-    pub types: Vec<ObservationType>,
 }
 
 /// An API key as stored: never the key itself.

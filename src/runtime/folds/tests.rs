@@ -1,0 +1,37 @@
+//! Where folds stand, and how much room they take.
+
+use serde_json::json;
+
+use super::*;
+
+const PK: ThreadPk = ThreadPk(1);
+
+fn fold(title: &str) -> Fold {
+    Fold::of_view(&json!({ "title": title }))
+}
+
+#[test]
+fn folds_stand_at_distances_and_the_nearest_before_is_given() {
+    let folds = Folds::default();
+    assert_eq!(folds.nearest(PK, 10_000), None);
+    for seq in [100, 400, 500, 900, 1_299] {
+        folds.offer(PK, seq, &fold(&seq.to_string()));
+    }
+    assert_eq!(folds.nearest(PK, 399), None);
+    assert_eq!(folds.nearest(PK, 899), Some((400, fold("400"))));
+    assert_eq!(folds.nearest(PK, 10_000), Some((900, fold("900"))));
+    assert_eq!(folds.nearest(ThreadPk(2), 10_000), None);
+}
+
+#[test]
+fn the_oldest_make_room() {
+    let folds = Folds::default();
+    let large = fold(&"x".repeat(ROOM / 2 - 2_000));
+    for nth in 1..=3 {
+        folds.offer(PK, nth * DISTANCE, &large);
+    }
+    assert_eq!(folds.nearest(PK, DISTANCE), None);
+    assert_eq!(folds.nearest(PK, 2 * DISTANCE).map(|(seq, _)| seq), Some(2 * DISTANCE));
+    let kept = folds.lock();
+    assert!(kept.bytes <= ROOM && kept.order.len() == 2, "{}", kept.bytes);
+}
