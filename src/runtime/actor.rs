@@ -236,7 +236,12 @@ impl Actor {
         for _ in 0..TRIES {
             self.take_seat(&note, Claim::IfFree).await?;
             let Some(seat) = &self.seat else { continue };
-            let sheet = patched(&seat.row, patch, by, self.shared.config.env)?;
+            let sheet = match patched(&seat.row, patch, by, self.shared.config.env) {
+                Ok(sheet) => sheet,
+                Err(fault) if self.is_newest().await? => return Err(fault.into()),
+                Err(_) => continue,
+            };
+            let Some(seat) = &self.seat else { continue };
             let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
             commit.sheet = Some(sheet.clone());
             if self.write(commit).await? {

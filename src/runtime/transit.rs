@@ -56,7 +56,7 @@ impl Actor {
         let tools = shared.tools.toolset(seat.row.tenant);
         let mut step = match seat.machine.decide(&shared.world(&tools), stamp, event) {
             Ok(step) => step,
-            Err(Illegal(fault)) => return Err(fault.into()),
+            Err(Illegal(fault)) => return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) },
         };
         let decided = Decided::of(&step, seat, note);
         if step.is_noop {
@@ -101,10 +101,29 @@ impl Actor {
 
     /// Nothing changed; the answer to the request's key is kept all the same. `None`: it was stale.
     async fn let_be(&mut self, note: &Note, decided: Decided, now: Millis) -> Result<Option<Decided>, Refusal> {
-        let Some((seat, kept)) = self.seat.as_ref().zip(note.kept.as_ref()) else { return Ok(Some(decided)) };
+        let Some((seat, kept)) = self.seat.as_ref().zip(note.kept.as_ref()) else {
+            return Ok(self.is_newest().await?.then_some(decided));
+        };
         let idempotency = Some(kept.row(&decided, now));
         let commit = Commit { idempotency, ..seat.commit(LeaseChange::Keep, now) };
         Ok(self.write(commit).await?.then_some(decided))
+    }
+
+    /// Whether the thread in memory is as it is stored; if not, it is read again before the next decision. Commits are
+    /// fenced; a refusal and a "nothing to do" write nothing, so they are compared: others may have committed a decision,
+    /// and the holder of the lease does not hear of it at once.
+    pub(super) async fn is_newest(&mut self) -> Result<bool, Refusal> {
+        let Some(seat) = self.seat.as_ref() else { return Ok(false) };
+        if seat.new.is_some() || !self.shared.store.is_shared() {
+            return Ok(true);
+        }
+        let version = seat.row.fence.version;
+        let marks = self.shared.store.marks(&[self.pk]).await?;
+        let is_newest = marks.iter().any(|mark| mark.version == version);
+        if !is_newest {
+            self.seat = None;
+        }
+        Ok(is_newest)
     }
 
     /// Commits and keeps the row in memory equal to the stored one. `false`: stale; whatever is not `true` leaves the

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pes::Instance;
 use pes::domain::fault::Code;
 use pes::domain::hitl::Answer;
+use pes::domain::ids::RunId;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
 use pes::runtime::{After, Answered, FeedAsk};
@@ -38,6 +39,24 @@ async fn cancel(instance: &Instance) -> usize {
     }
 }
 
+/// Keeps the thread in this process's memory as it is now, for as long as the test takes.
+async fn remember(instance: &Instance) {
+    let patch = serde_json::json!({ "title": "remembered" });
+    instance.runtime().patch_thread(instance.caller(), &"t".into(), patch).await.unwrap();
+}
+
+async fn remembering(database: &Database, probe: &Probe) -> Instance {
+    let change = |config: &mut pes::Config| {
+        config.runtime.lease_ms = LONG;
+        config.runtime.idle_ms = 600_000;
+    };
+    instance(store(database).await, probe, change).await
+}
+
+async fn finished(instance: &Instance, run: &RunId) -> RunStatus {
+    instance.runtime().wait_run(instance.caller(), run, AT_ONCE).await.unwrap().run.status
+}
+
 /// The answer to a question.
 fn said(question: &serde_json::Value, value: &str) -> Answer {
     Answer {
@@ -63,6 +82,47 @@ async fn a_cancel_is_answered_when_the_owner_has_stopped() {
     assert!(asked.elapsed() < AT_ONCE);
     let seen = other.runtime().run(other.caller(), &run).await.unwrap();
     assert_eq!(seen.status, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn what_a_process_remembers_of_a_thread_is_compared_before_it_says_that_nothing_runs() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, remembering(&database, &probe).await);
+    let first = ask(&owner, "t", "talk").await;
+    remember(&other).await;
+    assert_eq!(finished(&owner, &first).await, RunStatus::Completed);
+    let run = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    assert_eq!(cancel(&other).await, 1, "it does run");
+    assert_eq!(finished(&other, &run).await, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn nor_does_it_say_that_a_question_is_not_there() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, remembering(&database, &probe).await);
+    let run = ask(&owner, "t", "ask").await;
+    remember(&other).await;
+    let (question, _) = asked(&owner, "t", 0).await;
+    other.runtime().resume(other.caller(), &"t".into(), said(&question, "well"), None).await.unwrap();
+    assert_eq!(finished(&other, &run).await, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn the_owner_compares_too() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let queued = ask(&other, "t", "talk").await;
+    let (runtime, caller) = (owner.runtime(), owner.caller());
+    let answered = soon(runtime.cancel_run(caller, &queued, None)).await.unwrap();
+    assert!(matches!(answered, Answered::Fresh(receipt) if receipt.run_ids == [queued.clone()]));
+    assert_eq!(finished(&other, &queued).await, RunStatus::Cancelled);
+
+    other.runtime().pause(other.caller(), &"t".into(), None).await.unwrap();
+    let (pause, _) = asked(&other, "t", 0).await;
+    runtime.resume(caller, &"t".into(), said(&pause, "go on"), None).await.unwrap();
 }
 
 #[tokio::test]
