@@ -110,6 +110,7 @@ impl Core for Oneshot {
             | Event::CancelAsked { .. }
             | Event::EffectsStopped
             | Event::Unreadable
+            | Event::Released
             | Event::Woke => {}
             Event::Resumed { .. }
             | Event::PauseAsked { .. }

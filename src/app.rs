@@ -152,6 +152,6 @@ impl Rooms {
         if config.models.is_demo() && config.env == Environment::Development {
             tools.extend(builtin::demo());
         }
-        Self { store: None, models, tools, sources: Vec::new(), cores: cores::all(), clock: Arc::new(System) }
+        Self { store: None, models, tools, sources: Vec::new(), cores: cores::all(), clock: Arc::<System>::default() }
     }
 }

@@ -143,7 +143,6 @@ pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit
         status: ThreadStatus::Running,
         wake_at: None,
         floor: nth as i64,
-        crash_count: 0,
         rows,
         last_seq,
         records: (0..observations).map(|n| record(nth, n)).collect(),

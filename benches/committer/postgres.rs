@@ -96,8 +96,8 @@ async fn one_each(database: &Database, threads: usize) -> Rate {
     for pk in 0..threads as i64 {
         let insert = sqlx::query(
             "INSERT INTO threads (pk, tenant, version, epoch, floor, last_seq, min_seq, created_at, updated_at,
-                 crash_count, status, core, thread_id, commits, title, sheet, head)
-             VALUES ($1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 'idle', 'pes', $2, '{}', '', '{}', '')",
+                 status, core, thread_id, commits, title, sheet, head)
+             VALUES ($1, 1, 1, 0, 0, 0, 1, 1, 1, 'idle', 'pes', $2, '{}', '', '{}', '')",
         );
         let insert = insert.bind(pk).bind(format!("thr_{pk}"));
         insert.execute(connections[0].get_mut()).await.expect("a new thread");

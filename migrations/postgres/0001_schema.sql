@@ -33,7 +33,6 @@ CREATE TABLE threads (
     min_seq bigint NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
-    crash_count integer NOT NULL,
     status text COLLATE "C" NOT NULL,
     core text COLLATE "C" NOT NULL,
     thread_id text COLLATE "C" NOT NULL,
@@ -121,8 +120,19 @@ CREATE INDEX audit_of_tenant ON audit (tenant, id) WHERE pk = 0;
 -- Alive by this database's clock.
 CREATE TABLE replicas (
     id uuid PRIMARY KEY,
+    -- At most one process of a name is alive.
+    name text COLLATE "C",
     alive_until timestamptz NOT NULL
 );
+
+-- Processes that died while they had a thread in hand, since it last got on; `in_hand`: of how many threads it was one.
+CREATE TABLE crashes (
+    pk bigint NOT NULL,
+    replica uuid NOT NULL,
+    in_hand bigint NOT NULL,
+    PRIMARY KEY (pk, replica)
+);
+CREATE INDEX crashes_of_replica ON crashes (replica);
 
 -- Written by whoever asks whether the store can be written; `ballast` is as long as what could not be.
 CREATE TABLE pulse (

@@ -35,7 +35,6 @@ CREATE TABLE threads (
     floor INTEGER NOT NULL,
     last_seq INTEGER NOT NULL,
     min_seq INTEGER NOT NULL,
-    crash_count INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     -- The sheet's title, in lower case, for searching.
@@ -111,9 +110,17 @@ CREATE INDEX audit_of_thread ON audit (pk);
 -- Lines that belong to no thread: who configured what.
 CREATE INDEX audit_of_tenant ON audit (tenant) WHERE pk = 0;
 
+-- The process that holds the folder, until it stops.
 CREATE TABLE replicas (
-    id TEXT NOT NULL UNIQUE,
-    alive_until INTEGER NOT NULL
+    id TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- Processes that died while they had a thread in hand, since it last got on; `in_hand`: of how many threads it was one.
+CREATE TABLE crashes (
+    pk INTEGER NOT NULL,
+    replica TEXT NOT NULL,
+    in_hand INTEGER NOT NULL,
+    UNIQUE (pk, replica)
 ) STRICT;
 
 -- Written by whoever asks whether the store can be written; `ballast` is as long as what could not be.

@@ -62,7 +62,7 @@ impl Place {
     async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         match self {
             Place::Server(server) => server.issue(new).await,
-            Place::Store(store) => Ok(auth::issue(&**store, new, System.now()).await?),
+            Place::Store(store) => Ok(auth::issue(&**store, new, System::default().now()).await?),
         }
     }
 
@@ -76,7 +76,7 @@ impl Place {
     async fn revoke(&self, key_id: &str) -> Result<(), Error> {
         match self {
             Place::Server(server) => server.revoke(key_id).await,
-            Place::Store(store) if auth::revoke(&**store, key_id, System.now()).await? => Ok(()),
+            Place::Store(store) if auth::revoke(&**store, key_id, System::default().now()).await? => Ok(()),
             Place::Store(_) => Err(Error::Failed(format!("there is no active key {key_id}"))),
         }
     }

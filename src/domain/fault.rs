@@ -130,6 +130,12 @@ impl Fault {
         self
     }
 
+    pub fn quarantined() -> Self {
+        let detail =
+            "The thread broke whoever worked on it and is set aside; POST /threads/{id}/release lets it go on.";
+        Self::new(Code::ThreadQuarantined, detail)
+    }
+
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("There is no such {what}; check the id."))
     }

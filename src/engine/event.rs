@@ -64,6 +64,8 @@ pub enum Event {
         agent_state: AgentState,
         summary: Option<Value>,
     },
+    /// A person let a quarantined thread go on.
+    Released,
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
     /// Stored rows of the thread cannot be read: what is left cannot go on, so its current and queued runs fail.

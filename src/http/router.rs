@@ -13,8 +13,8 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers,
-    messages, offers, pause, plan, policy, process, resume, runs, state, suspensions, tasks, threads, tool_calls,
-    usage, webhooks,
+    messages, offers, pause, plan, policy, process, release, resume, runs, state, suspensions, tasks, threads,
+    tool_calls, usage, webhooks,
 };
 use super::{a2a, cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -48,6 +48,7 @@ fn documented() -> OpenApiRouter<Front> {
         .routes(routes!(process::process))
         .routes(routes!(resume::resume))
         .routes(routes!(pause::pause))
+        .routes(routes!(release::release))
         .routes(routes!(cancel::thread))
         .routes(routes!(cancel::run))
         .routes(routes!(state::get))

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -41,6 +42,8 @@ pub(super) struct Actor {
     pub(super) shared: Arc<Shared>,
     pub(super) pk: ThreadPk,
     mailbox: mpsc::Receiver<Command>,
+    /// Told to those who watch the store for what others do.
+    is_holder: Arc<AtomicBool>,
     /// The thread as it is stored; `None`: to be read (again) before the next decision.
     pub(super) seat: Option<Seat>,
     /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
@@ -55,11 +58,17 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        pk: ThreadPk,
+        mailbox: mpsc::Receiver<Command>,
+        is_holder: Arc<AtomicBool>,
+    ) -> Self {
         Self {
             shared,
             pk,
             mailbox,
+            is_holder,
             seat: None,
             has_written: false,
             hold: None,
@@ -81,6 +90,7 @@ impl Actor {
             }
         };
         loop {
+            self.is_holder.store(self.seat.as_ref().is_some_and(|seat| self.is_ours(seat)), Ordering::Relaxed);
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
             tokio::select! {
                 biased;
@@ -205,7 +215,7 @@ impl Actor {
         let now = self.shared.now();
         let is_due = |seat: &Seat| seat.row.wake_at.is_some_and(|at| at <= now);
         self.seat = self.seat.take().filter(|seat| self.is_ours(seat) && is_due(seat));
-        let woken = self.transit_as(&Arc::new(Event::Woke), &Note::default(), Claim::IfGone).await;
+        let woken = self.transit(&Arc::new(Event::Woke), &Note::default()).await;
         match woken {
             Ok(mut decided) if decided.stop_effects => self.complete(&mut decided).await,
             Ok(decided) if decided.is_noop => self.put_off().await,
@@ -215,16 +225,20 @@ impl Actor {
         }
     }
 
-    /// A wake-up that found nothing to do takes the thread off the sweeper's list for a while.
+    /// A wake-up that found nothing to do takes the thread off the sweeper's list: for a while, or as its holder.
     async fn put_off(&mut self) -> Result<(), Refusal> {
         let Some(seat) = &self.seat else { return Ok(()) };
         let now = self.shared.now();
-        let footing = self.footing(seat, Claim::IfGone);
+        let footing = self.footing(seat, Claim::IfFree);
+        let lease = match seat.machine.is_active() || footing.holder.is_none() {
+            true => footing.lease,
+            false => seat.at_rest(),
+        };
         let is_due = seat.row.wake_at.is_some_and(|at| at <= now);
-        if !is_due && footing.lease == LeaseChange::Keep {
+        if !is_due && lease == LeaseChange::Keep {
             return Ok(());
         }
-        let mut commit = seat.commit(footing.lease, now);
+        let mut commit = seat.commit(lease, now);
         if is_due {
             commit.wake_at = Some(now + PUT_OFF);
         }
@@ -234,7 +248,7 @@ impl Actor {
     async fn patch(&mut self, patch: &Value, by: &Caller) -> Result<Sheet, Refusal> {
         let note = Note::default();
         for _ in 0..TRIES {
-            self.take_seat(&note, Claim::IfFree).await?;
+            self.take_seat(&note).await?;
             let Some(seat) = &self.seat else { continue };
             let sheet = match patched(&seat.row, patch, by, self.shared.config.env) {
                 Ok(sheet) => sheet,
@@ -254,7 +268,7 @@ impl Actor {
     async fn keep(&mut self, row: &Row) -> Result<(), Refusal> {
         let note = Note::default();
         for _ in 0..TRIES {
-            self.take_seat(&note, Claim::IfFree).await?;
+            self.take_seat(&note).await?;
             let Some(seat) = &self.seat else { continue };
             let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
             commit.rows.push(row.clone());
@@ -334,6 +348,7 @@ fn unstorable(event: &Event) -> Option<Event> {
         | Event::Woke
         | Event::Forked { .. }
         | Event::Quarantined { .. }
-        | Event::Unreadable => None,
+        | Event::Unreadable
+        | Event::Released => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::command::{Command, Refusal};
 use super::shared::Shared;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
+use crate::domain::thread::ThreadStatus;
 
 /// So that a thread which breaks its task each time costs little until it is quarantined.
 const AFTER_A_BREAK: Duration = Duration::from_millis(200);
@@ -23,7 +25,13 @@ const AFTER_A_BREAK: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-pub(super) struct Actors(Mutex<HashMap<ThreadPk, mpsc::Sender<Command>>>);
+pub(super) struct Actors(Mutex<HashMap<ThreadPk, Live>>);
+
+struct Live {
+    mailbox: mpsc::Sender<Command>,
+    /// Whether what happens to the thread happens here.
+    is_holder: Arc<AtomicBool>,
+}
 
 impl Actors {
     pub(super) fn count(&self) -> usize {
@@ -36,6 +44,10 @@ impl Actors {
 
     pub(super) fn is_live(&self, pk: ThreadPk) -> bool {
         self.lock().contains_key(&pk)
+    }
+
+    pub(super) fn holds(&self, pk: ThreadPk) -> bool {
+        self.lock().get(&pk).is_some_and(|live| live.is_holder.load(Ordering::Relaxed))
     }
 
     /// Ends a task's time unless something waits for it: nothing that was put into a mailbox is lost.
@@ -53,7 +65,7 @@ impl Actors {
         live.remove(&pk);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, mpsc::Sender<Command>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, Live>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,7 +93,7 @@ impl Shared {
         command: Command,
     ) -> Result<(), (TrySendError<Command>, mpsc::Sender<Command>)> {
         let mut live = self.actors.lock();
-        let mailbox = live.entry(pk).or_insert_with(|| self.start(pk));
+        let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
         mailbox.try_send(command).map_err(|refused| (refused, mailbox.clone()))
     }
 
@@ -101,22 +113,34 @@ impl Shared {
         self.ask(pk, |reply| Command::Wake { reply }).await
     }
 
-    fn start(self: &Arc<Self>, pk: ThreadPk) -> mpsc::Sender<Command> {
+    fn start(self: &Arc<Self>, pk: ThreadPk) -> Live {
         let (sender, mailbox) = mpsc::channel(self.config.limits.mailbox.max(1));
+        let is_holder = Arc::new(AtomicBool::new(false));
+        let told = is_holder.clone();
         let shared = self.clone();
         self.tasks.spawn(async move {
-            let actor = Actor::new(shared.clone(), pk, mailbox);
+            let actor = Actor::new(shared.clone(), pk, mailbox, told);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
                 tracing::error!(thread = pk.0, "a thread's task broke; it starts again from what is stored");
                 shared.actors.forget(pk);
-                if shared.draining.run_until_cancelled(sleep(AFTER_A_BREAK)).await.is_some()
-                    && let Err(refusal) = shared.wake(pk).await
-                {
-                    tracing::warn!(thread = pk.0, ?refusal, "a thread that broke cannot be looked after");
-                }
+                shared.draining.run_until_cancelled(shared.begin_again(pk)).await;
             }
         });
-        sender
+        Live { mailbox: sender, is_holder }
+    }
+
+    /// Counts what broke before it is tried again, and tries until the store lets it be.
+    async fn begin_again(self: &Arc<Self>, pk: ThreadPk) {
+        sleep(AFTER_A_BREAK).await;
+        while let Err(error) = self.store.count_crash(pk).await {
+            tracing::warn!(thread = pk.0, %error, "a thread that broke waits for the store");
+            sleep(AFTER_A_BREAK).await;
+        }
+        match self.store.thread_by_pk(pk).await {
+            // It cannot even be rebuilt to say so.
+            Ok(Some(row)) if row.status == ThreadStatus::Quarantined => {}
+            Ok(_) | Err(_) => drop(self.rouse(pk)),
+        }
     }
 }
 

@@ -1,31 +1,80 @@
 //! Time and chance, handed in: the only file that reads the system's.
+//!
+//! Two times: what people see, and how long something took. The first follows the system's clock, but not its steps:
+//! timers are stored by it, and a clock that is set back must not delay them.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::domain::Millis;
 
 /// Where time and seeds come from.
 pub trait Clock: Send + Sync + 'static {
+    /// The time that people see. It never goes back, and an interval by it is at most a tenth too long.
     fn now(&self) -> Millis;
+    /// How long the machine has been up, the time that it was suspended included.
+    fn uptime(&self) -> Duration;
     /// A new seed for ids: never the same twice.
     fn seed(&self) -> u64;
 }
 
 /// The system's clock and random source.
 #[derive(Debug, Default)]
-pub struct System;
+pub struct System(Mutex<Option<Steady>>);
 
 impl Clock for System {
     #[expect(clippy::disallowed_methods, reason = "the home of the clock")]
     fn now(&self) -> Millis {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        since.map_or(0, |elapsed| Millis::try_from(elapsed.as_millis()).unwrap_or(Millis::MAX))
+        let told = since.map_or(0, millis);
+        let up = millis(self.uptime());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Steady { told, up }).read(told, up)
+    }
+
+    fn uptime(&self) -> Duration {
+        #[cfg(target_os = "linux")]
+        let clock = ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        let clock = ClockId::Monotonic;
+        clock_gettime(clock).try_into().unwrap_or_default()
     }
 
     fn seed(&self) -> u64 {
         getrandom::u64().expect("the operating system gives random bytes; without them no id is safe")
     }
+}
+
+/// What was told last, and how long the machine had been up then.
+#[derive(Clone, Copy, Debug)]
+struct Steady {
+    told: Millis,
+    up: Millis,
+}
+
+/// A clock that was wrong by more than this was not set yet: it is believed at once when it is put forward.
+const UNSET: Millis = 24 * 3_600_000;
+
+impl Steady {
+    /// The time at `up`, on its way to what the system's clock says: a tenth faster or slower until it is there.
+    fn read(&mut self, system: Millis, up: Millis) -> Millis {
+        let elapsed = (up - self.up).max(0);
+        let expected = self.told + elapsed;
+        let behind = system - expected;
+        // A tenth of what has passed; less than ten milliseconds wait until they are ten.
+        let slack = elapsed / 10;
+        let told = if behind > UNSET { system } else { expected + behind.clamp(-slack, slack) };
+        if slack > 0 || behind > UNSET {
+            *self = Self { told, up };
+        }
+        told
+    }
+}
+
+fn millis(span: Duration) -> Millis {
+    Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// A clock that stands until it is moved, with countable seeds, for tests.
@@ -48,7 +97,35 @@ impl Clock for Manual {
     fn now(&self) -> Millis {
         self.now.load(Ordering::SeqCst)
     }
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.now()).unwrap_or(0))
+    }
     fn seed(&self) -> u64 {
         self.seed.fetch_add(0x9E37_79B9, Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_nothing_and_is_followed_in_time() {
+        let mut steady = Steady { told: 1_000_000, up: 0 };
+        let (mut up, mut before) = (0, 1_000_000);
+        for _ in 0..7_000 {
+            up += 100;
+            let now = steady.read(1_000_000 + up - 60_000, up);
+            assert!((90..=100).contains(&(now - before)), "{}", now - before);
+            before = now;
+        }
+        assert_eq!(before, 1_000_000 + up - 60_000, "after ten minutes it is right");
+    }
+
+    #[test]
+    fn one_that_is_put_forward_shortens_no_interval_by_more_than_a_tenth_and_one_that_was_not_set_is_believed() {
+        let mut steady = Steady { told: 0, up: 0 };
+        assert_eq!(steady.read(60_000 + 1_000, 1_000), 1_100);
+        assert_eq!(steady.read(10 * UNSET, 2_000), 10 * UNSET);
     }
 }

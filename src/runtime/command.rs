@@ -46,8 +46,6 @@ pub(super) struct Note {
     pub(super) audit: Option<(String, &'static str, Value)>,
     /// Whether the answer shows the plan.
     pub(super) wants_plan: bool,
-    /// The crash count to write; progress resets it otherwise.
-    pub(super) crashes: Option<i32>,
 }
 
 /// The answer to be stored under an `Idempotency-Key`, made from what was decided.

@@ -1,4 +1,5 @@
-//! This process's right to act: a registration that is renewed, and a local deadline that ends before the store's.
+//! This process's right to act: a registration that is renewed, and a local deadline that ends before the store's. Where
+//! nobody else can ever act (SQLite: the folder is locked) there is no deadline.
 //!
 //! An incarnation is one registration. When its deadline has passed, nothing may be started under it any more: its token
 //! is cancelled, engines are dropped, and the process goes on as a new incarnation.
@@ -10,59 +11,90 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::clock::Clock;
 use crate::domain::Millis;
-use crate::store::{Result, Store};
+use crate::store::{Registration, Result, Store};
+
+/// How long a suspended machine that goes on may believe in its right: nothing starts meanwhile, but what runs goes on.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// When a right ends, by the clock of timers and by the one that counts suspend: whichever comes first.
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    at: Instant,
+    uptime: Duration,
+}
 
 /// One registration of this process; clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Incarnation {
     pub(super) replica: Uuid,
     /// What this incarnation writes as the lease of the threads that it claims.
     pub(super) lease: Uuid,
     /// Cancelled when the right has ended.
     pub(super) ended: CancellationToken,
-    until: Arc<Mutex<Instant>>,
+    /// `None`: it does not end by itself.
+    until: Arc<Mutex<Option<Deadline>>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Incarnation {
-    pub(super) fn new(replica: Uuid, until: Instant) -> Self {
+    fn new(replica: Uuid, until: Option<Deadline>, clock: Arc<dyn Clock>) -> Self {
         let until = Arc::new(Mutex::new(until));
-        Self { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until }
+        Self { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until, clock }
+    }
+
+    /// One that nobody renews.
+    #[cfg(test)]
+    pub(super) fn of(ttl: Millis) -> Self {
+        let clock: Arc<dyn Clock> = Arc::<super::clock::System>::default();
+        let until = deadline(&*clock, ttl);
+        Self::new(Uuid::new_v4(), Some(until), clock)
     }
 
     /// Whether something may start under it at this moment. Once its deadline has passed it is over for good, whoever
     /// notices first.
     pub(super) fn holds(&self) -> bool {
-        if Instant::now() >= self.until() {
+        let is_over = |until: Deadline| Instant::now() >= until.at || self.clock.uptime() >= until.uptime;
+        if self.until().is_some_and(is_over) {
             self.ended.cancel();
         }
         !self.ended.is_cancelled()
     }
 
     /// `false`: it had ended meanwhile.
-    fn extend(&self, until: Instant) -> bool {
+    fn extend(&self, until: Deadline) -> bool {
         let holds = self.holds();
         if holds {
-            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
         holds
     }
 
-    fn until(&self) -> Instant {
+    fn until(&self) -> Option<Deadline> {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub(super) struct Tenure {
     ttl: Millis,
+    /// The process's own, if it was given one.
+    name: Option<String>,
+    clock: Arc<dyn Clock>,
     current: Mutex<Incarnation>,
 }
 
 impl Tenure {
     /// Registers the first incarnation.
-    pub(super) async fn begin(store: &dyn Store, ttl: Millis) -> Result<Self> {
-        let first = register(store, ttl).await?;
-        Ok(Self { ttl, current: Mutex::new(first) })
+    pub(super) async fn begin(
+        store: &dyn Store,
+        ttl: Millis,
+        name: Option<String>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let new = Registration { replica: Uuid::new_v4(), name: name.clone(), former: None };
+        let first = register(store, new, ttl, &clock).await?;
+        Ok(Self { ttl, name, clock, current: Mutex::new(first) })
     }
 
     /// The incarnation under which effects may start now; `None` while there is none.
@@ -74,16 +106,27 @@ impl Tenure {
     /// Renews until `stop`; registers anew where the registration was lost. Both take three tries within one lease. An
     /// incarnation that is not renewed by its deadline ends then, whatever the store does.
     pub(super) async fn keep(&self, store: Arc<dyn Store>, stop: CancellationToken) {
+        if !store.leases_expire() {
+            return;
+        }
         let third = span(self.ttl) / 3;
         let mut pause = third;
         loop {
-            let (next, known) = (Instant::now() + pause, self.current().clone());
-            let at = if known.holds() { next.min(known.until()) } else { next };
-            if stop.run_until_cancelled(sleep_until(at)).await.is_none() {
+            if stop.run_until_cancelled(self.rest(Instant::now() + pause)).await.is_none() {
                 return;
             }
             let is_kept = stop.run_until_cancelled(self.renew(&*store)).await;
             pause = if is_kept == Some(true) { third } else { third / 4 };
+        }
+    }
+
+    /// Until then, or until the right ends.
+    async fn rest(&self, until: Instant) {
+        let known = self.current().clone();
+        let held = known.holds();
+        while Instant::now() < until && known.holds() == held {
+            let end = known.until().filter(|_| held).map_or(until, |end| end.at.min(Instant::now() + LOOK));
+            sleep_until(until.min(end)).await;
         }
     }
 
@@ -95,12 +138,13 @@ impl Tenure {
     }
 
     async fn renew(&self, store: &dyn Store) -> bool {
-        let (asked, known) = (Instant::now(), self.current().clone());
+        let (asked, next, known) = (Instant::now(), deadline(&*self.clock, self.ttl), self.current().clone());
         if !known.holds() {
             return self.begin_anew(store).await;
         }
-        match timeout_at(known.until(), store.renew(known.replica, self.ttl)).await {
-            Ok(Ok(true)) if known.extend(deadline(asked, self.ttl)) => true,
+        let until = known.until().map_or(asked + span(self.ttl), |until| until.at);
+        match timeout_at(until, store.renew(known.replica, self.ttl)).await {
+            Ok(Ok(true)) if known.extend(next) => true,
             Ok(Err(error)) if known.holds() => {
                 tracing::warn!(%error, "the lease cannot be renewed");
                 false
@@ -115,7 +159,10 @@ impl Tenure {
 
     async fn begin_anew(&self, store: &dyn Store) -> bool {
         // A registration that takes so long would have ended before it began.
-        match timeout_at(deadline(Instant::now(), self.ttl), register(store, self.ttl)).await {
+        let former = Some(self.current().replica);
+        let new = Registration { replica: Uuid::new_v4(), name: self.name.clone(), former };
+        let until = deadline(&*self.clock, self.ttl).at;
+        match timeout_at(until, register(store, new, self.ttl, &self.clock)).await {
             Ok(Ok(next)) => *self.current() = next,
             Ok(Err(error)) => tracing::warn!(%error, "cannot register"),
             Err(_) => tracing::warn!("cannot register: the store does not answer"),
@@ -128,17 +175,37 @@ impl Tenure {
     }
 }
 
-async fn register(store: &dyn Store, ttl: Millis) -> Result<Incarnation> {
-    let (replica, asked) = (Uuid::new_v4(), Instant::now());
-    store.register(replica, ttl).await?;
-    Ok(Incarnation::new(replica, deadline(asked, ttl)))
+async fn register(store: &dyn Store, new: Registration, ttl: Millis, clock: &Arc<dyn Clock>) -> Result<Incarnation> {
+    let (replica, until) = (new.replica, deadline(&**clock, ttl));
+    store.register(new, ttl).await?;
+    Ok(Incarnation::new(replica, store.leases_expire().then_some(until), clock.clone()))
 }
 
-/// A fifth before the store's own, counted from before the store was asked: ours always ends first.
-fn deadline(asked: Instant, ttl: Millis) -> Instant {
-    asked + span(ttl) * 4 / 5
+/// A fifth before the store's own, counted from before the store is asked: ours always ends first.
+fn deadline(clock: &dyn Clock, ttl: Millis) -> Deadline {
+    let span = span(ttl) * 4 / 5;
+    Deadline { at: Instant::now() + span, uptime: clock.uptime() + span }
 }
 
 fn span(ttl: Millis) -> Duration {
     Duration::from_millis(u64::try_from(ttl).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::clock::Manual;
+    use crate::store::memory::Memory;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_right_ends_while_the_machine_is_suspended_though_no_timer_moves() {
+        let (store, clock) = (Memory::new(), Arc::new(Manual::at(0)));
+        let tenure = Tenure::begin(&store, 10_000, None, clock.clone()).await.unwrap();
+        let before = tenure.hold().unwrap();
+        clock.advance(7_999);
+        assert!(tenure.hold().is_some());
+        clock.advance(1);
+        assert!(tenure.hold().is_none());
+        assert!(before.ended.is_cancelled(), "what runs under it is told");
+    }
 }

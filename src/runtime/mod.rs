@@ -34,6 +34,7 @@ mod neighbours;
 mod perform;
 mod plan;
 mod policy;
+mod probation;
 mod publish;
 mod pushes;
 mod readiness;

@@ -48,8 +48,8 @@ impl Shared {
     async fn look_at_followed(&self, followed: &mut Followed) -> Result<()> {
         let mut pks = self.hub.watched();
         pks.extend(self.waiters.threads());
-        // What happens in a task of ours is told by that.
-        pks.retain(|pk| !self.actors.is_live(*pk));
+        // What happens where we hold the lease is told by the thread's own task.
+        pks.retain(|pk| !self.actors.holds(*pk));
         pks.sort_unstable();
         pks.dedup();
         let marks = self.marks(&pks).await?;

@@ -39,6 +39,10 @@ impl Roused {
         u32::try_from(BATCH + all.len()).unwrap_or(u32::MAX)
     }
 
+    pub(super) fn is_free(&self, pk: ThreadPk) -> bool {
+        self.lock().get(&pk).is_none_or(|place| place.rests_until.is_some_and(|until| until <= Instant::now()))
+    }
+
     /// `false`: it is not to be told now.
     fn begin(&self, pk: ThreadPk) -> bool {
         let mut all = self.lock();

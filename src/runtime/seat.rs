@@ -2,6 +2,7 @@
 
 use super::actor::Actor;
 use super::command::{Note, Refusal};
+use super::probation::SUSPECT;
 use super::pushes::Receivers;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{Sheet, ThreadStatus};
@@ -9,7 +10,7 @@ use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::fold::Fold;
 use crate::engine::{Loaded, Machine};
-use crate::store::{Fence, LeaseChange, NewThread, ThreadRow};
+use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 pub(super) struct Seat {
     pub(super) row: ThreadRow,
@@ -33,8 +34,6 @@ pub(super) struct Footing {
 pub(super) enum Claim {
     /// Ours is kept, nobody's is taken, another's is respected.
     IfFree,
-    /// As above, and another's is taken if the store agrees that its owner is gone.
-    IfGone,
     /// A new epoch in any case: what ran under the old one is lost.
     Anew,
 }
@@ -57,18 +56,28 @@ impl Actor {
         }
         let Some(hold) = self.shared.tenure.hold() else { return guest };
         let epoch = seat.row.fence.epoch;
+        let is_free = !seat.row.is_owned || seat.row.replica == Some(hold.replica);
         let taken =
             Footing { lease: LeaseChange::Claim { lease: hold.lease, replica: hold.replica }, holder: Some(epoch + 1) };
         match (claim, seat.row.fence.lease) {
-            (Claim::Anew, _) | (_, None) => taken,
-            (_, Some(lease)) if lease == hold.lease => Footing { lease: LeaseChange::Keep, holder: Some(epoch) },
-            (Claim::IfGone, Some(_)) => taken,
-            (Claim::IfFree, Some(_)) => guest,
+            (Claim::Anew, _) => taken,
+            (Claim::IfFree, Some(lease)) if lease == hold.lease => {
+                Footing { lease: LeaseChange::Keep, holder: Some(epoch) }
+            }
+            (Claim::IfFree, _) if is_free && !self.waits_its_turn(seat) => taken,
+            (Claim::IfFree, _) => guest,
         }
     }
 
+    /// Whether processes died twice while they had it in hand: then it is taken up only when it was reserved.
+    fn waits_its_turn(&self, seat: &Seat) -> bool {
+        let replica = self.shared.tenure.hold().map(|hold| hold.replica);
+        let is_set_aside = seat.row.status == ThreadStatus::Quarantined;
+        seat.row.crashes.times >= SUSPECT && seat.row.replica != replica && !is_set_aside
+    }
+
     /// The seat, read if it is not there. What a lost holder left `Running` is settled before anything else.
-    pub(super) async fn take_seat(&mut self, note: &Note, claim: Claim) -> Result<(), Refusal> {
+    pub(super) async fn take_seat(&mut self, note: &Note) -> Result<(), Refusal> {
         for _ in 0..TRIES {
             if self.seat.is_some() {
                 return Ok(());
@@ -82,7 +91,7 @@ impl Actor {
                     return Err(refusal);
                 }
             };
-            self.settle(claim).await?;
+            self.settle().await?;
             self.reply_to_calls();
         }
         Err(contended())
@@ -92,6 +101,14 @@ impl Actor {
         // A key that was made for a new thread is nobody else's.
         let is_fresh = note.create.is_some() && !self.has_written;
         let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
+        let limit = self.shared.config.runtime.crash_limit;
+        let stored = match stored {
+            Some((row, _)) if row.crashes.alone >= limit && row.status != ThreadStatus::Quarantined => {
+                self.set_aside(&row).await?;
+                self.shared.store.load(self.pk).await?
+            }
+            stored => stored,
+        };
         if let Some((row, rows)) = stored {
             let receivers = Receivers::of(&rows)?;
             let loaded =
@@ -105,6 +122,18 @@ impl Actor {
         let machine = self.shared.core(&new.core)?.load(loaded)?;
         let (row, receivers) = (self.new_row(&new, sheet), Receivers::default());
         Ok(Seat { row, machine, new: Some(new), fold: None, receivers })
+    }
+
+    /// Before it is so much as rebuilt: from here on nobody takes it up, even if that is what breaks.
+    async fn set_aside(&self, row: &ThreadRow) -> Result<(), Refusal> {
+        tracing::error!(threadId = %row.thread_id, crashes = row.crashes.alone, "a thread is quarantined");
+        let commit = Commit {
+            status: ThreadStatus::Quarantined,
+            wake_at: None,
+            ..row.commit(LeaseChange::Release, self.shared.now())
+        };
+        // Whoever was faster has set it aside, or has gone on with it.
+        self.shared.store.commit(commit).await.map(drop).map_err(Refusal::from)
     }
 
     fn new_row(&self, new: &NewThread, sheet: Sheet) -> ThreadRow {
@@ -122,43 +151,44 @@ impl Actor {
             floor: 0,
             last_seq: 0,
             min_seq: 1,
-            crash_count: 0,
+            is_owned: false,
+            crashes: Crashes::default(),
             created_at: new.created_at,
             updated_at: new.created_at,
         }
     }
 
     /// Brings the effects in line with what was read. Slots `Running` that nobody here performs were left by a holder
-    /// that is gone: the thread is claimed and they are settled in that same commit, which counts as a crash.
-    async fn settle(&mut self, claim: Claim) -> Result<(), Refusal> {
+    /// that is gone: the thread is claimed and they are settled in that same commit.
+    async fn settle(&mut self) -> Result<(), Refusal> {
         let Some(seat) = &self.seat else { return Ok(()) };
-        let is_ours = self.is_ours(seat);
         let running = seat.machine.running();
-        match is_ours {
+        match self.is_ours(seat) {
             true => self.work.keep_only(&running),
             false => self.let_go(),
         }
         let Some(seat) = &self.seat else { return Ok(()) };
-        let is_free = is_ours || seat.row.fence.lease.is_none() || claim == Claim::IfGone;
         if seat.machine.is_unreadable() {
             // Whoever holds the thread may still have in memory what cannot be read here.
-            let claim = if is_free { Claim::Anew } else { Claim::IfGone };
+            if self.footing(seat, Claim::IfFree).holder.is_none() && seat.row.is_owned {
+                return Err(contended());
+            }
             self.let_go();
-            return self.attempt(Event::Unreadable, &Note::default(), claim).await.map(drop);
+            return self.attempt(Event::Unreadable, &Note::default(), Claim::Anew).await.map(drop);
         }
         let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_owed(effect));
-        if !is_lost || !is_free || self.footing(seat, Claim::Anew).holder.is_none() {
+        let is_set_aside = seat.row.status == ThreadStatus::Quarantined && seat.machine.run().is_some();
+        if !(is_lost || is_set_aside) || self.footing(seat, Claim::IfFree).holder.is_none() {
             return Ok(());
         }
-        let crashes = seat.row.crash_count + 1;
+        let crashes = seat.row.crashes.alone;
         tracing::info!(threadId = %seat.row.thread_id, crashes, "recovering what a lost holder left");
         self.let_go();
-        let event = match crashes >= self.shared.config.runtime.crash_limit {
+        let event = match is_set_aside {
             true => Event::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) },
             false => Event::Recovered,
         };
-        let note = Note { crashes: Some(crashes), ..Note::default() };
-        self.attempt(event, &note, Claim::Anew).await.map(drop)
+        self.attempt(event, &Note::default(), Claim::Anew).await.map(drop)
     }
 
     /// Whether an answer to this effect waits to be committed.

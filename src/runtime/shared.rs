@@ -14,6 +14,7 @@ use super::folds::Folds;
 use super::idempotent::Flights;
 use super::lease::Tenure;
 use super::listening::Listening;
+use super::probation::Probation;
 use super::readiness::Readiness;
 use super::reports::Reports;
 use super::rouse::Roused;
@@ -69,6 +70,7 @@ pub(super) struct Shared {
     pub(super) alarm: Alarm,
     pub(super) readiness: Readiness,
     pub(super) roused: Roused,
+    pub(super) probation: Probation,
     /// Nothing new starts any more; what runs is recorded.
     pub(super) draining: CancellationToken,
     /// What still runs is dropped.

@@ -62,7 +62,9 @@ pub enum StartError {
 impl Runtime {
     /// Registers this process and begins to look after its threads: every unfinished run goes on.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let tenure = Tenure::begin(&*parts.store, parts.config.runtime.lease_ms).await?;
+        let runtime = &parts.config.runtime;
+        let name = runtime.replica.clone();
+        let tenure = Tenure::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
         let mut keyed = HashMap::new();
         for name in parts.config.models.tenant_keys.keys() {
             keyed.insert(parts.store.tenant(name, parts.clock.now()).await?, name.clone());
@@ -97,6 +99,7 @@ impl Runtime {
             alarm: Default::default(),
             readiness: Default::default(),
             roused: Default::default(),
+            probation: Default::default(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),

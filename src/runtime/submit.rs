@@ -15,7 +15,7 @@ use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Ask, RunStatus};
-use crate::domain::thread::Sheet;
+use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
@@ -228,6 +228,10 @@ impl Runtime {
     /// With its last seq, if it is there.
     async fn thread_or_new(&self, caller: &Caller, id: &ThreadId) -> Result<(ThreadPk, String, Sheet, Option<i64>)> {
         if let Some(row) = self.0.store.thread(caller.tenant, id).await? {
+            // Not even read any further: that may be what breaks.
+            if row.status == ThreadStatus::Quarantined {
+                return Err(Fault::quarantined());
+            }
             return Ok((row.pk, row.core, row.sheet, Some(row.last_seq)));
         }
         self.check_id(id)?;

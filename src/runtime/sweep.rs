@@ -8,8 +8,11 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::lease::Incarnation;
+use super::probation::Admitted;
 use super::shared::Shared;
 use crate::domain::Millis;
+use crate::domain::ids::ThreadPk;
 use crate::store::Result;
 
 /// How long the others wait for those that take long.
@@ -71,11 +74,12 @@ impl Shared {
         self.alarm.at.store(Millis::MAX, Ordering::SeqCst);
         let limit = self.roused.limit();
         let mut found = self.store.due(hold.replica, now, limit).await?;
-        found.extend(self.store.claimable(now, limit).await?);
+        found.extend(self.take_up(&hold, now, limit).await?);
         if found.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
             // Another's lease may end, or be given back, at any time.
-            let horizon = if self.store.is_shared() { PAUSE } else { self.config.runtime.lease_ms.max(PAUSE) };
+            let is_watching = self.store.is_shared() || self.probation.waiting() > 0;
+            let horizon = if is_watching { PAUSE } else { self.config.runtime.lease_ms.max(PAUSE) };
             return Ok(if next <= now { now + PAUSE } else { next.min(now + horizon) });
         }
         let looked = join_all(found.into_iter().filter_map(|pk| self.rouse(pk)));
@@ -85,5 +89,20 @@ impl Shared {
         };
         // Threads that cannot be looked after stay due: they cost a look a second, not a core.
         Ok(if is_any_done { now } else { now + PAUSE })
+    }
+
+    /// Threads that nobody takes care of are this process's before they are read: if one of them is why it dies, that is
+    /// known of it.
+    async fn take_up(&self, hold: &Incarnation, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        self.store.end_expired().await?;
+        let waiting = u32::try_from(self.probation.waiting()).unwrap_or(u32::MAX);
+        let limit = limit.saturating_add(waiting);
+        let mut found = self.store.claimable(now, hold.replica, hold.lease, limit).await?;
+        found.retain(|it| self.roused.is_free(it.pk));
+        let Admitted { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
+        if !cleared.is_empty() {
+            self.store.forget_crashes(&cleared, true).await?;
+        }
+        if pks.is_empty() { Ok(pks) } else { self.store.reserve(hold.replica, &pks).await }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::command::Command;
+use super::command::{Command, Note};
 use super::idempotent::Admission;
 use super::tool_policy::signed;
 use super::{Answered, Idempotent, NewThreadAsk, Result, Runtime};
@@ -10,8 +10,9 @@ use crate::config::Environment;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
-use crate::domain::thread::{Sheet, Thread};
+use crate::domain::thread::{Sheet, Thread, ThreadStatus};
 use crate::domain::typed::typed;
+use crate::engine::event::Event;
 use crate::store::{Committed, IdempotencyRow, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
 
 impl Runtime {
@@ -78,6 +79,18 @@ impl Runtime {
         }
         let by = caller.clone();
         self.0.ask(row.pk, |reply| Command::Patch { patch: merge_patch, by, reply }).await?;
+        self.thread(caller, id).await
+    }
+
+    /// Lets a quarantined thread go on: it is told of no crash any more. Another thread stays as it is.
+    pub async fn release_thread(&self, caller: &Caller, id: &ThreadId) -> Result<Thread> {
+        self.0.accepting()?;
+        let row = self.row(caller, id).await?;
+        if row.status == ThreadStatus::Quarantined {
+            self.0.store.forget_crashes(&[row.pk], false).await?;
+            let note = Note { audit: Some((caller.name.clone(), "release", Value::Null)), ..Note::default() };
+            self.decide(row.pk, Event::Released, note).await?;
+        }
         self.thread(caller, id).await
     }
 

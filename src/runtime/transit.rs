@@ -14,23 +14,14 @@ use crate::engine::event::Event;
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp};
 use crate::failpoint;
-use crate::store::{Commit, Committed, LeaseChange};
+use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
 
 impl Actor {
     /// Decides until a decision holds. An effect of it has started only if all of it is durable.
     pub(super) async fn transit(&mut self, event: &Arc<Event>, note: &Note) -> Result<Decided, Refusal> {
-        self.transit_as(event, note, Claim::IfFree).await
-    }
-
-    pub(super) async fn transit_as(
-        &mut self,
-        event: &Arc<Event>,
-        note: &Note,
-        claim: Claim,
-    ) -> Result<Decided, Refusal> {
         for _ in 0..TRIES {
-            self.take_seat(note, claim).await?;
-            if let Some(decided) = self.attempt(Event::clone(event), note, claim).await? {
+            self.take_seat(note).await?;
+            if let Some(decided) = self.attempt(Event::clone(event), note, Claim::IfFree).await? {
                 return Ok(decided);
             }
         }
@@ -52,6 +43,9 @@ impl Actor {
         let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
         seat.attend(&shared);
         let before = seat.machine.running();
+        let releases = matches!(event, Event::Released);
+        let brings_on =
+            matches!(event, Event::ModelReplied { .. } | Event::ToolReturned { .. } | Event::TaskSeen { .. });
         let audience = seat.audience(note);
         let tools = shared.tools.toolset(seat.row.tenant);
         let mut step = match seat.machine.decide(&shared.world(&tools), stamp, event) {
@@ -59,12 +53,16 @@ impl Actor {
             Err(Illegal(fault)) => return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) },
         };
         let decided = Decided::of(&step, seat, note);
-        if step.is_noop {
+        if step.is_noop && !(releases && seat.row.status == ThreadStatus::Quarantined) {
             return self.let_be(note, decided, stamp.now).await;
         }
-        // The last step under way: another process may go on from here while this one still drains.
-        if gives_back && seat.machine.running().is_empty() {
+        let is_at_rest = seat.machine.running().is_empty();
+        if gives_back && is_at_rest {
+            // The last step under way: another process may go on from here while this one still drains.
             footing.lease = LeaseChange::Release;
+        } else if footing.holder.is_some() && is_at_rest && !seat.machine.is_active() {
+            // Nothing is left to be done: whoever is asked next takes it.
+            footing.lease = seat.at_rest();
         }
         let news = seat.news(&step, &shared.waiters);
         let (tenant, thread) = (seat.row.tenant, &seat.row.thread_id);
@@ -94,9 +92,21 @@ impl Actor {
         if is_told {
             self.shared.outbox.bell.ring();
         }
+        if brings_on && step.progress {
+            self.forget_crashes().await;
+        }
         self.publish(news, &step).await;
         self.perform(&before, footing.holder.is_some()).await;
         Ok(Some(decided))
+    }
+
+    /// It got on: what died with it in hand before was not its fault.
+    async fn forget_crashes(&mut self) {
+        let Some(seat) = self.seat.as_mut().filter(|seat| seat.row.crashes.times > 0) else { return };
+        match self.shared.store.forget_crashes(&[self.pk], false).await {
+            Ok(()) => seat.row.crashes = Crashes::default(),
+            Err(error) => tracing::warn!(%error, "its crashes are remembered a while longer"),
+        }
     }
 
     /// Nothing changed; the answer to the request's key is kept all the same. `None`: it was stale.
@@ -170,27 +180,13 @@ impl Actor {
 impl Seat {
     /// A commit that changes nothing.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
-        let row = &self.row;
-        Commit {
-            pk: row.pk,
-            create: self.new.clone(),
-            fence: row.fence.clone(),
-            lease,
-            token: Uuid::new_v4(),
-            now,
-            head: None,
-            sheet: self.new.is_some().then(|| row.sheet.clone()),
-            status: row.status,
-            wake_at: row.wake_at,
-            floor: row.floor,
-            crash_count: row.crash_count,
-            rows: Vec::new(),
-            last_seq: row.last_seq,
-            records: Vec::new(),
-            idempotency: None,
-            audit: Vec::new(),
-            deliveries: Vec::new(),
-        }
+        let sheet = self.new.is_some().then(|| self.row.sheet.clone());
+        Commit { create: self.new.clone(), sheet, ..self.row.commit(lease, now) }
+    }
+
+    /// What becomes of the lease when nothing is left to be done.
+    pub(super) fn at_rest(&self) -> LeaseChange {
+        if self.row.replica.is_some() { LeaseChange::Release } else { LeaseChange::Keep }
     }
 
     /// The step as a commit; what readers are told later stays in the step.
@@ -200,11 +196,6 @@ impl Seat {
         commit.status = step.status;
         commit.wake_at = step.wake_at;
         commit.floor = step.floor;
-        commit.crash_count = match (note.crashes, step.progress) {
-            (Some(crashes), _) => crashes,
-            (None, true) => 0,
-            (None, false) => self.row.crash_count,
-        };
         commit.rows = std::mem::take(&mut step.rows);
         commit.records = std::mem::take(&mut step.records);
         // A title that a person gave stays.
@@ -224,13 +215,37 @@ impl Seat {
     }
 }
 
+impl ThreadRow {
+    /// A commit on top of it that changes nothing.
+    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
+        Commit {
+            pk: self.pk,
+            create: None,
+            fence: self.fence.clone(),
+            lease,
+            token: Uuid::new_v4(),
+            now,
+            head: None,
+            sheet: None,
+            status: self.status,
+            wake_at: self.wake_at,
+            floor: self.floor,
+            rows: Vec::new(),
+            last_seq: self.last_seq,
+            records: Vec::new(),
+            idempotency: None,
+            audit: Vec::new(),
+            deliveries: Vec::new(),
+        }
+    }
+}
+
 /// What a commit makes of the thread's row.
 struct Landed {
     lease: LeaseChange,
     status: ThreadStatus,
     wake_at: Option<Millis>,
     floor: i64,
-    crash_count: i32,
     last_seq: i64,
     now: Millis,
     sheet: Option<Sheet>,
@@ -244,7 +259,6 @@ impl Landed {
             status: commit.status,
             wake_at: commit.wake_at,
             floor: commit.floor,
-            crash_count: commit.crash_count,
             last_seq: commit.last_seq + commit.records.len() as i64,
             now: commit.now,
             sheet: commit.sheet.clone(),
@@ -263,16 +277,17 @@ impl Landed {
                 row.fence.epoch += 1;
                 row.fence.lease = Some(lease);
                 row.replica = Some(replica);
+                row.is_owned = true;
             }
             LeaseChange::Release => {
                 row.fence.lease = None;
                 row.replica = None;
+                row.is_owned = false;
             }
         }
         row.status = self.status;
         row.wake_at = self.wake_at;
         row.floor = self.floor;
-        row.crash_count = self.crash_count;
         row.last_seq = self.last_seq;
         row.updated_at = self.now;
         row.sheet = self.sheet.unwrap_or_else(|| std::mem::take(&mut row.sheet));

@@ -12,6 +12,7 @@ pub(crate) mod committer;
 mod cursor;
 pub mod delivery;
 pub mod document;
+mod lease;
 mod log;
 pub mod memory;
 mod open;
@@ -22,6 +23,7 @@ mod text;
 mod usage;
 
 pub use ask::{LOOKED_AT, ObservationAsk, Page, PageAsk, ThreadFilter};
+pub use lease::*;
 pub use open::open;
 pub use standing::StandingAsk;
 pub use usage::UsageAsk;
@@ -60,19 +62,6 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Who may write a thread: compared as a whole under the row lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fence {
-    pub epoch: i64,
-    pub lease: Option<uuid::Uuid>,
-    pub version: i64,
-}
-
-impl Fence {
-    /// What the commit that creates a thread must carry.
-    pub const NEW: Fence = Fence { epoch: 0, lease: None, version: 0 };
-}
-
 /// A thread's own row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadRow {
@@ -91,24 +80,12 @@ pub struct ThreadRow {
     pub floor: i64,
     pub last_seq: i64,
     pub min_seq: i64,
-    pub crash_count: i32,
+    /// Whether its replica is registered: alive, or not known to be dead yet.
+    pub is_owned: bool,
+    pub crashes: Crashes,
     pub created_at: Millis,
     /// The last activity that people see: a new status, a message, an edit of the sheet.
     pub updated_at: Millis,
-}
-
-/// What a commit does to the lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeaseChange {
-    Keep,
-    /// Take an unowned thread, one whose owner's replica has expired, or one that this replica already owns (its
-    /// engine was lost, not the process): epoch + 1 and this lease. `Stale` while another replica is alive and owns it.
-    Claim {
-        lease: uuid::Uuid,
-        replica: uuid::Uuid,
-    },
-    /// Give it back; the next one claims.
-    Release,
 }
 
 /// A thread to be created by the commit that carries it: version 0 is inserted, then the commit applies.
@@ -138,7 +115,6 @@ pub struct Commit {
     pub status: ThreadStatus,
     pub wake_at: Option<Millis>,
     pub floor: i64,
-    pub crash_count: i32,
     pub rows: Vec<Row>,
     /// The thread's `last_seq` as the caller knows it; compared with the fence, so no number is left out or used twice.
     /// Records are numbered from `last_seq + 1`, contiguously, in their order.
@@ -166,7 +142,6 @@ impl Commit {
             status: ThreadStatus::Idle,
             wake_at: None,
             floor: 0,
-            crash_count: 0,
             rows: Vec::new(),
             last_seq: 0,
             records: Vec::new(),
@@ -231,14 +206,6 @@ pub struct Found {
     pub pk: ThreadPk,
     pub thread_id: ThreadId,
     pub row: Row,
-}
-
-/// How far a thread has come: what tells that somebody wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    pub pk: ThreadPk,
-    pub version: i64,
-    pub last_seq: i64,
 }
 
 /// An API key as stored: never the key itself.
@@ -352,16 +319,37 @@ pub trait Store: Deliveries {
     /// The key with this hash, revoked or not.
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
 
-    /// Registers this process for `ttl` by the store's clock; returns what it takes over at once: SQLite and memory
-    /// hold the folder alone and free every lease.
-    async fn register(&self, replica: uuid::Uuid, ttl: Millis) -> Result<()>;
+    /// Whether a registration ends by itself. Where one process holds the folder, nobody can take its place.
+    fn leases_expire(&self) -> bool {
+        true
+    }
+    /// Registers this process for `ttl` by the store's clock, and ends, as [`Self::end_expired`] does, every registration
+    /// that it takes the place of: an older one of its name; on SQLite and in memory, where one process holds the folder,
+    /// all. `Unusable` if it was registered before and another process has its name now.
+    async fn register(&self, new: Registration, ttl: Millis) -> Result<()>;
     /// `false`: it had expired; register a new one.
     async fn renew(&self, replica: uuid::Uuid, ttl: Millis) -> Result<bool>;
-    /// Ends the registration and frees its leases.
+    /// Ends the registration; whoever comes next may claim its threads, and no crash is counted.
     async fn unregister(&self, replica: uuid::Uuid) -> Result<()>;
-    /// Threads to take care of: `wake_at` due (by the given time) or `running`, and unowned or with an expired owner;
-    /// the most overdue first.
-    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
+    /// Ends registrations that have expired. In the same transaction, a crash is counted for each thread that such a
+    /// process had in hand: it points at a thread that was the only one, or that alone of them had been in hand at two
+    /// crashes before.
+    async fn end_expired(&self) -> Result<()>;
+    /// Threads to take care of: `wake_at` due (by the given time) or `running`, and of no registered replica, or reserved
+    /// by this one and not claimed under this lease; the most overdue first.
+    async fn claimable(
+        &self,
+        now: Millis,
+        replica: uuid::Uuid,
+        lease: uuid::Uuid,
+        limit: u32,
+    ) -> Result<Vec<Claimable>>;
+    /// Says, before these are so much as read, that this replica has them in hand; returns those that nobody else has.
+    async fn reserve(&self, replica: uuid::Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>>;
+    /// Counts a crash that points at the thread.
+    async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
+    /// Forgets the crashes of these threads; with `keeps_alone`, only those that do not point at them.
+    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()>;
     /// Threads of this replica whose `wake_at` is due.
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// When the next timer is due, if any.

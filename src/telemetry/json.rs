@@ -51,7 +51,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
 }
 
 fn line(event: &Event<'_>) -> Map<String, Value> {
-    let now = jiff::Timestamp::from_millisecond(System.now()).map(|now| now.to_string()).unwrap_or_default();
+    let now = jiff::Timestamp::from_millisecond(System::default().now()).map(|now| now.to_string()).unwrap_or_default();
     let metadata = event.metadata();
     Map::from_iter([
         ("timestamp".to_owned(), now.into()),

@@ -12,6 +12,9 @@ use crate::domain::run::{Ask, Counters, OnBusy, Run, RunStatus, Standing};
 
 impl Transition<'_> {
     pub fn ask(&mut self, run: RunId, message: MessageId, mut ask: Ask) -> Handled {
+        if self.state.head.quarantined {
+            return Err(Fault::quarantined());
+        }
         let on_busy = ask.on_busy;
         ask.metadata = ask.metadata.map(|metadata| self.store_metadata(&message, metadata));
         let run = self.accepted(run, message, ask);
@@ -69,7 +72,6 @@ impl Transition<'_> {
         // The number is given anew: contexts are ordered by run, and this one begins now.
         let message_ord = self.ord();
         self.write_message(message_ord, &message);
-        self.state.head.quarantined = false;
         self.state.head.active = Some(Active {
             run: run.run_id.clone(),
             ord,

@@ -66,7 +66,7 @@ impl Transition<'_> {
         Ok(Taken::Yes)
     }
 
-    /// The thread crashed again and again: its current and queued runs fail. The next request lifts it.
+    /// The thread crashed again and again: its current and queued runs fail, and it takes no others until it is released.
     pub fn quarantine(&mut self, crashes: u32) -> Handled {
         if self.state.run.is_none() && self.state.head.queue.is_empty() {
             return Ok(Taken::No);
@@ -101,6 +101,11 @@ impl Transition<'_> {
         }
         self.state.head.quarantined = true;
         self.is_progress = false;
+    }
+
+    pub fn release(&mut self) -> Handled {
+        let was_quarantined = std::mem::take(&mut self.state.head.quarantined);
+        Ok(if was_quarantined { Taken::Yes } else { Taken::No })
     }
 
     /// Closes every slot, question and item of the active run. A pause stays open until the run has ended.

@@ -45,5 +45,6 @@ fn dispatch(t: &mut Transition<'_>, event: Event) -> Handled {
         }
         Event::Quarantined { crashes } => t.quarantine(crashes),
         Event::Unreadable => t.set_unreadable_aside(),
+        Event::Released => t.release(),
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod process;
+pub(crate) mod release;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod state;

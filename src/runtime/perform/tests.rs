@@ -7,8 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
-use uuid::Uuid;
 
 use super::{Asking, ModelCall, ToolRun, Work, peer_failed};
 use crate::a2a::directory::Directory as Agents;
@@ -124,17 +122,17 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
         tools: Arc::new(Registry::new(vec![counted.clone(), Arc::new(Inquiring)], Environment::Development).unwrap()),
         models: Arc::new(Models::only("counted", "m", counted.clone())),
         cores: cores::all(),
-        clock: Arc::new(System),
+        clock: Arc::<System>::default(),
     };
     Runtime::start(parts).await.unwrap().0
 }
 
 fn over() -> Incarnation {
-    Incarnation::new(Uuid::new_v4(), Instant::now())
+    Incarnation::of(0)
 }
 
 fn lasting() -> Incarnation {
-    Incarnation::new(Uuid::new_v4(), Instant::now() + std::time::Duration::from_secs(60))
+    Incarnation::of(60_000)
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,8 +229,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
 /// Its task may be of a run that is over: nobody would ask again.
 #[tokio::test]
 async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
-    let (mut work, hold) =
-        (Work::default(), Incarnation::new(Uuid::new_v4(), Instant::now() + Duration::from_secs(60)));
+    let (mut work, hold) = (Work::default(), Incarnation::of(60_000));
     let asking = Effect::AskPeer { task: "task_1".into(), attempt: 1 };
     let calling = Effect::CallTool { call: "call_1".into(), attempt: 1 };
     let (told, answer) = tokio::sync::oneshot::channel();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Kept, State};
 use crate::domain::observation::Observation;
-use crate::store::{Commit, Committed, Fence, LeaseChange, NewThread, ThreadRow};
+use crate::store::{Commit, Committed, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 impl State {
     /// Judges first, writes after: a refused commit leaves no trace.
@@ -35,7 +35,7 @@ impl State {
         let may_claim = match commit.lease {
             LeaseChange::Keep | LeaseChange::Release => true,
             LeaseChange::Claim { replica, .. } => {
-                kept.thread.replica == Some(replica) || !self.is_alive(kept.thread.replica)
+                kept.thread.replica == Some(replica) || !self.is_registered(kept.thread.replica)
             }
         };
         if kept.thread.fence == commit.fence && kept.thread.last_seq == commit.last_seq && may_claim {
@@ -81,7 +81,8 @@ impl Kept {
             floor: 0,
             last_seq: 0,
             min_seq: 1,
-            crash_count: 0,
+            is_owned: false,
+            crashes: Crashes::default(),
             created_at: new.created_at,
             updated_at: commit.now,
         };
@@ -113,7 +114,6 @@ impl ThreadRow {
         self.status = commit.status;
         self.wake_at = commit.wake_at;
         self.floor = commit.floor;
-        self.crash_count = commit.crash_count;
         self.last_seq += commit.records.len() as i64;
         if is_activity {
             self.updated_at = commit.now;

@@ -5,6 +5,7 @@ mod apply;
 mod deliveries;
 mod documents;
 mod query;
+mod replicas;
 mod usage;
 
 use std::collections::btree_map::Entry;
@@ -13,14 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::delivery::{Delivery, Erasure};
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
-    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
+    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -50,6 +51,8 @@ struct State {
     keys: Vec<KeyRow>,
     /// Until when each is alive.
     replicas: HashMap<Uuid, Instant>,
+    /// Of which thread, by the end of which process, of how many that it had in hand.
+    crashes: BTreeMap<(ThreadPk, Uuid), i64>,
 }
 
 struct Kept {
@@ -68,23 +71,6 @@ impl Memory {
     }
 }
 
-impl State {
-    fn is_alive(&self, replica: Option<Uuid>) -> bool {
-        replica.and_then(|id| self.replicas.get(&id)).is_some_and(|until| *until > Instant::now())
-    }
-
-    fn free(&mut self, is_freed: impl Fn(Option<Uuid>) -> bool) {
-        for kept in self.threads.values_mut().filter(|kept| is_freed(kept.thread.replica)) {
-            kept.thread.fence.lease = None;
-            kept.thread.replica = None;
-        }
-    }
-}
-
-fn deadline(ttl: Millis) -> Instant {
-    Instant::now() + Duration::from_millis(u64::try_from(ttl).unwrap_or(0))
-}
-
 #[async_trait]
 impl Store for Memory {
     fn describe(&self) -> String {
@@ -99,13 +85,16 @@ impl Store for Memory {
     }
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
-        Ok(self.state().named(tenant, id).map(|kept| kept.thread.clone()))
+        let state = self.state();
+        Ok(state.named(tenant, id).map(|kept| state.shown(&kept.thread)))
     }
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
-        Ok(self.state().threads.get(&pk).map(|kept| kept.thread.clone()))
+        let state = self.state();
+        Ok(state.threads.get(&pk).map(|kept| state.shown(&kept.thread)))
     }
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
-        Ok(self.state().threads.get(&pk).map(|kept| (kept.thread.clone(), kept.loaded())))
+        let state = self.state();
+        Ok(state.threads.get(&pk).map(|kept| (state.shown(&kept.thread), kept.loaded())))
     }
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
         let state = self.state();
@@ -123,6 +112,7 @@ impl Store for Memory {
             Entry::Occupied(_) | Entry::Vacant(_) => return Ok(false),
         };
         state.idempotency.retain(|_, (owner, _)| *owner != pk);
+        state.crashes.retain(|(owner, _), _| *owner != pk);
         state.audit.retain(|line| line.thread != pk);
         state.deliveries.retain(|_, delivery| delivery.thread != pk);
         state.keep_usage(&gone)?;
@@ -218,28 +208,34 @@ impl Store for Memory {
         Ok(self.state().keys.iter().find(|key| key.hash == hash).cloned())
     }
 
-    async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
-        let mut state = self.state();
-        state.free(|owner| owner.is_some());
-        state.replicas = HashMap::from([(replica, deadline(ttl))]);
+    async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
+        self.state().register(&new, ttl);
         Ok(())
     }
     async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
-        let mut state = self.state();
-        let is_alive = state.is_alive(Some(replica));
-        if is_alive {
-            state.replicas.insert(replica, deadline(ttl));
-        }
-        Ok(is_alive)
+        Ok(self.state().renew(replica, ttl))
     }
     async fn unregister(&self, replica: Uuid) -> Result<()> {
-        let mut state = self.state();
-        state.free(|owner| owner == Some(replica));
-        state.replicas.remove(&replica);
+        self.state().replicas.remove(&replica);
         Ok(())
     }
-    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        Ok(self.state().claimable(now, limit))
+    async fn end_expired(&self) -> Result<()> {
+        self.state().end_expired();
+        Ok(())
+    }
+    async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
+        Ok(self.state().claimable(now, replica, lease, limit))
+    }
+    async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
+        Ok(self.state().reserve(replica, pks))
+    }
+    async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
+        self.state().crashes.insert((pk, Uuid::new_v4()), 1);
+        Ok(())
+    }
+    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
+        self.state().crashes.retain(|(pk, _), in_hand| !pks.contains(pk) || (keeps_alone && *in_hand == 1));
+        Ok(())
     }
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         Ok(self.state().due(replica, now, limit))

@@ -11,7 +11,6 @@ use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
-use crate::domain::thread::ThreadStatus;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::store::cursor::{Cursor, page};
 use crate::store::{
@@ -149,18 +148,11 @@ impl State {
         kept.observations.iter().filter(|told| ask.is_met_by(told)).take(ask.limit as usize).cloned().collect()
     }
 
-    pub(super) fn claimable(&self, now: Millis, limit: u32) -> Vec<ThreadPk> {
-        let is_due = |thread: &ThreadRow| thread.wake_at.is_some_and(|at| at <= now);
-        self.overdue(limit, |thread| {
-            (is_due(thread) || thread.status == ThreadStatus::Running) && !self.is_alive(thread.replica)
-        })
-    }
-
     pub(super) fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk> {
         self.overdue(limit, |thread| thread.replica == Some(replica) && thread.wake_at.is_some_and(|at| at <= now))
     }
 
-    fn overdue(&self, limit: u32, is_wanted: impl Fn(&ThreadRow) -> bool) -> Vec<ThreadPk> {
+    pub(super) fn overdue(&self, limit: u32, is_wanted: impl Fn(&ThreadRow) -> bool) -> Vec<ThreadPk> {
         let mut found: Vec<&ThreadRow> =
             self.threads.values().map(|kept| &kept.thread).filter(|thread| is_wanted(thread)).collect();
         found.sort_by_key(|thread| (thread.wake_at.unwrap_or(thread.updated_at), thread.pk));

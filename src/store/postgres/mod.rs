@@ -30,8 +30,8 @@ use super::committer::{Bounds, Committer};
 use super::delivery::Erasure;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
-    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
+    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -194,8 +194,8 @@ impl Store for Postgres {
         ledger::key_by_hash(&self.pool, hash).await
     }
 
-    async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
-        lease::register(&self.lease, replica, ttl).await
+    async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
+        lease::register(&self.lease, new, ttl).await
     }
     async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
         lease::renew(&self.lease, replica, ttl).await
@@ -203,8 +203,20 @@ impl Store for Postgres {
     async fn unregister(&self, replica: Uuid) -> Result<()> {
         lease::unregister(&self.lease, replica).await
     }
-    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        lease::claimable(&self.pool, now, limit).await
+    async fn end_expired(&self) -> Result<()> {
+        lease::end_expired(&self.pool).await
+    }
+    async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
+        lease::claimable(&self.pool, now, replica, lease, limit).await
+    }
+    async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
+        lease::reserve(&self.pool, replica, pks).await
+    }
+    async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
+        lease::count_crash(&self.pool, pk).await
+    }
+    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
+        lease::forget_crashes(&self.pool, pks, keeps_alone).await
     }
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         lease::due(&self.pool, replica, now, limit).await

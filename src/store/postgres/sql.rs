@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use crate::store::committer::Sending;
 
 /// What travels of every thread, as its first arguments. The last three only where a lease may change.
-const COLUMNS: [(&str, &str); 19] = [
+const COLUMNS: [(&str, &str); 18] = [
     ("pk", "bigint"),
     ("version", "bigint"),
     ("epoch", "bigint"),
@@ -21,7 +21,6 @@ const COLUMNS: [(&str, &str); 19] = [
     ("status", "text"),
     ("wake_at", "bigint"),
     ("floor", "bigint"),
-    ("crash_count", "integer"),
     ("records", "integer"),
     ("is_activity", "boolean"),
     ("head", "text"),
@@ -61,7 +60,7 @@ fn follows(of: fn(&str) -> String) -> String {
 /// What every commit makes of its thread.
 fn set(of: fn(&str) -> String) -> String {
     let [token, is_activity, status, now] = ["token", "is_activity", "status", "now"].map(of);
-    let [wake_at, floor, crash_count, records] = ["wake_at", "floor", "crash_count", "records"].map(of);
+    let [wake_at, floor, records] = ["wake_at", "floor", "records"].map(of);
     let [title, sheet, head] = ["title", "sheet", "head"].map(of);
     format!(
         "
@@ -71,7 +70,6 @@ fn set(of: fn(&str) -> String) -> String {
         status = {status},
         wake_at = {wake_at},
         floor = {floor},
-        crash_count = {crash_count},
         last_seq = t.last_seq + {records},
         title = coalesce({title}, t.title),
         sheet = coalesce({sheet}, t.sheet),
@@ -89,7 +87,7 @@ fn held(when_locked: &str) -> String {
     SELECT u.* FROM u JOIN threads t ON t.pk = u.pk
     WHERE {follows}
         AND (u.change <> 1 OR t.replica IS NULL OR t.replica = u.replica OR NOT EXISTS (
-            SELECT FROM replicas r WHERE r.id = t.replica AND r.alive_until > now()))
+            SELECT FROM replicas r WHERE r.id = t.replica))
     ORDER BY t.pk
     FOR UPDATE OF t {when_locked}"
     )
@@ -116,8 +114,8 @@ const WRITTEN: &str = "
 v AS (
     SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
     FROM (
-        SELECT unnest($20::bigint[]) AS pk, unnest($21::bigint[]) AS ord, unnest($22::smallint[]) AS kind,
-            unnest($23::smallint[]) AS keep, unnest($24::text[]) AS id, unnest($25::text[]) AS body
+        SELECT unnest($19::bigint[]) AS pk, unnest($20::bigint[]) AS ord, unnest($21::smallint[]) AS kind,
+            unnest($22::smallint[]) AS keep, unnest($23::text[]) AS id, unnest($24::text[]) AS body
     ) v JOIN ok ON ok.pk = v.pk
 ), w AS (
     UPDATE thread_rows r SET ord = v.ord, keep = v.keep, body = v.body FROM v
@@ -131,8 +129,8 @@ v AS (
     INSERT INTO observations (pk, seq, token, types, body)
     SELECT v.pk, v.seq, v.token, v.types, v.body
     FROM (
-        SELECT unnest($26::bigint[]) AS pk, unnest($27::bigint[]) AS seq, unnest($28::uuid[]) AS token,
-            unnest($29::text[]) AS types, unnest($30::text[]) AS body
+        SELECT unnest($25::bigint[]) AS pk, unnest($26::bigint[]) AS seq, unnest($27::uuid[]) AS token,
+            unnest($28::text[]) AS types, unnest($29::text[]) AS body
     ) v JOIN ok ON ok.pk = v.pk
 )";
 
@@ -154,13 +152,13 @@ fn alone(when_locked: &str) -> String {
     RETURNING t.pk, t.tenant
 ), r AS (
     INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
-    SELECT ok.pk, ok.tenant, unnest($17::bigint[]), unnest($18::smallint[]), unnest($19::smallint[]),
-        unnest($20::text[]), unnest($21::text[])
+    SELECT ok.pk, ok.tenant, unnest($16::bigint[]), unnest($17::smallint[]), unnest($18::smallint[]),
+        unnest($19::text[]), unnest($20::text[])
     FROM ok
     ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
 ), o AS (
     INSERT INTO observations (pk, seq, token, types, body)
-    SELECT ok.pk, $22::bigint, {token}, $23::text, $24::text FROM ok WHERE $22::bigint IS NOT NULL
+    SELECT ok.pk, $21::bigint, {token}, $22::text, $23::text FROM ok WHERE $21::bigint IS NOT NULL
 )
 SELECT pk, 1 FROM ok"
     )
@@ -171,12 +169,12 @@ fn full(when_locked: &str) -> String {
     let (u, held, moved) = (threads(), held(when_locked), moved("u.pk NOT IN (SELECT pk FROM known)"));
     format!(
         "WITH u AS ({u},
-        unnest($31::bigint[]) AS tenant, unnest($32::text[]) AS thread_id, unnest($33::text[]) AS core,
-        unnest($34::bigint[]) AS created_at), held AS ({held}
+        unnest($30::bigint[]) AS tenant, unnest($31::text[]) AS thread_id, unnest($32::text[]) AS core,
+        unnest($33::bigint[]) AS created_at), held AS ({held}
 ), k AS (
-    SELECT unnest($35::bigint[]) AS pk, unnest($36::bigint[]) AS tenant, unnest($37::text[]) AS scope,
-        unnest($38::text[]) AS key, unnest($39::text[]) AS fingerprint, unnest($40::integer[]) AS status,
-        unnest($41::text[]) AS location, unnest($42::bigint[]) AS created_at, unnest($43::text[]) AS body
+    SELECT unnest($34::bigint[]) AS pk, unnest($35::bigint[]) AS tenant, unnest($36::text[]) AS scope,
+        unnest($37::text[]) AS key, unnest($38::text[]) AS fingerprint, unnest($39::integer[]) AS status,
+        unnest($40::text[]) AS location, unnest($41::bigint[]) AS created_at, unnest($42::text[]) AS body
 ), known AS (
     SELECT k.pk FROM k JOIN idempotency i ON i.tenant = k.tenant AND i.scope = k.scope AND i.key = k.key
 ), taken AS (
@@ -186,9 +184,9 @@ fn full(when_locked: &str) -> String {
 ), moved AS ({moved}
 ), made AS (
     INSERT INTO threads (pk, tenant, version, epoch, lease, replica, wake_at, floor, last_seq, min_seq, created_at,
-        updated_at, crash_count, status, core, thread_id, commits, title, sheet, head)
+        updated_at, status, core, thread_id, commits, title, sheet, head)
     SELECT pk, tenant, 1, (change = 1)::integer, lease, replica, wake_at, floor, records, 1, created_at,
-        now, crash_count, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
+        now, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
         coalesce(head, '')
     FROM u
     WHERE thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
@@ -203,16 +201,16 @@ fn full(when_locked: &str) -> String {
     INSERT INTO audit (pk, tenant, at, actor, action, detail)
     SELECT v.pk, v.tenant, v.at, v.actor, v.action, v.detail
     FROM (
-        SELECT unnest($44::bigint[]) AS pk, unnest($45::bigint[]) AS tenant, unnest($46::bigint[]) AS at,
-            unnest($47::text[]) AS actor, unnest($48::text[]) AS action, unnest($49::text[]) AS detail
+        SELECT unnest($43::bigint[]) AS pk, unnest($44::bigint[]) AS tenant, unnest($45::bigint[]) AS at,
+            unnest($46::text[]) AS actor, unnest($47::text[]) AS action, unnest($48::text[]) AS detail
     ) v JOIN ok ON ok.pk = v.pk
 ), d AS (
     INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
     SELECT ok.pk, ok.tenant, v.at, v.at, 0, v.id, v.kind, v.target, v.lane, v.event, 'pending', v.body
     FROM (
-        SELECT unnest($50::bigint[]) AS pk, unnest($51::bigint[]) AS at, unnest($52::text[]) AS id,
-            unnest($53::text[]) AS kind, unnest($54::text[]) AS target, unnest($55::text[]) AS lane,
-            unnest($56::text[]) AS event, unnest($57::text[]) AS body, generate_subscripts($57::text[], 1) AS place
+        SELECT unnest($49::bigint[]) AS pk, unnest($50::bigint[]) AS at, unnest($51::text[]) AS id,
+            unnest($52::text[]) AS kind, unnest($53::text[]) AS target, unnest($54::text[]) AS lane,
+            unnest($55::text[]) AS event, unnest($56::text[]) AS body, generate_subscripts($56::text[], 1) AS place
     ) v JOIN ok ON ok.pk = v.pk
     ORDER BY v.place
 )

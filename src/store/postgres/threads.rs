@@ -3,10 +3,10 @@
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection, Row as _};
 
-use super::deliveries;
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use super::pool::Pool;
+use super::{deliveries, lease};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
@@ -17,9 +17,12 @@ macro_rules! select {
     ($what:literal, $rest:literal) => {
         concat!(
             "SELECT t.pk, t.tenant, t.thread_id, t.epoch, t.lease, t.version, t.replica, t.core, t.head, t.status, \
-             t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.crash_count, t.created_at, t.updated_at",
+             t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.created_at, t.updated_at, \
+             EXISTS (SELECT FROM replicas o WHERE o.id = t.replica) AS is_owned, c.times, c.alone, c.among",
             $what,
-            " FROM threads t ",
+            " FROM threads t CROSS JOIN LATERAL (SELECT count(*) AS times, \
+             count(*) FILTER (WHERE in_hand = 1) AS alone, coalesce(min(in_hand), 0) AS among \
+             FROM crashes WHERE crashes.pk = t.pk) c ",
             $rest
         )
     };
@@ -65,7 +68,8 @@ WITH u AS (INSERT INTO usage_kept (tenant, ord, body)
         SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text
         FROM thread_rows WHERE pk = $1 AND kind = 11),
     r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
-    i AS (DELETE FROM idempotency WHERE pk = $1), d AS (DELETE FROM deliveries WHERE pk = $1)
+    i AS (DELETE FROM idempotency WHERE pk = $1), c AS (DELETE FROM crashes WHERE pk = $1),
+    d AS (DELETE FROM deliveries WHERE pk = $1)
 DELETE FROM audit WHERE pk = $1"#;
 
 pub(super) async fn named(pool: &Pool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
@@ -171,7 +175,8 @@ fn thread(row: &PgRow) -> Result<ThreadRow> {
         floor: row.try_get("floor").map_err(error)?,
         last_seq: row.try_get("last_seq").map_err(error)?,
         min_seq: row.try_get("min_seq").map_err(error)?,
-        crash_count: row.try_get("crash_count").map_err(error)?,
+        is_owned: row.try_get("is_owned").map_err(error)?,
+        crashes: lease::crashes(row)?,
         created_at: row.try_get("created_at").map_err(error)?,
         updated_at: row.try_get("updated_at").map_err(error)?,
     })

@@ -28,8 +28,7 @@ fn fits(t: &str, p: &str) -> String {
     format!(
         "{t}.version = {p}.version AND {t}.epoch = {p}.epoch AND {t}.lease IS {p}.old_lease AND {t}.last_seq = {p}.last_seq
         AND ({p}.replica IS NULL OR {t}.replica IS NULL OR {t}.replica = {p}.replica OR NOT EXISTS (
-            SELECT 1 FROM replicas r
-            WHERE r.id = {t}.replica AND r.alive_until > CAST(unixepoch('subsec') * 1000 AS INTEGER)))"
+            SELECT 1 FROM replicas r WHERE r.id = {t}.replica))"
     )
 }
 
@@ -53,7 +52,7 @@ SELECT p.pk,
     WHEN {fits} THEN 0
     ELSE 1 END,
     p.token, coalesce(p.tenant, t.tenant), p.now, p.status, p.wake_at,
-    p.floor, p.crash_count, p.records, p.is_activity, p.change, p.new_lease, p.replica,
+    p.floor, p.records, p.is_activity, p.change, p.new_lease, p.replica,
     p.thread_id, p.core, p.created_at,
     CAST(substr({texts}, p.head, p.head_len) AS TEXT),
     CAST(substr({texts}, p.sheet, p.sheet_len) AS TEXT),
@@ -61,12 +60,12 @@ SELECT p.pk,
 FROM (
     SELECT value ->> 0 AS pk, value ->> 1 AS token, value ->> 2 AS version, value ->> 3 AS epoch,
         value ->> 4 AS old_lease, value ->> 5 AS last_seq, value ->> 6 AS now, value ->> 7 AS status,
-        value ->> 8 AS wake_at, value ->> 9 AS floor, value ->> 10 AS crash_count, value ->> 11 AS records,
-        value ->> 12 AS is_activity, value ->> 13 AS change, value ->> 14 AS new_lease, value ->> 15 AS replica,
-        value ->> 16 AS tenant, value ->> 17 AS thread_id, value ->> 18 AS core, value ->> 19 AS created_at,
-        value ->> 20 AS head, value ->> 21 AS head_len, value ->> 22 AS sheet, value ->> 23 AS sheet_len,
-        value ->> 24 AS title, value ->> 25 AS title_len,
-        value ->> 26 AS key_tenant, value ->> 27 AS scope, value ->> 28 AS key
+        value ->> 8 AS wake_at, value ->> 9 AS floor, value ->> 10 AS records,
+        value ->> 11 AS is_activity, value ->> 12 AS change, value ->> 13 AS new_lease, value ->> 14 AS replica,
+        value ->> 15 AS tenant, value ->> 16 AS thread_id, value ->> 17 AS core, value ->> 18 AS created_at,
+        value ->> 19 AS head, value ->> 20 AS head_len, value ->> 21 AS sheet, value ->> 22 AS sheet_len,
+        value ->> 23 AS title, value ->> 24 AS title_len,
+        value ->> 25 AS key_tenant, value ->> 26 AS scope, value ->> 27 AS key
     FROM jsonb_each({threads})
 ) p LEFT JOIN threads t ON t.pk = p.pk;
 "
@@ -85,7 +84,6 @@ UPDATE threads SET
     lease = CASE {p}.change WHEN 0 THEN threads.lease WHEN 1 THEN {p}.lease END,
     last_commit = {p}.token,
     floor = {p}.floor,
-    crash_count = {p}.crash_count,
     last_seq = threads.last_seq + {p}.records,
     title = coalesce({p}.title, threads.title),
     sheet = coalesce({p}.sheet, threads.sheet),
@@ -140,7 +138,7 @@ pub(super) fn prepared() -> String {
         "
 CREATE TEMP TABLE parcels (
     pk INTEGER PRIMARY KEY, verdict INTEGER, token TEXT, tenant INTEGER, now INTEGER, status TEXT, wake_at INTEGER,
-    floor INTEGER, crash_count INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
+    floor INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
     thread_id TEXT, core TEXT, created_at INTEGER, head TEXT, sheet TEXT, title TEXT
 );
 
@@ -150,9 +148,9 @@ CREATE TEMP TRIGGER batch_written INSTEAD OF INSERT ON batch BEGIN
 {batch}
 END;
 
-CREATE TEMP VIEW alone (pk, token, version, epoch, old_lease, last_seq, now, status, wake_at, floor, crash_count,
+CREATE TEMP VIEW alone (pk, token, version, epoch, old_lease, last_seq, now, status, wake_at, floor,
     records, is_activity, change, lease, replica, head, sheet, title, changed, bodies, log, entries)
-AS SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0;
+AS SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0;
 
 CREATE TEMP TRIGGER alone_written INSTEAD OF INSERT ON alone BEGIN
 {alone}
@@ -167,7 +165,7 @@ const NEW: [&str; 4] = ["NEW.changed", "NEW.bodies", "NEW.log", "NEW.entries"];
 /// afterwards, the commit was accepted.
 const ALONE: &str = "
 INSERT INTO alone VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-    $20, $21, $22, $23);
+    $20, $21, $22);
 SELECT $1, 1 WHERE NOT EXISTS (SELECT 1 FROM threads WHERE pk = $1 AND last_commit = $2);
 ";
 
@@ -188,8 +186,8 @@ static FULL: LazyLock<String> = LazyLock::new(|| {
         "BEGIN IMMEDIATE;
 {judged}
 INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
-    crash_count, created_at, updated_at, title, sheet, head)
-SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, 0, created_at, now, '', '{{}}', ''
+    created_at, updated_at, title, sheet, head)
+SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, created_at, now, '', '{{}}', ''
 FROM parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
 {settled}
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
@@ -299,7 +297,6 @@ fn alone(parcel: &Parcel) -> Script {
         .bind(commit.status.as_str())
         .bind(commit.wake_at)
         .bind(commit.floor)
-        .bind(commit.crash_count)
         .bind(parcel.records as i64)
         .bind(commit.is_activity())
         .bind(change)
@@ -315,7 +312,7 @@ fn thread(threads: &mut Sheaf, parcel: &Parcel) {
     let (change, lease, replica) = commit.lease.told();
     threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
     threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
-    threads.cell(commit.floor).cell(commit.crash_count).cell(parcel.records).cell(u8::from(commit.is_activity()));
+    threads.cell(commit.floor).cell(parcel.records).cell(u8::from(commit.is_activity()));
     threads.cell(change).id(lease).id(replica);
     let new = commit.create.as_ref();
     threads.cell(new.map(|new| new.tenant)).cell(new.map(|new| &new.thread_id));

@@ -35,8 +35,8 @@ use super::committer::Committer;
 use super::delivery::Erasure;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
-    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
+    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::config::Synchronous;
 use crate::domain::Millis;
@@ -175,17 +175,32 @@ impl Store for Sqlite {
         keys::by_hash(&self.readers, hash).await
     }
 
-    async fn register(&self, replica: Uuid, ttl: Millis) -> Result<()> {
-        replicas::register(&self.writer, replica, ttl).await
+    fn leases_expire(&self) -> bool {
+        false
     }
-    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
-        replicas::renew(&self.writer, replica, ttl).await
+    async fn register(&self, new: Registration, _ttl: Millis) -> Result<()> {
+        replicas::register(&self.writer, new).await
+    }
+    async fn renew(&self, replica: Uuid, _ttl: Millis) -> Result<bool> {
+        replicas::renew(&self.readers, replica).await
     }
     async fn unregister(&self, replica: Uuid) -> Result<()> {
         replicas::unregister(&self.writer, replica).await
     }
-    async fn claimable(&self, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        replicas::claimable(&self.readers, now, limit).await
+    async fn end_expired(&self) -> Result<()> {
+        Ok(())
+    }
+    async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
+        replicas::claimable(&self.readers, now, replica, lease, limit).await
+    }
+    async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
+        replicas::reserve(&self.writer, replica, pks).await
+    }
+    async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
+        replicas::count_crash(&self.writer, pk).await
+    }
+    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
+        replicas::forget_crashes(&self.writer, pks, keeps_alone).await
     }
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         replicas::due(&self.readers, replica, now, limit).await

@@ -5,6 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteExecutor, SqlitePool};
 
 use super::fault::unreadable;
+use super::replicas::read_crashes;
 use super::rows;
 use super::writer::Writer;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
@@ -17,7 +18,10 @@ macro_rules! select_thread {
     ($rest:literal) => {
         concat!(
             "SELECT pk, tenant, thread_id, core, version, epoch, lease, replica, status, wake_at, floor, last_seq, \
-             min_seq, crash_count, created_at, updated_at, sheet, head FROM threads ",
+             min_seq, created_at, updated_at, sheet, head, \
+             EXISTS (SELECT 1 FROM replicas o WHERE o.id = t.replica) AS is_owned, ",
+            super::replicas::crashes!(),
+            " FROM threads t ",
             $rest
         )
     };
@@ -97,6 +101,8 @@ const ERASE: &str = concat!(
     of_the_erased!(),
     "; DELETE FROM observations",
     of_the_erased!(),
+    "; DELETE FROM crashes",
+    of_the_erased!(),
     "; DELETE FROM idempotency",
     of_the_erased!(),
     "; DELETE FROM audit",
@@ -147,7 +153,8 @@ fn read(row: &SqliteRow) -> std::result::Result<Result<ThreadRow>, sqlx::Error> 
         floor: row.try_get("floor")?,
         last_seq: row.try_get("last_seq")?,
         min_seq: row.try_get("min_seq")?,
-        crash_count: row.try_get("crash_count")?,
+        is_owned: row.try_get("is_owned")?,
+        crashes: read_crashes(row)?,
         created_at: row.try_get("created_at")?,
         updated_at: row.try_get("updated_at")?,
     };

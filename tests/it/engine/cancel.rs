@@ -175,7 +175,7 @@ fn recovery_leaves_alone_what_runs_under_its_own_epoch() {
 }
 
 #[test]
-fn quarantine_fails_the_current_and_the_queued_runs_and_the_next_request_lifts_it() {
+fn quarantine_fails_the_current_and_the_queued_runs_until_the_thread_is_released() {
     let mut sim = Sim::new(two_items);
     sim.ask("go").unwrap();
     sim.step();
@@ -190,6 +190,10 @@ fn quarantine_fails_the_current_and_the_queued_runs_and_the_next_request_lifts_i
     }
     assert!(sim.is_idle() && sim.suspensions().is_empty() && sim.in_flight.is_empty());
     sim.reload();
+    assert_eq!(sim.ask("again").unwrap_err().0.code.as_str(), "thread_quarantined");
+    let step = sim.apply(Event::Released).unwrap();
+    assert_eq!(step.status, pes::domain::thread::ThreadStatus::Idle);
+    assert!(sim.apply(Event::Released).unwrap().is_noop, "once");
     sim.ask("again").unwrap();
     sim.step();
     assert_eq!(which(&sim.prompts[sim.prompts.len() - 1]), "refinement", "unfinished items are offered again");

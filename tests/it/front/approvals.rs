@@ -305,7 +305,6 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
         status: row.status,
         wake_at: row.wake_at,
         floor: row.floor,
-        crash_count: row.crash_count,
         rows: vec![Row { body, ..call }],
         last_seq: row.last_seq,
         records: Vec::new(),

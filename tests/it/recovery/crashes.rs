@@ -13,6 +13,7 @@ use pes::engine::step::Step;
 use pes::engine::{
     DynCore, Illegal, Invocation, Loaded, Machine, Material, Mission, Needs, Prompt, Registered, Stamp, World,
 };
+use pes::runtime::ProcessAsk;
 use pes::store::Store;
 use pes::store::memory::Memory;
 use pes::{Config, Instance};
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 use super::probe::{Probe, ask, equipped, instance};
 use crate::support::http::soon;
+use crate::support::store::{Mood, Moody};
 
 /// Its end: the status, and the error that it names.
 async fn ended(instance: &Instance, run: &pes::domain::ids::RunId) -> (RunStatus, Option<Code>) {
@@ -29,23 +31,90 @@ async fn ended(instance: &Instance, run: &pes::domain::ids::RunId) -> (RunStatus
     (waited.run.status, error.map(|error| error.code))
 }
 
+async fn refused(instance: &Instance, thread: &str) -> Code {
+    let ask = ProcessAsk { query: "call".to_owned(), ..ProcessAsk::default() };
+    let refused = instance.runtime().process(instance.caller(), &thread.into(), ask, None).await;
+    refused.map(drop).unwrap_err().code
+}
+
 #[tokio::test]
 async fn a_thread_on_which_three_processes_died_is_set_aside() {
-    let (store, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
-    let mut process = instance(store.clone(), &probe, |_| {}).await;
-    let run = ask(&process, "t", "hang").await;
+    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
     let mut dead = Vec::new();
+    let mut run = None;
     for died in 0..3 {
+        let store = Moody::over(memory.clone());
+        let process = instance(store.clone(), &probe, |_| {}).await;
+        if died == 0 {
+            run = Some(ask(&process, "t", "hang").await);
+        }
         probe.reaches(|tally| tally.begun == died + 1).await;
-        let next = instance(store.clone(), &probe, |_| {}).await;
-        dead.push(std::mem::replace(&mut process, next));
+        store.set("*", Mood::Fails);
+        dead.push(process);
     }
+    let (process, run) = (instance(memory, &probe, |_| {}).await, run.unwrap());
     assert_eq!(ended(&process, &run).await, (RunStatus::Failed, Some(Code::Quarantined)));
     assert_eq!(probe.tally().begun, 3, "and not once more");
-    let thread = process.runtime().thread(process.caller(), &"t".into()).await.unwrap();
-    assert_eq!(thread.status.as_str(), "quarantined");
-    let lifted = ask(&process, "t", "call").await;
-    assert_eq!(ended(&process, &lifted).await, (RunStatus::Completed, None), "the next request lifts it");
+    let (runtime, caller) = (process.runtime(), process.caller());
+    let status = async || runtime.thread(caller, &"t".into()).await.unwrap().status;
+    assert_eq!(status().await.as_str(), "quarantined");
+    assert_eq!(refused(&process, "t").await, Code::ThreadQuarantined);
+    let released = runtime.release_thread(caller, &"t".into()).await.unwrap();
+    assert_eq!(released.status.as_str(), "idle");
+    let next = ask(&process, "t", "call").await;
+    assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None));
+    runtime
+        .release_thread(caller, &"t".into())
+        .await
+        .expect("there is nothing to release, and nothing wrong with that");
+}
+
+/// One crash with many in hand counts for nobody, and neither does the next.
+#[tokio::test]
+async fn what_dies_among_others_is_not_set_aside() {
+    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
+    let mut dead = Vec::new();
+    let mut begun = 0;
+    for died in 0..2 {
+        let store = Moody::over(memory.clone());
+        let process = instance(store.clone(), &probe, |_| {}).await;
+        if died == 0 {
+            for thread in ["a", "b", "c", "d"] {
+                ask(&process, thread, "hang").await;
+            }
+        }
+        begun += 4;
+        probe.reaches(|tally| tally.begun == begun).await;
+        store.set("*", Mood::Fails);
+        dead.push(process);
+    }
+    // It died again at once: half of them are taken up now.
+    let process = instance(memory.clone(), &probe, |_| {}).await;
+    probe.reaches(|tally| tally.begun == begun + 2).await;
+    let mut waiting = 0;
+    for thread in ["a", "b", "c", "d"] {
+        let row = memory.thread(process.caller().tenant, &thread.into()).await.unwrap().unwrap();
+        assert_eq!(row.crashes.alone, 0, "{thread}");
+        waiting += usize::from(!row.is_owned);
+    }
+    assert_eq!((waiting, probe.tally().begun), (2, begun + 2));
+}
+
+#[tokio::test]
+async fn a_process_that_was_only_cut_off_counts_for_nobody() {
+    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
+    let process = instance(memory.clone(), &probe, |config| config.runtime.lease_ms = 1_500).await;
+    let run = ask(&process, "t", "hang").await;
+    for times in 1..=4 {
+        probe.reaches(|tally| tally.begun == times).await;
+        // Its registration is gone, as after a stall of the database, and it hears of it.
+        let row = memory.thread(process.caller().tenant, &"t".into()).await.unwrap().unwrap();
+        memory.renew(row.replica.unwrap(), -1).await.unwrap();
+        memory.end_expired().await.unwrap();
+    }
+    probe.reaches(|tally| tally.begun == 5).await;
+    let seen = process.runtime().run(process.caller(), &run).await.unwrap();
+    assert_eq!(seen.status, RunStatus::Running);
 }
 
 /// PES, but it breaks on what a tool brings to a run that asks for it.
@@ -58,7 +127,10 @@ impl DynCore for Breaking {
         "breaking"
     }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
-        Ok(Box::new(Broken(Registered::<Pes>::new().load(loaded)?)))
+        let machine = Registered::<Pes>::new().load(loaded)?;
+        let is_poison = machine.run().is_some_and(|run| run.query == "unreadable");
+        assert!(!is_poison, "it was told to break");
+        Ok(Box::new(Broken(machine)))
     }
 }
 
@@ -110,4 +182,29 @@ async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
     assert_eq!(probe.tally().begun, 1 + 3);
     let again = ask(&instance, "s", "call").await;
     assert_eq!(ended(&instance, &again).await, (RunStatus::Completed, None));
+}
+
+/// It breaks before anything of it can be committed: that is counted outside of it.
+#[tokio::test]
+async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
+    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
+    let breaking = |config: &mut Config| config.agent.core = "breaking".to_owned();
+    let equip = async |store: Arc<dyn Store>| {
+        equipped(&probe, breaking, |built| built.store(store).core(Arc::new(Breaking))).await
+    };
+    let first = equip(memory.clone()).await;
+    ask(&first, "p", "unreadable").await;
+    // Its planning is under way.
+    soon(first.runtime().drain()).await;
+    let process = equip(memory.clone()).await;
+    let (runtime, caller) = (process.runtime(), process.caller());
+    soon(async {
+        while runtime.thread(caller, &"p".into()).await.unwrap().status.as_str() != "quarantined" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(refused(&process, "p").await, Code::ThreadQuarantined);
+    let sound = ask(&process, "s", "call").await;
+    assert_eq!(ended(&process, &sound).await, (RunStatus::Completed, None));
 }

@@ -10,8 +10,8 @@ use pes::domain::ids::RunId;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
 use pes::runtime::{After, Answered, FeedAsk};
-use pes::store::Store;
 use pes::store::postgres::Postgres;
+use pes::store::{Registration, Store};
 
 use super::probe::{Probe, ask, asked, instance};
 use crate::support::http::soon;
@@ -245,4 +245,55 @@ async fn a_thread_that_is_erased_elsewhere_is_let_go_of_by_its_owner_and_all_who
     for wait in waits {
         assert_eq!(soon(wait).await.unwrap().unwrap_err().code, Code::NotFound);
     }
+}
+
+/// Nothing of what it ever ran has to be written when it stops: whoever is asked next takes it.
+#[tokio::test]
+async fn a_thread_at_rest_is_nobodys() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (one, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let first = ask(&one, "t", "call").await;
+    assert_eq!(finished(&one, &first).await, RunStatus::Completed);
+    let read = store(&database).await;
+    let row = read.thread(one.caller().tenant, &"t".into()).await.unwrap().unwrap();
+    assert_eq!((row.fence.lease, row.replica), (None, None));
+    let run = ask(&other, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 2).await;
+    let held = read.thread(one.caller().tenant, &"t".into()).await.unwrap().unwrap();
+    assert!(held.is_owned);
+    soon(one.runtime().drain()).await;
+    assert_eq!(cancel(&other).await, 1);
+    assert_eq!(finished(&other, &run).await, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn who_starts_again_under_its_name_takes_its_threads_at_once() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let named = |config: &mut pes::Config| {
+        config.runtime.lease_ms = LONG;
+        config.runtime.replica = Some("pes-0".to_owned());
+    };
+    let frozen = Moody::over(store(&database).await);
+    let dead = instance(frozen.clone(), &probe, named).await;
+    ask(&dead, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    frozen.set("*", Mood::Fails);
+    let again = instance(store(&database).await, &probe, named).await;
+    probe.reaches(|tally| tally.begun == 2).await;
+    let row = store(&database).await.thread(again.caller().tenant, &"t".into()).await.unwrap().unwrap();
+    assert_eq!((row.fence.epoch, row.crashes.alone), (2, 1), "fenced as ever, and counted");
+}
+
+#[tokio::test]
+async fn a_name_that_another_process_took_is_not_taken_back() {
+    let database = Database::fresh().await;
+    let store = store(&database).await;
+    let named = |replica, former| Registration { replica, name: Some("pes-0".to_owned()), former };
+    let (old, new) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+    store.register(named(old, None), LONG).await.unwrap();
+    store.register(named(new, None), LONG).await.unwrap();
+    assert!(!store.renew(old, LONG).await.unwrap(), "one process of a name");
+    let refused = store.register(named(uuid::Uuid::new_v4(), Some(old)), LONG).await.unwrap_err().to_string();
+    assert!(refused.contains("`pes-0`") && refused.contains("PES_REPLICA"), "{refused}");
+    assert!(store.renew(new, LONG).await.unwrap());
 }

@@ -14,7 +14,8 @@ use pes::store::memory::Memory;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, Commit, Committed, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, PageAsk, Store, ThreadRow,
+    AuditRow, Commit, Committed, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, PageAsk, Registration, Store,
+    ThreadRow,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -74,6 +75,16 @@ impl Bed {
         let version = self.store.thread_by_pk(pk).await.unwrap().map_or(0, |thread| thread.fence.version);
         let erasure = Erasure { thread: pk, version, now: 100, deliveries: Vec::new() };
         self.store.delete_thread(erasure).await.unwrap()
+    }
+
+    pub async fn register(&self, replica: Uuid, ttl: i64) {
+        self.store.register(registration(replica), ttl).await.unwrap();
+    }
+
+    /// Of a process that has nothing yet.
+    pub async fn claimable(&self, now: i64, limit: u32) -> Vec<ThreadPk> {
+        let found = self.store.claimable(now, Uuid::new_v4(), Uuid::new_v4(), limit).await.unwrap();
+        found.into_iter().map(|found| found.pk).collect()
     }
 
     pub async fn read(&self, pk: ThreadPk) -> ThreadRow {
@@ -145,6 +156,10 @@ pub fn fresh_pk() -> ThreadPk {
     ThreadPk(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+pub fn registration(replica: Uuid) -> Registration {
+    Registration { replica, name: None, former: None }
+}
+
 pub fn after(thread: &ThreadRow) -> Commit {
     Commit {
         pk: thread.pk,
@@ -158,7 +173,6 @@ pub fn after(thread: &ThreadRow) -> Commit {
         status: thread.status,
         wake_at: thread.wake_at,
         floor: thread.floor,
-        crash_count: thread.crash_count,
         rows: Vec::new(),
         last_seq: thread.last_seq,
         records: Vec::new(),

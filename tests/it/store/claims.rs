@@ -2,7 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadStatus;
-use pes::store::{Commit, Committed, LeaseChange};
+use pes::store::{Commit, Committed, Crashes, LeaseChange, Registration};
 use uuid::Uuid;
 
 use super::bed::Bed;
@@ -17,6 +17,10 @@ super::on_every_store!(
     what_nobody_takes_care_of_is_claimable,
     the_owner_is_told_what_is_due,
     the_next_wake_is_the_earliest,
+    what_is_reserved_is_nobody_elses_and_its_own_until_it_is_claimed,
+    a_process_that_dies_counts_for_what_it_had_in_hand,
+    one_that_was_in_hand_each_time_is_found_among_others,
+    who_comes_back_takes_back_what_was_counted,
 );
 
 fn claim(replica: Uuid) -> LeaseChange {
@@ -25,7 +29,7 @@ fn claim(replica: Uuid) -> LeaseChange {
 
 async fn registered(bed: &Bed) -> Uuid {
     let replica = Uuid::new_v4();
-    bed.store.register(replica, 60_000).await.unwrap();
+    bed.register(replica, 60_000).await;
     replica
 }
 
@@ -63,11 +67,13 @@ async fn nobody_takes_what_a_living_owner_holds(bed: Bed) {
 }
 
 async fn an_expired_owner_loses_what_it_holds(bed: Bed) {
-    let expired = Uuid::new_v4();
-    bed.store.register(expired, -1).await.unwrap();
+    let expired = registered(&bed).await;
     let pk = claimed_by(&bed, "t1", expired).await;
-    let owners_next = bed.next(pk).await;
-    let taker = Uuid::new_v4();
+    let (owners_next, taker) = (bed.next(pk).await, Uuid::new_v4());
+    bed.store.renew(expired, -1).await.unwrap();
+    let early = Commit { lease: claim(taker), ..bed.next(pk).await };
+    assert_eq!(bed.store.commit(early).await.unwrap(), Committed::Stale, "what it had in hand is counted first");
+    dies(&bed, expired).await;
     bed.done(Commit { lease: claim(taker), ..bed.next(pk).await }).await;
     let thread = bed.read(pk).await;
     assert_eq!((thread.fence.epoch, thread.replica), (2, Some(taker)));
@@ -86,7 +92,8 @@ async fn a_registration_is_renewed_until_it_expires(bed: Bed) {
     let replica = registered(&bed).await;
     assert!(bed.store.renew(replica, 60_000).await.unwrap());
     assert!(bed.store.renew(replica, -1).await.unwrap());
-    assert!(!bed.store.renew(replica, 60_000).await.unwrap(), "expired is expired");
+    let is_left = !bed.store.leases_expire();
+    assert_eq!(bed.store.renew(replica, 60_000).await.unwrap(), is_left, "expired is expired, where it can be");
     assert!(!bed.store.renew(Uuid::new_v4(), 60_000).await.unwrap(), "never registered");
 }
 
@@ -94,10 +101,13 @@ async fn ending_a_registration_frees_its_threads(bed: Bed) {
     let replica = registered(&bed).await;
     let pk = claimed_by(&bed, "t1", replica).await;
     let owners_next = bed.next(pk).await;
+    assert!(bed.read(pk).await.is_owned);
     bed.store.unregister(replica).await.unwrap();
-    assert_eq!(bed.read(pk).await.fence.lease, None);
+    assert!(!bed.read(pk).await.is_owned);
+    bed.done(Commit { lease: claim(Uuid::new_v4()), ..bed.next(pk).await }).await;
     assert_eq!(bed.store.commit(owners_next).await.unwrap(), Committed::Stale);
     assert!(!bed.store.renew(replica, 60_000).await.unwrap());
+    assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it took leave");
 }
 
 async fn what_nobody_takes_care_of_is_claimable(bed: Bed) {
@@ -112,11 +122,11 @@ async fn what_nobody_takes_care_of_is_claimable(bed: Bed) {
     let owned = claimed_by(&bed, "owned", replica).await;
     with(&bed, owned, ThreadStatus::Running, Some(1)).await;
 
-    assert_eq!(bed.store.claimable(1000, 10).await.unwrap(), [due, running], "the most overdue first");
-    assert_eq!(bed.store.claimable(1000, 1).await.unwrap(), [due]);
-    assert_eq!(bed.store.claimable(6000, 10).await.unwrap(), [due, running, later]);
-    assert!(bed.store.renew(replica, -1).await.unwrap());
-    assert_eq!(bed.store.claimable(1000, 10).await.unwrap(), [owned, due, running], "its owner has expired");
+    assert_eq!(bed.claimable(1000, 10).await, [due, running], "the most overdue first");
+    assert_eq!(bed.claimable(1000, 1).await, [due]);
+    assert_eq!(bed.claimable(6000, 10).await, [due, running, later]);
+    dies(&bed, replica).await;
+    assert_eq!(bed.claimable(1000, 10).await, [owned, due, running], "its owner has expired");
 }
 
 async fn the_owner_is_told_what_is_due(bed: Bed) {
@@ -140,4 +150,71 @@ async fn the_next_wake_is_the_earliest(bed: Bed) {
     assert_eq!(bed.store.next_wake().await.unwrap(), Some(60));
     with(&bed, b, ThreadStatus::Idle, None).await;
     assert_eq!(bed.store.next_wake().await.unwrap(), Some(70));
+}
+
+async fn what_is_reserved_is_nobody_elses_and_its_own_until_it_is_claimed(bed: Bed) {
+    let (replica, lease) = (registered(&bed).await, Uuid::new_v4());
+    let pk = bed.thread("t1").await;
+    with(&bed, pk, ThreadStatus::Running, None).await;
+    assert_eq!(bed.store.reserve(replica, &[pk]).await.unwrap(), [pk]);
+    assert_eq!(bed.claimable(1000, 9).await, []);
+    assert_eq!(bed.store.reserve(Uuid::new_v4(), &[pk]).await.unwrap(), []);
+    let again = bed.store.claimable(1000, replica, lease, 9).await.unwrap();
+    assert_eq!((again.len(), again[0].pk), (1, pk), "until it has been claimed");
+    bed.done(Commit { lease: LeaseChange::Claim { lease, replica }, ..bed.next(pk).await }).await;
+    assert_eq!(bed.store.claimable(1000, replica, lease, 9).await.unwrap(), []);
+}
+
+async fn dies(bed: &Bed, replica: Uuid) {
+    bed.store.renew(replica, -1).await.unwrap();
+    bed.store.end_expired().await.unwrap();
+    // On a store with one process the next one finds it.
+    registered(bed).await;
+}
+
+async fn a_process_that_dies_counts_for_what_it_had_in_hand(bed: Bed) {
+    let first = registered(&bed).await;
+    let (a, b) = (claimed_by(&bed, "a", first).await, claimed_by(&bed, "b", first).await);
+    let rests = claimed_by(&bed, "c", first).await;
+    bed.done(Commit { lease: LeaseChange::Release, ..bed.next(rests).await }).await;
+    dies(&bed, first).await;
+    let among_two = Crashes { times: 1, alone: 0, among: 2 };
+    assert_eq!((bed.read(a).await.crashes, bed.read(b).await.crashes), (among_two, among_two));
+    assert_eq!(bed.read(rests).await.crashes, Crashes::default());
+
+    let next = registered(&bed).await;
+    assert_eq!(bed.store.reserve(next, &[a]).await.unwrap(), [a], "it died before it had so much as read it");
+    dies(&bed, next).await;
+    assert_eq!(bed.read(a).await.crashes, Crashes { times: 2, alone: 1, among: 1 });
+    bed.store.forget_crashes(&[a, b], true).await.unwrap();
+    assert_eq!(bed.read(a).await.crashes, Crashes { times: 1, alone: 1, among: 1 });
+    assert_eq!(bed.read(b).await.crashes, Crashes::default());
+    bed.store.count_crash(a).await.unwrap();
+    assert_eq!(bed.read(a).await.crashes.alone, 2);
+    bed.store.forget_crashes(&[a], false).await.unwrap();
+    assert_eq!(bed.read(a).await.crashes, Crashes::default());
+}
+
+async fn one_that_was_in_hand_each_time_is_found_among_others(bed: Bed) {
+    let poison = bed.thread("poison").await;
+    with(&bed, poison, ThreadStatus::Running, None).await;
+    for nth in 1..=3 {
+        let replica = registered(&bed).await;
+        bed.store.reserve(replica, &[poison]).await.unwrap();
+        let fresh = claimed_by(&bed, &format!("fresh{nth}"), replica).await;
+        dies(&bed, replica).await;
+        let alone = i64::from(nth == 3);
+        assert_eq!(bed.read(poison).await.crashes.alone, alone, "{nth}");
+        assert_eq!(bed.read(fresh).await.crashes, Crashes { times: 1, alone: 0, among: 2 });
+    }
+}
+
+async fn who_comes_back_takes_back_what_was_counted(bed: Bed) {
+    let replica = registered(&bed).await;
+    let pk = claimed_by(&bed, "t1", replica).await;
+    dies(&bed, replica).await;
+    assert_eq!(bed.read(pk).await.crashes.alone, 1);
+    let again = Registration { replica: Uuid::new_v4(), name: None, former: Some(replica) };
+    bed.store.register(again, 60_000).await.unwrap();
+    assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it was cut off, not dead");
 }

@@ -45,7 +45,6 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
         status: ThreadStatus::Running,
         wake_at: Some(1234),
         floor: 3,
-        crash_count: 2,
         rows: rows.clone(),
         records: vec![first.clone(), second.clone()],
         idempotency: Some(bed.key("k")),
@@ -58,7 +57,7 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
     assert_eq!(thread.fence.version, 2);
     assert_eq!((thread.head.as_str(), &thread.sheet), ("{\"v\":1}", &sheet));
     assert_eq!((thread.status, thread.wake_at, thread.updated_at), (ThreadStatus::Running, Some(1234), 77));
-    assert_eq!((thread.floor, thread.crash_count, thread.last_seq), (3, 2, 2));
+    assert_eq!((thread.floor, thread.last_seq), (3, 2));
     assert_eq!(bed.store.row(pk, RowKind::Item, "item_1").await.unwrap().as_ref(), Some(&rows[0]));
     assert_eq!(bed.store.row(pk, RowKind::Payload, "p1").await.unwrap().as_ref(), Some(&rows[1]));
     let expected = [Observation::of(first, "t1".into(), 1), Observation::of(second, "t1".into(), 2)];

@@ -23,7 +23,6 @@ async fn everywhere(bed: &Bed, pk: pes::domain::ids::ThreadPk) -> Commit {
         status: ThreadStatus::Running,
         wake_at: Some(1),
         floor: 9,
-        crash_count: 9,
         rows: vec![row(RowKind::Item, "a", 9, Keep::Never), row(RowKind::Run, "run_9", 9, Keep::Always)],
         records: vec![record("o", ObservationType::RunStarted, "run_9")],
         idempotency: Some(bed.key("k")),
@@ -34,7 +33,7 @@ async fn everywhere(bed: &Bed, pk: pes::domain::ids::ThreadPk) -> Commit {
 
 async fn a_stale_fence_writes_nothing_at_all(bed: Bed) {
     let replica = Uuid::new_v4();
-    bed.store.register(replica, 60_000).await.unwrap();
+    bed.register(replica, 60_000).await;
     let pk = bed.thread("t1").await;
     let claim = LeaseChange::Claim { lease: Uuid::new_v4(), replica };
     let rows = vec![row(RowKind::Item, "a", 1, Keep::Always)];

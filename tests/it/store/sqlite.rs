@@ -54,14 +54,14 @@ async fn whoever_registers_takes_over_everything() {
     let folder = tempfile::tempdir().unwrap();
     let bed = opened(folder.path()).await;
     let (old, new) = (Uuid::new_v4(), Uuid::new_v4());
-    bed.store.register(old, 60_000).await.unwrap();
+    bed.register(old, 60_000).await;
     let pk = bed.thread("t1").await;
     let lease = LeaseChange::Claim { lease: Uuid::new_v4(), replica: old };
     bed.done(Commit { lease, status: ThreadStatus::Running, ..bed.next(pk).await }).await;
-    assert_eq!(bed.store.claimable(1000, 9).await.unwrap(), []);
-    bed.store.register(new, 60_000).await.unwrap();
-    assert_eq!(bed.store.claimable(1000, 9).await.unwrap(), [pk]);
-    assert_eq!(bed.read(pk).await.fence.lease, None);
+    assert_eq!(bed.claimable(1000, 9).await, []);
+    bed.register(new, 60_000).await;
+    assert_eq!(bed.claimable(1000, 9).await, [pk]);
+    assert!(!bed.read(pk).await.is_owned);
     assert!(!bed.store.renew(old, 60_000).await.unwrap());
 }
 
@@ -72,7 +72,7 @@ async fn a_commit_that_changes_no_index_writes_one_page() {
     let folder = tempfile::tempdir().unwrap();
     let bed = opened(folder.path()).await;
     let replica = Uuid::new_v4();
-    bed.store.register(replica, 60_000).await.unwrap();
+    bed.register(replica, 60_000).await;
     let pk = bed.thread("t1").await;
     let lease = LeaseChange::Claim { lease: Uuid::new_v4(), replica };
     bed.done(Commit { lease, status: ThreadStatus::Running, wake_at: Some(9), ..bed.next(pk).await }).await;

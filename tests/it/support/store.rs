@@ -14,8 +14,8 @@ use pes::engine::step::{Row, RowKind};
 use pes::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::{
-    AuditRow, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk, Result,
-    StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
+    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -132,6 +132,9 @@ passed_on! {
         fn is_shared(&self) -> bool {
             self.inner.is_shared()
         }
+        fn leases_expire(&self) -> bool {
+            self.inner.leases_expire()
+        }
         fn weakness(&self) -> Option<String> {
             self.inner.weakness()
         }
@@ -178,10 +181,14 @@ passed_on! {
     keys() -> Vec<KeyRow>;
     revoke_key(key_id: &str, now: Millis) -> bool;
     key_by_hash(hash: &str) -> Option<KeyRow>;
-    register(replica: Uuid, ttl: Millis) -> ();
+    register(new: Registration, ttl: Millis) -> ();
     renew(replica: Uuid, ttl: Millis) -> bool;
     unregister(replica: Uuid) -> ();
-    claimable(now: Millis, limit: u32) -> Vec<ThreadPk>;
+    end_expired() -> ();
+    claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
+    reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
+    count_crash(pk: ThreadPk) -> ();
+    forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
     next_wake() -> Option<Millis>;
     ping() -> ();

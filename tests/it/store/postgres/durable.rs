@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use uuid::Uuid;
 
 use super::process;
+use crate::store::bed::registration;
 use crate::support::http::soon;
 use crate::support::postgres::{Cluster, Database};
 
@@ -35,7 +36,7 @@ async fn the_lease_has_a_connection_of_its_own() {
     let database = Database::fresh().await;
     let store = Arc::new(process(&database).await);
     let replica = Uuid::new_v4();
-    store.register(replica, 60_000).await.unwrap();
+    store.register(registration(replica), 60_000).await.unwrap();
     let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
     let mut lock = blocker.begin().await.unwrap();
     lock.execute("LOCK TABLE pulse, threads IN ACCESS EXCLUSIVE MODE").await.unwrap();

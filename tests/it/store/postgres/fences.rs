@@ -6,6 +6,7 @@ use sqlx::{Executor, PgConnection};
 use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition};
+use crate::store::bed::registration;
 use crate::support::postgres::Database;
 
 const TTL: i64 = 60_000;
@@ -21,8 +22,8 @@ async fn a_stale_owner_writes_nothing() {
     let database = Database::fresh().await;
     let (old, new) = (process(&database).await, process(&database).await);
     let (ours, theirs) = (Uuid::new_v4(), Uuid::new_v4());
-    old.register(ours, TTL).await.unwrap();
-    new.register(theirs, TTL).await.unwrap();
+    old.register(registration(ours), TTL).await.unwrap();
+    new.register(registration(theirs), TTL).await.unwrap();
 
     assert_eq!(old.commit(creation()).await.unwrap(), Committed::Done);
     let (claiming, lease) = claim(Fence { version: 1, ..Fence::NEW }, 0, ours);
@@ -34,8 +35,10 @@ async fn a_stale_owner_writes_nothing() {
     // While its owner is alive nobody takes it; once it is not, anybody may.
     let (taking, taken) = claim(held.clone(), 2, theirs);
     assert_eq!(new.commit(taking.clone()).await.unwrap(), Committed::Stale);
-    old.register(ours, 0).await.unwrap();
-    assert_eq!(new.claimable(0, 10).await.unwrap(), [PK]);
+    old.register(registration(ours), 0).await.unwrap();
+    new.end_expired().await.unwrap();
+    let claimable = new.claimable(0, theirs, taken, 10).await.unwrap();
+    assert_eq!(claimable.into_iter().map(|found| found.pk).collect::<Vec<_>>(), [PK]);
     assert_eq!(new.commit(taking).await.unwrap(), Committed::Done);
 
     assert_eq!(old.commit(transition(held, 2, "stale")).await.unwrap(), Committed::Stale);
@@ -44,7 +47,7 @@ async fn a_stale_owner_writes_nothing() {
     assert_eq!((thread.replica, thread.last_seq), (Some(theirs), 3));
     assert_eq!(rows[0].body, "\"claimed\"");
     assert_eq!(said(&new).await, ["claimed", "ours", "claimed"]);
-    assert!(new.claimable(0, 10).await.unwrap().is_empty());
+    assert!(new.claimable(0, theirs, taken, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]

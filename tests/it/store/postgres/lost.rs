@@ -13,6 +13,7 @@ use tokio::time;
 use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition};
+use crate::store::bed::registration;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
@@ -171,7 +172,7 @@ async fn what_keeps_a_process_alive_waits_behind_nobodys_reads() {
     let database = Database::fresh().await;
     let store = Arc::new(Postgres::open(&database.url().into(), 1).await.unwrap());
     let replica = Uuid::new_v4();
-    store.register(replica, 60_000).await.unwrap();
+    store.register(registration(replica), 60_000).await.unwrap();
     let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
     let mut lock = blocker.begin().await.unwrap();
     lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();

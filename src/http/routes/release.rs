@@ -1,0 +1,25 @@
+//! `POST /threads/{thread}/release`: a quarantined thread goes on.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::domain::thread::Thread;
+use crate::http::caller::MayAdmin;
+use crate::http::front::Front;
+use crate::http::ids::Ids;
+use crate::http::json::{MaybeSent, Nothing};
+use crate::http::params::NoParams;
+use crate::http::problem::Answer;
+
+/// Let a quarantined thread take requests again. The runs that were quarantined have failed and stay so.
+#[utoipa::path(post, path = "/threads/{thread}/release", operation_id = "releaseThread",
+    tag = "threads", responses((status = 200, body = Thread)))]
+pub(crate) async fn release(
+    MayAdmin(caller): MayAdmin,
+    State(front): State<Front>,
+    ids: Ids,
+    _: NoParams,
+    _: MaybeSent<Nothing>,
+) -> Answer<Json<Thread>> {
+    Ok(Json(front.runtime.release_thread(&caller, &ids.thread()?).await?))
+}

@@ -1,0 +1,120 @@
+//! Threads that were in hand when processes died, twice and more, and did not get on in between: one of them may be why.
+//!
+//! They are taken up again in halves of those that died together, and the next only when these have got on, come to rest,
+//! or outlived [`SPAN`]: then twice as many. So a process that dies at one of them leaves the others in peace, and in the
+//! end it dies with that one alone in hand.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::domain::ids::ThreadPk;
+use crate::store::Claimable;
+
+/// After so many crashes a thread is one of those.
+pub(super) const SUSPECT: i64 = 2;
+/// Who breaks a process does it soon.
+const SPAN: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub(super) struct Probation(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Taken up, and until when they are watched.
+    watched: HashMap<ThreadPk, Instant>,
+    /// How many at once; zero: not known yet.
+    room: usize,
+    waiting: usize,
+}
+
+/// What may be taken up now.
+pub(super) struct Admitted {
+    pub(super) pks: Vec<ThreadPk>,
+    /// Those that were watched and did no harm.
+    pub(super) cleared: Vec<ThreadPk>,
+}
+
+impl Probation {
+    /// How many wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting
+    }
+
+    /// Of what may be claimed: everything that is not suspected, and as many of the others as there is room for.
+    pub(super) fn admit(&self, found: Vec<Claimable>, is_in_hand: impl Fn(ThreadPk) -> bool) -> Admitted {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cleared = state.end(&is_in_hand);
+        let (mut suspects, sound): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.crashes.times >= SUSPECT);
+        let mut pks: Vec<ThreadPk> = sound.into_iter().map(|it| it.pk).collect();
+        suspects.retain(|it| !state.watched.contains_key(&it.pk));
+        // Those that nothing points at come first: they are done before the next process dies.
+        suspects.sort_by_key(|it| (it.crashes.alone, it.crashes.among, it.pk));
+        if state.watched.is_empty() && state.room == 0 {
+            let fewest = suspects.iter().map(|it| it.crashes.among).min().unwrap_or(0);
+            state.room = usize::try_from(fewest / 2).unwrap_or(0).max(1);
+        }
+        let free = state.room.saturating_sub(state.watched.len());
+        state.waiting = suspects.len().saturating_sub(free);
+        let until = Instant::now() + SPAN;
+        for suspect in suspects.into_iter().take(free) {
+            state.watched.insert(suspect.pk, until);
+            pks.push(suspect.pk);
+        }
+        if state.watched.is_empty() {
+            state.room = 0;
+        }
+        Admitted { pks, cleared }
+    }
+}
+
+impl State {
+    fn end(&mut self, is_in_hand: impl Fn(ThreadPk) -> bool) -> Vec<ThreadPk> {
+        let now = Instant::now();
+        let is_over = |(pk, until): (&ThreadPk, &Instant)| (*until <= now || !is_in_hand(*pk)).then_some(*pk);
+        let cleared: Vec<ThreadPk> = self.watched.iter().filter_map(is_over).collect();
+        self.watched.retain(|pk, _| !cleared.contains(pk));
+        if self.watched.is_empty() && !cleared.is_empty() {
+            self.room *= 2;
+        }
+        cleared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Crashes;
+
+    fn found(pk: i64, times: i64, alone: i64, among: i64) -> Claimable {
+        Claimable { pk: ThreadPk(pk), crashes: Crashes { times, alone, among } }
+    }
+
+    fn keys(pks: &[ThreadPk]) -> Vec<i64> {
+        pks.iter().map(|pk| pk.0).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_died_together_twice_is_taken_up_in_halves_and_then_in_ever_more() {
+        let probation = Probation::default();
+        let all = || (1..=8).map(|pk| found(pk, 2, 0, 8)).chain([found(9, 1, 0, 8)]).collect::<Vec<_>>();
+        let first = probation.admit(all(), |_| true);
+        assert_eq!(keys(&first.pks), [9, 1, 2, 3, 4], "once is no reason to wait");
+        assert_eq!((first.cleared.len(), probation.waiting()), (0, 4));
+        let rest = || (5..=8).map(|pk| found(pk, 2, 0, 8)).collect::<Vec<_>>();
+        assert!(probation.admit(rest(), |_| true).pks.is_empty(), "the first are still watched");
+        tokio::time::advance(SPAN).await;
+        let next = probation.admit(rest(), |_| true);
+        assert_eq!((keys(&next.pks), next.cleared.len()), (vec![5, 6, 7, 8], 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_pointed_at_comes_last_and_alone() {
+        let probation = Probation::default();
+        let all = || vec![found(1, 4, 1, 1), found(2, 3, 0, 2)];
+        assert_eq!(keys(&probation.admit(all(), |_| true).pks), [2]);
+        assert_eq!(keys(&probation.admit(vec![found(1, 4, 1, 1)], |_| false).pks), [1]);
+    }
+}
