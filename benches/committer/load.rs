@@ -86,7 +86,7 @@ pub async fn threads(store: &Arc<dyn Store>, count: usize) -> Vec<ThreadPk> {
     for n in 0..count {
         let pk = ThreadPk(Uuid::new_v4().as_u128() as i64 >> 1 << 8 | n as i64);
         let id = format!("thr_{}", Uuid::new_v4()).into();
-        let new = NewThread { tenant, thread_id: id, core: "pes".into(), created_at: 1 };
+        let new = NewThread { tenant, thread_id: id, core: "pes".into(), created_at: 1, created_by: "ann".into() };
         let created = store.commit(Commit::creating(pk, new, Sheet::default(), None)).await;
         assert_eq!(created.expect("the store answers"), Committed::Done);
         pks.push(pk);

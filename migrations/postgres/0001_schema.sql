@@ -15,7 +15,9 @@ CREATE TABLE api_keys (
     hash text COLLATE "C" NOT NULL UNIQUE,
     scopes text NOT NULL,
     created_at bigint NOT NULL,
-    revoked_at bigint
+    revoked_at bigint,
+    -- Decisions are told by name: one that was revoked keeps its own.
+    UNIQUE (tenant, name)
 );
 
 -- version, commits, last_seq and head change with every transition: no index names them, and half of each page is kept
@@ -33,6 +35,8 @@ CREATE TABLE threads (
     min_seq bigint NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
+    -- The name of the key.
+    created_by text NOT NULL,
     status text COLLATE "C" NOT NULL,
     core text COLLATE "C" NOT NULL,
     thread_id text COLLATE "C" NOT NULL,
@@ -104,17 +108,20 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_of_thread ON idempotency (pk);
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
+-- A line names its thread by id: it stays when the thread is erased.
 CREATE TABLE audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- 0: of the tenant as a whole, though it may tell of a thread.
     pk bigint NOT NULL,
     tenant bigint NOT NULL,
+    thread_id text COLLATE "C",
     at bigint NOT NULL,
     actor text NOT NULL,
     action text NOT NULL,
     detail text NOT NULL
 );
-CREATE INDEX audit_of_thread ON audit (pk, id);
--- Lines that belong to no thread: who configured what.
+CREATE INDEX audit_of_thread ON audit (tenant, thread_id, id) WHERE thread_id IS NOT NULL;
+-- Who configured what, made keys and erased threads.
 CREATE INDEX audit_of_tenant ON audit (tenant, id) WHERE pk = 0;
 
 -- Alive by this database's clock.

@@ -15,7 +15,9 @@ CREATE TABLE api_keys (
     hash TEXT NOT NULL UNIQUE,
     scopes TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    revoked_at INTEGER
+    revoked_at INTEGER,
+    -- Decisions are told by name: one that was revoked keeps its own.
+    UNIQUE (tenant, name)
 ) STRICT;
 
 -- version, last_commit, last_seq and head change with every transition: no index names them.
@@ -37,6 +39,8 @@ CREATE TABLE threads (
     min_seq INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
+    -- The name of the key.
+    created_by TEXT NOT NULL,
     -- The sheet's title, in lower case, for searching.
     title TEXT NOT NULL,
     sheet TEXT NOT NULL,
@@ -98,16 +102,19 @@ CREATE INDEX idempotency_of_thread ON idempotency (pk);
 -- Old answers are forgotten every hour, by the connection that writes everything.
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
+-- A line names its thread by id: it stays when the thread is erased.
 CREATE TABLE audit (
+    -- 0: of the tenant as a whole, though it may tell of a thread.
     pk INTEGER NOT NULL,
     tenant INTEGER NOT NULL,
+    thread_id TEXT,
     at INTEGER NOT NULL,
     actor TEXT NOT NULL,
     action TEXT NOT NULL,
     detail TEXT NOT NULL
 ) STRICT;
-CREATE INDEX audit_of_thread ON audit (pk);
--- Lines that belong to no thread: who configured what.
+CREATE INDEX audit_of_thread ON audit (tenant, thread_id) WHERE thread_id IS NOT NULL;
+-- Who configured what, made keys and erased threads.
 CREATE INDEX audit_of_tenant ON audit (tenant) WHERE pk = 0;
 
 -- The process that holds the folder, until it stops.

@@ -64,14 +64,24 @@ impl Keys {
     /// Reads which tenants the configured keys belong to.
     pub async fn open(auth: &Auth, store: Arc<dyn Store>, now: Now) -> store::Result<Self> {
         let mut configured = Vec::new();
-        for (index, key) in auth.keys.iter().enumerate() {
+        for key in &auth.keys {
+            let hash = hash(key.key.expose_secret());
             let caller = Caller {
                 tenant: store.tenant(&key.tenant, now()).await?,
                 tenant_name: key.tenant.clone(),
-                name: format!("configured-{}", index + 1),
+                name: key.name.clone().unwrap_or_else(|| derived(&hash)),
                 scopes: key.scopes.clone(),
             };
-            configured.push((hash(key.key.expose_secret()), caller));
+            configured.push((hash, caller));
+        }
+        let stored = store.keys().await?;
+        let is_same = |caller: &Caller, key: &KeyRow| (caller.tenant, &caller.name) == (key.tenant, &key.name);
+        let stored_as = |caller: &Caller| stored.iter().find(|key| is_same(caller, key)).map(|key| key.key_id.clone());
+        if let Some((caller, id)) = configured.iter().find_map(|(_, caller)| Some((caller, stored_as(caller)?))) {
+            return Err(store::Error::Unusable(format!(
+                "The name `{}` in PES_API_KEYS is that of {id} of the tenant `{}`; give the configured key another.",
+                caller.name, caller.tenant_name
+            )));
         }
         let open_tenant = store.tenant(OPEN_TENANT, now()).await?;
         Ok(Self {
@@ -139,7 +149,12 @@ impl Keys {
             let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
             return Err(Fault::new(Code::Forbidden, detail));
         }
-        let issued = ledger::issue(&*self.store, new, (self.now)()).await.map_err(unavailable)?;
+        let mut others = self.configured.iter().map(|(_, other)| (&other.tenant_name, &other.name));
+        if others.any(|other| other == (&new.tenant, &new.name)) {
+            return Err(taken(&new.name));
+        }
+        let issued = ledger::issue(&*self.store, new, &caller.name, (self.now)()).await.map_err(unavailable)?;
+        let issued = issued.ok_or_else(|| taken(&new.name))?;
         self.is_locked.store(true, Ordering::Relaxed);
         Ok(issued)
     }
@@ -153,7 +168,8 @@ impl Keys {
     /// Revokes a stored key of the caller's tenant.
     pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<(), Fault> {
         let is_own = self.list(caller).await?.iter().any(|key| key.key_id == key_id);
-        if is_own && ledger::revoke(&*self.store, key_id, (self.now)()).await.map_err(unavailable)? {
+        let by = &caller.name;
+        if is_own && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)? {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
             return Ok(());
         }
@@ -195,13 +211,19 @@ impl Keys {
     }
 }
 
+/// The name of a configured key that was given none: the same wherever it stands.
+fn derived(hash: &str) -> String {
+    format!("configured-{}", &hash[..12])
+}
+
+/// A name says who decided, also when its key is long revoked.
+pub(crate) fn taken(name: &str) -> Fault {
+    let detail = format!("`{name}` is or was the name of a key of this tenant, and stands in its audit; take another.");
+    Fault::new(Code::KeyExists, detail).at("/name", "is taken")
+}
+
 fn caller(row: KeyRow) -> Caller {
-    Caller {
-        tenant: row.tenant,
-        tenant_name: row.tenant_name,
-        name: row.name,
-        scopes: row.scopes.split(' ').filter_map(|name| crate::config::auth::scope(name).ok()).collect(),
-    }
+    Caller { scopes: ledger::scopes(&row), tenant: row.tenant, tenant_name: row.tenant_name, name: row.name }
 }
 
 fn same(one: &str, other: &str) -> bool {

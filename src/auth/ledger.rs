@@ -1,20 +1,22 @@
 //! Keys in the store: made, listed, revoked.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::mint::{hash, mint_id, mint_key};
-use crate::config::auth::{check_name, scope, scope_name};
+use crate::config::auth::{check_key_name, check_name, scope, scope_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
-use crate::store::{KeyRow, Result, Store};
+use crate::domain::ids::ThreadPk;
+use crate::store::{AuditRow, KeyRow, Result, Store};
 
 /// What a key is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewKey {
     pub tenant: String,
-    /// For people: who or what will use it.
+    /// Who or what will use it: what its decisions are told by. No two keys of a tenant have had the same.
     pub name: String,
     pub scopes: Vec<Scope>,
 }
@@ -24,9 +26,8 @@ impl NewKey {
     pub fn check(&self) -> std::result::Result<(), Fault> {
         let invalid =
             |at: &str, how: &str| Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how));
-        for (at, name) in [("tenant", &self.tenant), ("name", &self.name)] {
-            check_name(name).or_else(|how| invalid(at, how))?;
-        }
+        check_name(&self.tenant).or_else(|how| invalid("tenant", how))?;
+        check_key_name(&self.name).or_else(|how| invalid("name", how))?;
         if self.scopes.is_empty() {
             return invalid("scopes", "must have at least one of read, run, approve and admin");
         }
@@ -61,8 +62,8 @@ pub struct ApiKey {
     pub revoked_at: Option<Millis>,
 }
 
-/// Makes a key that was checked; after `Ok` it is stored and counts.
-pub async fn issue(store: &dyn Store, new: &NewKey, now: Millis) -> Result<Issued> {
+/// Makes a key that was checked; after `Ok` it is stored and counts. `None`: its name is taken.
+pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Result<Option<Issued>> {
     let issued = Issued { key_id: mint_id(), key: mint_key() };
     let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_name).collect();
     let row = KeyRow {
@@ -75,8 +76,21 @@ pub async fn issue(store: &dyn Store, new: &NewKey, now: Millis) -> Result<Issue
         created_at: now,
         revoked_at: None,
     };
-    store.add_key(row).await?;
-    Ok(issued)
+    let line = line(&row, "make key", by, now);
+    Ok(store.add_key(row, line).await?.then_some(issued))
+}
+
+/// What the audit says of a key.
+fn line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow {
+    AuditRow {
+        tenant: key.tenant,
+        thread: ThreadPk::NONE,
+        thread_id: None,
+        at,
+        actor: by.to_owned(),
+        action: action.to_owned(),
+        detail: json!({ "keyId": key.key_id, "name": key.name, "scopes": scopes(key) }),
+    }
 }
 
 /// Every key of the store, revoked ones too, oldest first.
@@ -87,16 +101,24 @@ pub async fn list(store: &dyn Store) -> Result<Vec<ApiKey>> {
 }
 
 /// `false`: there is no such active key. A running server notices within five seconds.
-pub async fn revoke(store: &dyn Store, key_id: &str, now: Millis) -> Result<bool> {
-    store.revoke_key(key_id, now).await
+pub async fn revoke(store: &dyn Store, key_id: &str, by: &str, now: Millis) -> Result<bool> {
+    match store.keys().await?.into_iter().find(|key| key.key_id == key_id) {
+        Some(key) => store.revoke_key(key_id, now, line(&key, "revoke key", by, now)).await,
+        None => Ok(false),
+    }
+}
+
+/// What the holder of this key may do.
+pub(super) fn scopes(key: &KeyRow) -> Vec<Scope> {
+    key.scopes.split(' ').filter_map(|name| scope(name).ok()).collect()
 }
 
 fn shown(row: KeyRow) -> ApiKey {
     ApiKey {
+        scopes: scopes(&row),
         key_id: row.key_id,
         tenant: row.tenant_name,
         name: row.name,
-        scopes: row.scopes.split(' ').filter_map(|name| scope(name).ok()).collect(),
         created_at: row.created_at,
         revoked_at: row.revoked_at,
     }

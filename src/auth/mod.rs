@@ -7,6 +7,7 @@ mod keys;
 mod ledger;
 mod mint;
 
+pub(crate) use keys::taken;
 pub use keys::{Keys, LOOK_AGAIN, Now, OPEN_TENANT, Pass};
 pub use ledger::{ApiKey, Issued, NewKey, issue, list, revoke};
 pub use mint::{hash, mint_key};

@@ -28,6 +28,9 @@ pub(super) async fn keys(
     done
 }
 
+/// What the audit calls whoever holds the database.
+const OPERATOR: &str = "local";
+
 /// Where the keys are.
 enum Place {
     Server(Box<Server>),
@@ -62,7 +65,10 @@ impl Place {
     async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         match self {
             Place::Server(server) => server.issue(new).await,
-            Place::Store(store) => Ok(auth::issue(&**store, new, System::default().now()).await?),
+            Place::Store(store) => match auth::issue(&**store, new, OPERATOR, System::default().now()).await? {
+                Some(issued) => Ok(issued),
+                None => Err(Error::Failed(auth::taken(&new.name).detail)),
+            },
         }
     }
 
@@ -76,7 +82,7 @@ impl Place {
     async fn revoke(&self, key_id: &str) -> Result<(), Error> {
         match self {
             Place::Server(server) => server.revoke(key_id).await,
-            Place::Store(store) if auth::revoke(&**store, key_id, System::default().now()).await? => Ok(()),
+            Place::Store(store) if auth::revoke(&**store, key_id, OPERATOR, System::default().now()).await? => Ok(()),
             Place::Store(_) => Err(Error::Failed(format!("there is no active key {key_id}"))),
         }
     }

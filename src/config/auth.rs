@@ -1,10 +1,12 @@
 //! `[auth]`
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::Error;
 use super::secret::REDACTED;
 use super::section::named;
 use crate::domain::caller::Scope;
@@ -12,7 +14,9 @@ use crate::domain::caller::Scope;
 section! {
     /// Who may call.
     Auth {
-        /// "tenant:scope+scope:key", scopes of read, run, approve, admin. Keys made with `pes keys new` count beside them.
+        /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", scopes of read, run, approve, admin. Decisions are told
+        /// by the name; without one it is `configured-` and a part of the key's digest. Keys made with `pes keys new` count
+        /// beside them.
         keys: Vec<ConfiguredKey> = Vec::new(), named("PES_API_KEYS").secret();
         /// What seals secrets in the database: any long text, the same for all replicas. Unset = a file in
         /// `store.data_dir`; with `DATABASE_URL` secrets are refused then.
@@ -26,9 +30,13 @@ section! {
 #[serde(try_from = "String", into = "String")]
 pub struct ConfiguredKey {
     pub tenant: String,
+    /// What its decisions are told by; else it has one that is derived from the key.
+    pub name: Option<String>,
     pub scopes: Vec<Scope>,
     pub key: SecretString,
 }
+
+const FORM: &str = "an API key is written tenant:scope+scope:key or tenant/name:scope+scope:key";
 
 impl FromStr for ConfiguredKey {
     type Err = String;
@@ -36,24 +44,82 @@ impl FromStr for ConfiguredKey {
     /// The message never repeats the text: it holds a secret.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.trim().splitn(3, ':');
-        let (Some(tenant), Some(scopes), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err("an API key is written tenant:scope+scope:key".to_owned());
+        let (Some(whose), Some(scopes), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(FORM.to_owned());
         };
         if key.is_empty() {
-            return Err("an API key is written tenant:scope+scope:key, and none of them may be empty".to_owned());
+            return Err(format!("{FORM}, and none of them may be empty"));
         }
+        let (tenant, name) = whose.split_once('/').map_or((whose, None), |(tenant, name)| (tenant, Some(name)));
         check_name(tenant).map_err(|how| format!("a key's tenant {how}"))?;
+        name.map_or(Ok(()), check_key_name).map_err(|how| format!("a key's name {how}"))?;
         let scopes = scopes.split('+').map(scope).collect::<Result<_, _>>()?;
-        Ok(Self { tenant: tenant.to_owned(), scopes, key: key.into() })
+        Ok(Self { tenant: tenant.to_owned(), name: name.map(str::to_owned), scopes, key: key.into() })
     }
 }
 
-/// Tenants and keys go by their names, in lists, rules and logs.
-pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
-    match (1..=128).contains(&name.len()) && !name.chars().any(char::is_control) {
-        true => Ok(()),
-        false => Err("must have 1 to 128 bytes, without control characters"),
+impl Auth {
+    /// Refuses keys that can be guessed, and those that are not one caller's.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (place, key) in self.keys.iter().enumerate() {
+            let (place, secret) = (place + 1, key.key.expose_secret());
+            if is_weak(secret) {
+                return Err(Error(format!("auth.keys (PES_API_KEYS): the key of entry {place} {WEAK}")));
+            }
+            for (earlier, other) in self.keys[..place - 1].iter().enumerate().map(|(at, other)| (at + 1, other)) {
+                if other.key.expose_secret() == secret {
+                    return Err(Error(format!(
+                        "auth.keys (PES_API_KEYS): the entries {earlier} and {place} have the same key; give each its own"
+                    )));
+                }
+                if key.name.is_some() && (&key.tenant, &key.name) == (&other.tenant, &other.name) {
+                    return Err(Error(format!(
+                        "auth.keys (PES_API_KEYS): the entries {earlier} and {place} have the same name in one tenant"
+                    )));
+                }
+            }
+        }
+        match &self.sealing_key {
+            Some(key) if is_weak(key.expose_secret()) => {
+                Err(Error(format!("auth.sealing_key (PES_SEALING_KEY): this key {WEAK}")))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
+}
+
+const WEAK: &str = "can be guessed: take at least 16 characters, 8 of them different; `openssl rand -hex 32` makes one";
+
+/// Whether somebody who tries may find it.
+fn is_weak(key: &str) -> bool {
+    key.chars().count() < 16 || key.chars().collect::<HashSet<_>>().len() < 8
+}
+
+/// Tenants and keys go by their names, in lists, rules and logs: what cannot be seen there is not in them.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+    match (1..=128).contains(&name.len()) && name.trim() == name && !name.chars().any(is_unseen) {
+        true => Ok(()),
+        false => Err("must have 1 to 128 bytes, without control characters and other invisible ones"),
+    }
+}
+
+/// The same, and no name that the audit gives to the server itself.
+pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
+    const OURS: [&str; 5] = ["policy", "timer", "local", "engine", "interrupt"];
+    check_name(name)?;
+    let name = name.to_ascii_lowercase();
+    match OURS.contains(&name.as_str()) || name.starts_with("configured-") {
+        true => Err("must not be policy, timer, local, engine, interrupt or configured-…: these are the server's own"),
+        false => Ok(()),
+    }
+}
+
+/// Controls, line ends, and whatever changes or hides its neighbours without being seen.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A scope by its name.
@@ -87,6 +153,7 @@ impl TryFrom<String> for ConfiguredKey {
 impl From<ConfiguredKey> for String {
     fn from(key: ConfiguredKey) -> Self {
         let scopes: Vec<&str> = key.scopes.iter().copied().map(scope_name).collect();
-        format!("{}:{}:{REDACTED}", key.tenant, scopes.join("+"))
+        let name = key.name.map(|name| format!("/{name}")).unwrap_or_default();
+        format!("{}{name}:{}:{REDACTED}", key.tenant, scopes.join("+"))
     }
 }

@@ -31,6 +31,7 @@ impl Config {
         if self.limits.json_depth > MOST_DEPTH {
             return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
         }
+        self.auth.check()?;
         self.models.gate.check()?;
         for (model, price) in &self.prices {
             if !model.contains(':') || !price.is_sound() {

@@ -45,6 +45,7 @@ codes! {
     RequestTimeout = "request_timeout", 408, "The request did not arrive in time", true;
     ThreadBusy = "thread_busy", 409, "A run is active on this thread", true;
     ThreadExists = "thread_exists", 409, "The thread exists with other content", false;
+    KeyExists = "key_exists", 409, "There is a key of this name", false;
     ServerExists = "server_exists", 409, "There is an MCP server of this name", false;
     ThreadQuarantined = "thread_quarantined", 409, "The thread is quarantined", false;
     AlreadyResolved = "already_resolved", 409, "The suspension is resolved already", false;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::audit;
 use super::command::{Command, Decided, Note, Refusal};
 use super::farewell::farewells;
 use super::lease::Incarnation;
@@ -149,7 +150,7 @@ impl Actor {
             Command::Decide { event, note, reply } => drop(reply.send(self.follow(&event, &note).await)),
             Command::Patch { patch, by, reply } => drop(reply.send(self.patch(&patch, &by).await)),
             Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
-            Command::Delete { reply } => drop(reply.send(self.delete().await)),
+            Command::Delete { by, reply } => drop(reply.send(self.delete(&by).await)),
             Command::Wake { reply } => drop(reply.send(self.look_after().await)),
         }
     }
@@ -279,11 +280,11 @@ impl Actor {
         Err(contended())
     }
 
-    async fn delete(&mut self) -> Result<(), Refusal> {
+    async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
         self.work.stop().await;
         self.let_go();
         self.seat = None;
-        let erased = self.erase().await;
+        let erased = self.erase(by).await;
         if let Err(Refusal::Fault(_)) = erased {
             // What was stopped for it is taken up again, as soon as the store lets it be.
             self.owed.push_back(Arc::new(Event::Woke));
@@ -302,13 +303,14 @@ impl Actor {
     }
 
     /// Agents that work for it are told to stop: of what it had given them when it was erased, nothing is missed.
-    async fn erase(&self) -> Result<(), Refusal> {
+    async fn erase(&self, by: &str) -> Result<(), Refusal> {
         for _ in 0..TRIES {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
             let deliveries = farewells(&rows, self.shared.mint())?;
             let (version, now) = (row.fence.version, self.shared.now());
             let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
-            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries }).await? {
+            let audit = audit::erased(&row, now, by);
+            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit }).await? {
                 failpoint::reached("delete.committed");
                 if leaves_some {
                     self.shared.outbox.bell.ring();

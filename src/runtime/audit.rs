@@ -27,13 +27,16 @@ impl From<AuditRow> for AuditLine {
 }
 
 impl Runtime {
-    /// Who decided what on this thread, oldest first.
+    /// Who decided what on this thread, oldest first: also when it was erased, and of all that had its id.
     pub async fn audit(&self, caller: &Caller, id: &ThreadId) -> Result<Vec<AuditLine>> {
-        let thread = self.row(caller, id).await?;
-        Ok(self.0.reads.audit(thread.pk).await?.into_iter().map(AuditLine::from).collect())
+        let lines = self.0.reads.audit(caller.tenant, id).await?;
+        if lines.is_empty() {
+            self.row(caller, id).await?;
+        }
+        Ok(lines.into_iter().map(AuditLine::from).collect())
     }
 
-    /// Who configured what of the caller's tenant, newest first.
+    /// Who configured what of the caller's tenant, made its keys and erased its threads; newest first.
     pub async fn audit_of_tenant(&self, caller: &Caller, page: PageAsk) -> Result<Page<AuditLine>> {
         let page = self.0.reads.audit_of_tenant(caller.tenant, &page).await?;
         let items = page.items.into_iter().map(AuditLine::from).collect();
@@ -43,8 +46,21 @@ impl Runtime {
 
 /// A line of a thread.
 pub(super) fn line(thread: &ThreadRow, at: Millis, actor: &str, action: &str, detail: Value) -> AuditRow {
-    let pk: ThreadPk = thread.pk;
-    AuditRow { tenant: thread.tenant, thread: pk, at, actor: actor.to_owned(), action: action.to_owned(), detail }
+    AuditRow {
+        tenant: thread.tenant,
+        thread: thread.pk,
+        thread_id: Some(thread.thread_id.clone()),
+        at,
+        actor: actor.to_owned(),
+        action: action.to_owned(),
+        detail,
+    }
+}
+
+/// That it is erased: a line of its tenant, too.
+pub(super) fn erased(thread: &ThreadRow, at: Millis, actor: &str) -> AuditRow {
+    let detail = json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq, "createdBy": thread.created_by });
+    AuditRow { thread: ThreadPk::NONE, ..line(thread, at, actor, "delete thread", detail) }
 }
 
 /// What people, the policy and the timer decided by what is recorded here. Calls that simply run are in the log alone.

@@ -28,7 +28,7 @@ pub(super) enum Command {
     /// A row that no decision brings: who is told of what happens.
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
-    Delete { reply: Reply<()> },
+    Delete { by: String, reply: Reply<()> },
     /// Look after the thread: a timer is due, something is ready, nobody owns it, or it was erased elsewhere. Answered when
     /// that is committed.
     Wake { reply: Reply<()> },

@@ -54,6 +54,7 @@ impl Runtime {
             thread_id: new_id.clone(),
             core: row.core.clone(),
             created_at: self.0.now(),
+            created_by: caller.name.clone(),
         };
         let new_thread = fresh(&new, &row.sheet);
         let note = Note {

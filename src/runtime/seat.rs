@@ -155,6 +155,7 @@ impl Actor {
             crashes: Crashes::default(),
             created_at: new.created_at,
             updated_at: new.created_at,
+            created_by: new.created_by.clone(),
         }
     }
 

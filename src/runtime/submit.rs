@@ -87,7 +87,9 @@ impl Runtime {
                 settings,
             };
             let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
-            let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now() };
+            let created_by = caller.name.clone();
+            let new =
+                NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now(), created_by };
             let note = Note {
                 create: last_seq.is_none().then_some((new, sheet)),
                 kept: kept(caller, &idempotent, id, Some(&run)),

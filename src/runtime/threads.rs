@@ -1,13 +1,13 @@
 //! Threads as people manage them: create, list, look at, change, erase.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::command::{Command, Note};
 use super::idempotent::Admission;
 use super::tool_policy::signed;
 use super::{Answered, Idempotent, NewThreadAsk, Result, Runtime};
 use crate::config::Environment;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 use crate::domain::thread::{Sheet, Thread, ThreadStatus};
@@ -35,7 +35,9 @@ impl Runtime {
         let core = sheet.config.agent_core.clone().unwrap_or_else(|| self.0.config.agent.core.clone());
         self.0.core(&core)?;
         self.0.sound(caller, &core, &sheet.config)?;
-        let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now() };
+        let created_by = caller.name.clone();
+        let new =
+            NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now(), created_by };
         let fresh = fresh(&new, &sheet);
         let kept = idempotent.clone().map(|key| stored_thread(caller, key, &fresh));
         match self.0.store.create_thread(self.0.new_pk(), new, sheet.clone(), kept).await? {
@@ -94,11 +96,20 @@ impl Runtime {
         self.thread(caller, id).await
     }
 
-    /// Stops what runs and erases everything of the thread.
+    /// Stops what runs and erases everything of the thread but its audit. Whoever did not create it must be an
+    /// administrator.
     pub async fn delete_thread(&self, caller: &Caller, id: &ThreadId) -> Result<()> {
         self.0.accepting()?;
         let row = self.row(caller, id).await?;
-        Ok(self.0.ask(row.pk, |reply| Command::Delete { reply }).await?)
+        if row.created_by != caller.name && !caller.may(Scope::Admin) {
+            let detail = format!(
+                "`{id}` was created by `{}`; a key that may `run` erases its own threads, one that may `admin` any.",
+                row.created_by
+            );
+            return Err(Fault::new(Code::Forbidden, detail).with("scope", json!(Scope::Admin)));
+        }
+        let by = caller.name.clone();
+        Ok(self.0.ask(row.pk, |reply| Command::Delete { by, reply }).await?)
     }
 
     /// The thread of this tenant, or the fault that says that there is none.

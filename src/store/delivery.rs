@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{IdempotencyRow, Page, PageAsk, Result};
+use super::{AuditRow, IdempotencyRow, Page, PageAsk, Result};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 
@@ -60,13 +60,15 @@ pub struct NewDelivery {
 }
 
 /// The end of a thread: what it leaves in the outbox is all that is left of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Erasure {
     pub thread: ThreadPk,
     /// As it was read.
     pub version: i64,
     pub now: Millis,
     pub deliveries: Vec<NewDelivery>,
+    /// Who erased it.
+    pub audit: AuditRow,
 }
 
 /// One entry of the outbox.

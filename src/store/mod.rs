@@ -86,6 +86,8 @@ pub struct ThreadRow {
     pub created_at: Millis,
     /// The last activity that people see: a new status, a message, an edit of the sheet.
     pub updated_at: Millis,
+    /// The name of the key that created it.
+    pub created_by: String,
 }
 
 /// A thread to be created by the commit that carries it: version 0 is inserted, then the commit applies.
@@ -95,6 +97,8 @@ pub struct NewThread {
     pub thread_id: ThreadId,
     pub core: String,
     pub created_at: Millis,
+    /// The name of the key.
+    pub created_by: String,
 }
 
 /// One transition of one thread. The version moves by one with each.
@@ -194,6 +198,8 @@ pub struct AuditRow {
     pub tenant: TenantPk,
     /// [`ThreadPk::NONE`] for what concerns the tenant as a whole.
     pub thread: ThreadPk,
+    /// The thread that it tells of, there or erased.
+    pub thread_id: Option<ThreadId>,
     pub at: Millis,
     pub actor: String,
     pub action: String,
@@ -268,7 +274,8 @@ pub trait Store: Deliveries {
     /// Newest activity first. Looks at [`LOOKED_AT`] threads at most: a page may end early, or be empty, and go on at its
     /// cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
-    /// Erases everything of it but what its model calls took, which counts for a run called `deleted` from then on.
+    /// Erases everything of it but its audit, to which a line is added, and what its model calls took, which counts for a
+    /// run called `deleted` from then on.
     /// `false`: it is not as it was read, and stays.
     async fn delete_thread(&self, erasure: delivery::Erasure) -> Result<bool>;
 
@@ -292,9 +299,9 @@ pub trait Store: Deliveries {
     /// What the tenant's model calls took, of threads that were not erased; an empty group is left out.
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
 
-    /// Who decided what on this thread, oldest first.
-    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>>;
-    /// Who configured what of this tenant, newest first.
+    /// Who decided what on the threads that have or had this id, oldest first.
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>>;
+    /// Who configured what of this tenant, made its keys and erased its threads; newest first.
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>>;
 
     /// Stores a document, or deletes it (no `body`), with its audit line, if what is stored is what was expected; returns
@@ -312,10 +319,11 @@ pub trait Store: Deliveries {
 
     /// The tenant of that name, created if new.
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;
-    async fn add_key(&self, key: KeyRow) -> Result<()>;
+    /// Stores a key with its audit line. `false`: its tenant has, or had, one of that name.
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;
     async fn keys(&self) -> Result<Vec<KeyRow>>;
-    /// `false`: no such active key.
-    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool>;
+    /// With its audit line. `false`: no such active key, and nothing is stored.
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
     /// The key with this hash, revoked or not.
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
 

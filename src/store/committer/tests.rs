@@ -62,7 +62,13 @@ impl Batch for Script {
 }
 
 fn commit(pk: i64) -> Commit {
-    let new = NewThread { tenant: TenantPk(1), thread_id: format!("t{pk}").into(), core: "pes".into(), created_at: 0 };
+    let new = NewThread {
+        tenant: TenantPk(1),
+        thread_id: format!("t{pk}").into(),
+        core: "pes".into(),
+        created_at: 0,
+        created_by: "ann".into(),
+    };
     Commit::creating(ThreadPk(pk), new, Sheet::default(), None)
 }
 

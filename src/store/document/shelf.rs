@@ -157,6 +157,7 @@ impl Change {
         AuditRow {
             tenant: self.tenant,
             thread: ThreadPk::NONE,
+            thread_id: None,
             at: self.now,
             actor: self.by.clone(),
             action: action.to_owned(),

@@ -85,6 +85,7 @@ impl Kept {
             crashes: Crashes::default(),
             created_at: new.created_at,
             updated_at: commit.now,
+            created_by: new.created_by.clone(),
         };
         Self { thread, rows: BTreeMap::new(), observations: Vec::new() }
     }

@@ -105,7 +105,7 @@ impl Store for Memory {
         self.state().list(tenant, filter, page)
     }
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
-        let Erasure { thread: pk, version, now, deliveries } = erasure;
+        let Erasure { thread: pk, version, now, deliveries, audit } = erasure;
         let mut state = self.state();
         let gone = match state.threads.entry(pk) {
             Entry::Occupied(known) if known.get().thread.fence.version == version => known.remove(),
@@ -113,7 +113,7 @@ impl Store for Memory {
         };
         state.idempotency.retain(|_, (owner, _)| *owner != pk);
         state.crashes.retain(|(owner, _), _| *owner != pk);
-        state.audit.retain(|line| line.thread != pk);
+        state.audit.push(audit);
         state.deliveries.retain(|_, delivery| delivery.thread != pk);
         state.keep_usage(&gone)?;
         for new in deliveries {
@@ -149,8 +149,10 @@ impl Store for Memory {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         self.state().usage(ask)
     }
-    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
-        Ok(self.state().audit.iter().filter(|line| line.thread == pk).cloned().collect())
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+        let state = self.state();
+        let lines = state.audit.iter().filter(|line| line.tenant == tenant && line.thread_id.as_ref() == Some(thread));
+        Ok(lines.cloned().collect())
     }
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
         self.state().audit_of_tenant(tenant, page)
@@ -192,17 +194,25 @@ impl Store for Memory {
         });
         Ok(TenantPk(place as i64 + 1))
     }
-    async fn add_key(&self, key: KeyRow) -> Result<()> {
-        self.state().keys.push(key);
-        Ok(())
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
+        let mut state = self.state();
+        if state.keys.iter().any(|known| (known.tenant, &known.name) == (key.tenant, &key.name)) {
+            return Ok(false);
+        }
+        state.keys.push(key);
+        state.audit.push(audit);
+        Ok(true)
     }
     async fn keys(&self) -> Result<Vec<KeyRow>> {
         Ok(self.state().keys.clone())
     }
-    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool> {
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
         let mut state = self.state();
         let active = state.keys.iter_mut().find(|key| key.key_id == key_id && key.revoked_at.is_none());
-        Ok(active.map(|key| key.revoked_at = Some(now)).is_some())
+        let Some(key) = active else { return Ok(false) };
+        key.revoked_at = Some(now);
+        state.audit.push(audit);
+        Ok(true)
     }
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
         Ok(self.state().keys.iter().find(|key| key.hash == hash).cloned())

@@ -7,7 +7,7 @@ use super::fault::error;
 use super::ledger;
 use super::nul::{escaped, unescaped};
 use super::pool::Pool;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::store::cursor::{Cursor, page};
 use crate::store::document::{Document, DocumentKind, Expected};
 use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result, text};
@@ -27,8 +27,6 @@ WHERE CASE $6 WHEN -1 THEN known.version > 0 OR $5 IS NOT NULL ELSE known.versio
 ON CONFLICT (tenant, kind, id)
 DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, body = excluded.body";
 
-const AUDIT: &str = "INSERT INTO audit (pk, tenant, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5, $6)";
-
 macro_rules! select {
     ($rest:literal) => {
         concat!("SELECT tenant, kind, id, version, updated_at, body FROM documents ", $rest)
@@ -40,7 +38,8 @@ const ONE: &str = select!("WHERE tenant = $1 AND kind = $2 AND id = $3 AND body 
 const SINCE: &str = select!("WHERE version > $1 ORDER BY version");
 
 const AUDIT_OF_TENANT: &str = "
-SELECT id, at, actor, action, detail FROM audit WHERE pk = 0 AND tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE pk = 0 AND tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
 
 pub(super) async fn write(
     pool: &Pool,
@@ -73,9 +72,7 @@ async fn transact(
     {
         return Ok(None);
     }
-    let line = sqlx::query(AUDIT).bind(audit.thread.0).bind(audit.tenant.0).bind(audit.at).bind(escaped(&audit.actor));
-    let line = line.bind(escaped(&audit.action)).bind(audit.detail.to_string());
-    line.execute(&mut *transaction).await.map_err(error)?;
+    ledger::note(&mut transaction, &audit).await?;
     transaction.commit().await.map_err(error)?;
     Ok(Some(version))
 }
@@ -106,19 +103,8 @@ pub(super) async fn audit_of_tenant(pool: &Pool, tenant: TenantPk, ask: &PageAsk
     let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
     let query = sqlx::query(AUDIT_OF_TENANT).bind(tenant.0).bind(before).bind(i64::from(ask.limit) + 1);
     let found = pool.ask(async |line| query.fetch_all(line).await).await?;
-    let found = found.iter().map(|row| audit_row(tenant, row)).collect::<Result<Vec<_>>>()?;
+    let placed = |row: &PgRow| Ok((row.try_get("id").map_err(error)?, ledger::audit_row(row)?));
+    let found = found.iter().map(placed).collect::<Result<Vec<_>>>()?;
     let found = page(found, ask.limit, |(at, _)| Cursor::new(*at, ""));
     Ok(Page { items: found.items.into_iter().map(|(_, line)| line).collect(), next_cursor: found.next_cursor })
-}
-
-fn audit_row(tenant: TenantPk, row: &PgRow) -> Result<(i64, AuditRow)> {
-    let line = AuditRow {
-        tenant,
-        thread: ThreadPk::NONE,
-        at: row.try_get("at").map_err(error)?,
-        actor: unescaped(row.try_get("actor").map_err(error)?),
-        action: unescaped(row.try_get("action").map_err(error)?),
-        detail: text::json(row.try_get("detail").map_err(error)?),
-    };
-    Ok((row.try_get("id").map_err(error)?, line))
 }

@@ -1,14 +1,15 @@
 //! Answers to be given again, decisions to be accounted for, tenants and their keys.
 
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection, PgConnection, Postgres, Row};
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use super::pool::Pool;
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, Error, IdempotencyRow, KeyRow, Result, text};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::store::{AuditRow, IdempotencyRow, KeyRow, Result, text};
 
 const KEYS: &str = "
 SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
@@ -17,7 +18,7 @@ WHERE $1::text IS NULL OR k.hash = $1 ORDER BY k.created_at, k.key_id";
 
 const ADD_KEY: &str = "
 INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant, name) DO NOTHING";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
 
@@ -29,7 +30,11 @@ const KEEP: &str = "
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 VALUES (0, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, scope, key) DO NOTHING";
 
-const AUDIT: &str = "SELECT tenant, at, actor, action, detail FROM audit WHERE pk = $1 ORDER BY id";
+const AUDIT: &str = "
+SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit WHERE tenant = $1 AND thread_id = $2 ORDER BY id";
+
+const NOTE: &str = "
+INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 pub(super) async fn idempotency(
     pool: &Pool,
@@ -69,21 +74,32 @@ pub(super) async fn forget_idempotency(pool: &Pool, before: Millis, limit: u32) 
     Ok(pool.ask(async |line| query.execute(line).await).await?.rows_affected())
 }
 
-pub(super) async fn audit(pool: &Pool, thread: ThreadPk) -> Result<Vec<AuditRow>> {
-    let rows = pool.ask(async |line| sqlx::query(AUDIT).bind(thread.0).fetch_all(line).await).await?;
-    rows.iter().map(|row| audit_row(thread, row)).collect()
+pub(super) async fn audit(pool: &Pool, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+    let query = sqlx::query(AUDIT).bind(tenant.0).bind(escaped(thread.as_str()));
+    pool.ask(async |line| query.fetch_all(line).await).await?.iter().map(audit_row).collect()
 }
 
-fn audit_row(thread: ThreadPk, row: &PgRow) -> Result<AuditRow> {
+pub(super) fn audit_row(row: &PgRow) -> Result<AuditRow> {
     let detail: &str = row.try_get("detail").map_err(error)?;
+    let thread_id: Option<&str> = row.try_get("thread_id").map_err(error)?;
     Ok(AuditRow {
         tenant: TenantPk(row.try_get("tenant").map_err(error)?),
-        thread,
+        thread: ThreadPk(row.try_get("pk").map_err(error)?),
+        thread_id: thread_id.map(|id| unescaped(id.to_owned()).into()),
         at: row.try_get("at").map_err(error)?,
         actor: unescaped(row.try_get("actor").map_err(error)?),
         action: unescaped(row.try_get("action").map_err(error)?),
         detail: text::json(detail),
     })
+}
+
+/// Adds a line.
+pub(super) async fn note(transaction: &mut PgConnection, line: &AuditRow) -> Result<()> {
+    let query = sqlx::query(NOTE).bind(line.thread.0).bind(line.tenant.0);
+    let query = query.bind(line.thread_id.as_ref().map(|id| escaped(id.as_str()))).bind(line.at);
+    let query = query.bind(escaped(&line.actor)).bind(escaped(&line.action)).bind(line.detail.to_string());
+    query.execute(transaction).await.map_err(error)?;
+    Ok(())
 }
 
 pub(super) async fn tenant(pool: &Pool, name: &str, now: Millis) -> Result<TenantPk> {
@@ -96,8 +112,8 @@ pub(super) async fn tenant(pool: &Pool, name: &str, now: Millis) -> Result<Tenan
     Ok(TenantPk(pool.ask(async |line| known().fetch_one(line).await).await?))
 }
 
-pub(super) async fn add_key(pool: &Pool, key: KeyRow) -> Result<()> {
-    let query = sqlx::query(ADD_KEY)
+pub(super) async fn add_key(pool: &Pool, key: KeyRow, audit: AuditRow) -> Result<bool> {
+    let add = sqlx::query(ADD_KEY)
         .bind(key.key_id)
         .bind(key.tenant.0)
         .bind(escaped(&key.name).into_owned())
@@ -105,10 +121,19 @@ pub(super) async fn add_key(pool: &Pool, key: KeyRow) -> Result<()> {
         .bind(key.scopes)
         .bind(key.created_at)
         .bind(key.revoked_at);
-    match pool.ask(async |line| query.execute(line).await).await?.rows_affected() {
-        0 => Err(Error::Refused("a key with this id or this hash is there already".to_owned())),
-        _ => Ok(()),
+    pool.talk(async |line| told(line, add, &audit).await).await
+}
+
+/// Changes one row, and says so in the audit; `false`: there was none to change.
+async fn told(line: &mut PgConnection, change: Query<'_, Postgres, PgArguments>, audit: &AuditRow) -> Result<bool> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = line.begin().await.map_err(error)?;
+    if change.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
+        return Ok(false);
     }
+    note(&mut transaction, audit).await?;
+    transaction.commit().await.map_err(error)?;
+    Ok(true)
 }
 
 pub(super) async fn keys(pool: &Pool) -> Result<Vec<KeyRow>> {
@@ -121,9 +146,9 @@ pub(super) async fn key_by_hash(pool: &Pool, hash: &str) -> Result<Option<KeyRow
     row.as_ref().map(key).transpose()
 }
 
-pub(super) async fn revoke_key(pool: &Pool, key_id: &str, now: Millis) -> Result<bool> {
-    let query = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
-    Ok(pool.ask(async |line| query.execute(line).await).await?.rows_affected() == 1)
+pub(super) async fn revoke_key(pool: &Pool, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
+    let revoke = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
+    pool.talk(async |line| told(line, revoke, &audit).await).await
 }
 
 fn key(row: &PgRow) -> Result<KeyRow> {

@@ -150,8 +150,8 @@ impl Store for Postgres {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         usage::sums(&self.pool, ask).await
     }
-    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
-        ledger::audit(&self.pool, pk).await
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+        ledger::audit(&self.pool, tenant, thread).await
     }
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
         documents::audit_of_tenant(&self.pool, tenant, page).await
@@ -181,14 +181,14 @@ impl Store for Postgres {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
         ledger::tenant(&self.pool, name, now).await
     }
-    async fn add_key(&self, key: KeyRow) -> Result<()> {
-        ledger::add_key(&self.pool, key).await
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
+        ledger::add_key(&self.pool, key, audit).await
     }
     async fn keys(&self) -> Result<Vec<KeyRow>> {
         ledger::keys(&self.pool).await
     }
-    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool> {
-        ledger::revoke_key(&self.pool, key_id, now).await
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
+        ledger::revoke_key(&self.pool, key_id, now, audit).await
     }
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
         ledger::key_by_hash(&self.pool, hash).await

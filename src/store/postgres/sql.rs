@@ -170,7 +170,7 @@ fn full(when_locked: &str) -> String {
     format!(
         "WITH u AS ({u},
         unnest($30::bigint[]) AS tenant, unnest($31::text[]) AS thread_id, unnest($32::text[]) AS core,
-        unnest($33::bigint[]) AS created_at), held AS ({held}
+        unnest($33::bigint[]) AS created_at, unnest($58::text[]) AS created_by), held AS ({held}
 ), k AS (
     SELECT unnest($34::bigint[]) AS pk, unnest($35::bigint[]) AS tenant, unnest($36::text[]) AS scope,
         unnest($37::text[]) AS key, unnest($38::text[]) AS fingerprint, unnest($39::integer[]) AS status,
@@ -184,9 +184,9 @@ fn full(when_locked: &str) -> String {
 ), moved AS ({moved}
 ), made AS (
     INSERT INTO threads (pk, tenant, version, epoch, lease, replica, wake_at, floor, last_seq, min_seq, created_at,
-        updated_at, status, core, thread_id, commits, title, sheet, head)
+        updated_at, created_by, status, core, thread_id, commits, title, sheet, head)
     SELECT pk, tenant, 1, (change = 1)::integer, lease, replica, wake_at, floor, records, 1, created_at,
-        now, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
+        now, created_by, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
         coalesce(head, '')
     FROM u
     WHERE thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
@@ -198,11 +198,12 @@ fn full(when_locked: &str) -> String {
     INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
     SELECT k.* FROM k JOIN ok ON ok.pk = k.pk
 ), a AS (
-    INSERT INTO audit (pk, tenant, at, actor, action, detail)
-    SELECT v.pk, v.tenant, v.at, v.actor, v.action, v.detail
+    INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
+    SELECT v.pk, v.tenant, v.thread_id, v.at, v.actor, v.action, v.detail
     FROM (
         SELECT unnest($43::bigint[]) AS pk, unnest($44::bigint[]) AS tenant, unnest($45::bigint[]) AS at,
-            unnest($46::text[]) AS actor, unnest($47::text[]) AS action, unnest($48::text[]) AS detail
+            unnest($46::text[]) AS actor, unnest($47::text[]) AS action, unnest($48::text[]) AS detail,
+            unnest($57::text[]) AS thread_id
     ) v JOIN ok ON ok.pk = v.pk
 ), d AS (
     INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)

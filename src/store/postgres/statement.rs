@@ -37,7 +37,8 @@ pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
     let query = with_new_threads(query, parcels);
     let query = with_keys(query, parcels);
     let query = with_audit(query, parcels);
-    with_deliveries(query, parcels)
+    let query = with_deliveries(query, parcels);
+    with_names(query, parcels)
 }
 
 fn alone(parcel: &Parcel, sending: Sending) -> Statement {
@@ -171,4 +172,12 @@ fn with_deliveries(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&new, |(_, new)| new.lane.as_deref().map(escaped)))
         .bind(column(&new, |(_, new)| new.event.as_str()))
         .bind(column(&new, |(_, new)| new.body.as_str()))
+}
+
+/// Which thread each audit line tells of, and who creates one.
+fn with_names(query: Statement, parcels: &[Parcel]) -> Statement {
+    let lines: Vec<&AuditRow> = parcels.iter().flat_map(|p| &p.commit.audit).collect();
+    query
+        .bind(column(&lines, |line| line.thread_id.as_ref().map(|id| escaped(id.as_str()))))
+        .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
 }

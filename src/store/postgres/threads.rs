@@ -6,7 +6,7 @@ use sqlx::{Connection, PgConnection, Row as _};
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use super::pool::Pool;
-use super::{deliveries, lease};
+use super::{deliveries, lease, ledger};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
@@ -17,7 +17,7 @@ macro_rules! select {
     ($what:literal, $rest:literal) => {
         concat!(
             "SELECT t.pk, t.tenant, t.thread_id, t.epoch, t.lease, t.version, t.replica, t.core, t.head, t.status, \
-             t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.created_at, t.updated_at, \
+             t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.created_at, t.updated_at, t.created_by, \
              EXISTS (SELECT FROM replicas o WHERE o.id = t.replica) AS is_owned, c.times, c.alone, c.among",
             $what,
             " FROM threads t CROSS JOIN LATERAL (SELECT count(*) AS times, \
@@ -68,9 +68,8 @@ WITH u AS (INSERT INTO usage_kept (tenant, ord, body)
         SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text
         FROM thread_rows WHERE pk = $1 AND kind = 11),
     r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
-    i AS (DELETE FROM idempotency WHERE pk = $1), c AS (DELETE FROM crashes WHERE pk = $1),
-    d AS (DELETE FROM deliveries WHERE pk = $1)
-DELETE FROM audit WHERE pk = $1"#;
+    i AS (DELETE FROM idempotency WHERE pk = $1), c AS (DELETE FROM crashes WHERE pk = $1)
+DELETE FROM deliveries WHERE pk = $1"#;
 
 pub(super) async fn named(pool: &Pool, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
     let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));
@@ -150,6 +149,7 @@ async fn erase(line: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
     let Some(tenant) = gone else { return Ok(false) };
     sqlx::query(DELETE_THE_REST).bind(pk).execute(&mut *transaction).await.map_err(error)?;
     deliveries::leave(&mut transaction, TenantPk(tenant), erasure).await?;
+    ledger::note(&mut transaction, &erasure.audit).await?;
     transaction.commit().await.map_err(error)?;
     Ok(true)
 }
@@ -179,5 +179,6 @@ fn thread(row: &PgRow) -> Result<ThreadRow> {
         crashes: lease::crashes(row)?,
         created_at: row.try_get("created_at").map_err(error)?,
         updated_at: row.try_get("updated_at").map_err(error)?,
+        created_by: unescaped(row.try_get("created_by").map_err(error)?),
     })
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::sheaf::Sheaf;
 use super::writer::Script;
+use crate::domain::ids::ThreadId;
 use crate::store::committer::{Parcel, Sending};
 
 pub(super) const DONE: i64 = 0;
@@ -53,7 +54,7 @@ SELECT p.pk,
     ELSE 1 END,
     p.token, coalesce(p.tenant, t.tenant), p.now, p.status, p.wake_at,
     p.floor, p.records, p.is_activity, p.change, p.new_lease, p.replica,
-    p.thread_id, p.core, p.created_at,
+    p.thread_id, p.core, p.created_at, p.created_by,
     CAST(substr({texts}, p.head, p.head_len) AS TEXT),
     CAST(substr({texts}, p.sheet, p.sheet_len) AS TEXT),
     CAST(substr({texts}, p.title, p.title_len) AS TEXT)
@@ -65,7 +66,7 @@ FROM (
         value ->> 15 AS tenant, value ->> 16 AS thread_id, value ->> 17 AS core, value ->> 18 AS created_at,
         value ->> 19 AS head, value ->> 20 AS head_len, value ->> 21 AS sheet, value ->> 22 AS sheet_len,
         value ->> 23 AS title, value ->> 24 AS title_len,
-        value ->> 25 AS key_tenant, value ->> 26 AS scope, value ->> 27 AS key
+        value ->> 25 AS key_tenant, value ->> 26 AS scope, value ->> 27 AS key, value ->> 28 AS created_by
     FROM jsonb_each({threads})
 ) p LEFT JOIN threads t ON t.pk = p.pk;
 "
@@ -139,7 +140,7 @@ pub(super) fn prepared() -> String {
 CREATE TEMP TABLE parcels (
     pk INTEGER PRIMARY KEY, verdict INTEGER, token TEXT, tenant INTEGER, now INTEGER, status TEXT, wake_at INTEGER,
     floor INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
-    thread_id TEXT, core TEXT, created_at INTEGER, head TEXT, sheet TEXT, title TEXT
+    thread_id TEXT, core TEXT, created_at INTEGER, created_by TEXT, head TEXT, sheet TEXT, title TEXT
 );
 
 CREATE TEMP VIEW batch (threads, texts, changed, bodies, log, entries) AS SELECT 0, 0, 0, 0, 0, 0;
@@ -186,8 +187,8 @@ static FULL: LazyLock<String> = LazyLock::new(|| {
         "BEGIN IMMEDIATE;
 {judged}
 INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
-    created_at, updated_at, title, sheet, head)
-SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, created_at, now, '', '{{}}', ''
+    created_at, updated_at, created_by, title, sheet, head)
+SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, created_at, now, created_by, '', '{{}}', ''
 FROM parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
 {settled}
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
@@ -195,9 +196,10 @@ SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value
     CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
 FROM jsonb_each($7) k CROSS JOIN parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
 
-INSERT INTO audit (pk, tenant, at, actor, action, detail)
+INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
 SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->> 4, a.value ->> 5) AS TEXT),
-    a.value ->> 6, CAST(substr($10, a.value ->> 7, a.value ->> 8) AS TEXT)
+    CAST(substr($10, a.value ->> 6, a.value ->> 7) AS TEXT), a.value ->> 8,
+    CAST(substr($10, a.value ->> 9, a.value ->> 10) AS TEXT)
 FROM jsonb_each($9) a CROSS JOIN parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts, created_at, body)
@@ -264,8 +266,9 @@ fn beside(parcels: &[Parcel]) -> [Sheaf; 3] {
             keys.cell(&key.location).cell(key.created_at).body(Some(&key.body));
         }
         for (line, detail) in commit.audit.iter().zip(details) {
-            audit.row(commit.pk).cell(line.thread).cell(line.tenant).cell(line.at).body(Some(&line.actor));
-            audit.cell(&line.action).body(Some(detail));
+            let thread_id = line.thread_id.as_ref().map(ThreadId::as_str);
+            audit.row(commit.pk).cell(line.thread).cell(line.tenant).cell(line.at).body(thread_id);
+            audit.body(Some(&line.actor)).cell(&line.action).body(Some(detail));
         }
         for new in &commit.deliveries {
             deliveries.row(commit.pk).cell(&new.id).cell(new.kind.as_str()).body(Some(&new.target)).cell(&new.lane);
@@ -320,4 +323,5 @@ fn thread(threads: &mut Sheaf, parcel: &Parcel) {
     threads.body(commit.head.as_deref()).body(parcel.sheet.as_deref()).body(parcel.title.as_deref());
     let key = commit.idempotency.as_ref();
     threads.cell(key.map(|key| key.tenant)).cell(key.map(|key| &key.scope)).cell(key.map(|key| &key.key));
+    threads.cell(new.map(|new| &new.created_by));
 }

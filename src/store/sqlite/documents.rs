@@ -6,7 +6,7 @@ use sqlx::{Row as _, SqlitePool};
 use super::fault::unreadable;
 use super::log;
 use super::writer::Writer;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::store::cursor::{Cursor, page};
 use crate::store::document::{Document, DocumentKind, Expected};
 use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result, text};
@@ -82,19 +82,13 @@ fn document(row: &SqliteRow) -> Result<Document> {
 pub(super) async fn audit_of_tenant(db: &SqlitePool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
     let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
     let query = sqlx::query(
-        "SELECT rowid, at, actor, action, detail FROM audit
+        "SELECT rowid, pk, tenant, thread_id, at, actor, action, detail FROM audit
          WHERE pk = 0 AND tenant = ? AND rowid < ? ORDER BY rowid DESC LIMIT ?",
     );
     let query = query.bind(tenant.0).bind(before).bind(i64::from(ask.limit) + 1);
     let found = query.fetch_all(db).await.map_err(unreadable)?;
-    let found = found.iter().map(|row| audit_row(tenant, row)).collect::<Result<Vec<_>>>()?;
+    let placed = |row: &SqliteRow| Ok((row.try_get("rowid").map_err(unreadable)?, log::audit_row(row)?));
+    let found = found.iter().map(placed).collect::<Result<Vec<_>>>()?;
     let found = page(found, ask.limit, |(at, _)| Cursor::new(*at, ""));
     Ok(Page { items: found.items.into_iter().map(|(_, line)| line).collect(), next_cursor: found.next_cursor })
-}
-
-fn audit_row(tenant: TenantPk, row: &SqliteRow) -> Result<(i64, AuditRow)> {
-    let columns = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
-    let (place, at, actor, action) = columns().map_err(unreadable)?;
-    let detail = text::json(row.try_get(4).map_err(unreadable)?);
-    Ok((place, AuditRow { tenant, thread: ThreadPk::NONE, at, actor, action, detail }))
 }

@@ -4,10 +4,10 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqlitePool};
 
 use super::fault::unreadable;
-use super::writer::Writer;
+use super::writer::{Script, Writer};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{KeyRow, Result};
+use crate::store::{AuditRow, KeyRow, Result};
 
 pub(super) async fn tenant(writer: &Writer, name: &str, now: Millis) -> Result<TenantPk> {
     let script = sqlx::query(
@@ -20,13 +20,23 @@ pub(super) async fn tenant(writer: &Writer, name: &str, now: Millis) -> Result<T
     rows[0].try_get(0).map(TenantPk).map_err(unreadable)
 }
 
-pub(super) async fn add(writer: &Writer, key: KeyRow) -> Result<()> {
-    let insert = sqlx::query(
-        "INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-    );
-    let insert = insert.bind(key.key_id).bind(key.tenant.0).bind(key.name).bind(key.hash).bind(key.scopes);
-    writer.write(insert.bind(key.created_at).bind(key.revoked_at)).await?;
-    Ok(())
+/// The line follows what it tells of, and stands if that does.
+const ADD: &str = "
+BEGIN IMMEDIATE;
+INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
+VALUES ($6, $7, $8, $9, $10, $11, $12) ON CONFLICT (tenant, name) DO NOTHING;
+INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
+SELECT 0, $1, NULL, $2, $3, $4, $5 WHERE changes() = 1 RETURNING 1;
+COMMIT";
+
+pub(super) async fn add(writer: &Writer, key: KeyRow, audit: AuditRow) -> Result<bool> {
+    let script = with_line(sqlx::query(ADD), audit);
+    let script = script.bind(key.key_id).bind(key.tenant.0).bind(key.name).bind(key.hash).bind(key.scopes);
+    Ok(!writer.write(script.bind(key.created_at).bind(key.revoked_at)).await?.is_empty())
+}
+
+fn with_line(script: Script, line: AuditRow) -> Script {
+    script.bind(line.tenant.0).bind(line.at).bind(line.actor).bind(line.action).bind(line.detail.to_string())
 }
 
 macro_rules! select_key {
@@ -50,9 +60,16 @@ pub(super) async fn by_hash(db: &SqlitePool, hash: &str) -> Result<Option<KeyRow
     found.as_ref().map(key).transpose().map_err(unreadable)
 }
 
-pub(super) async fn revoke(writer: &Writer, key_id: &str, now: Millis) -> Result<bool> {
-    let update = sqlx::query("UPDATE api_keys SET revoked_at = ? WHERE key_id = ? AND revoked_at IS NULL RETURNING 1");
-    Ok(!writer.write(update.bind(now).bind(key_id.to_owned())).await?.is_empty())
+const REVOKE: &str = "
+BEGIN IMMEDIATE;
+UPDATE api_keys SET revoked_at = $6 WHERE key_id = $7 AND revoked_at IS NULL;
+INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
+SELECT 0, $1, NULL, $2, $3, $4, $5 WHERE changes() = 1 RETURNING 1;
+COMMIT";
+
+pub(super) async fn revoke(writer: &Writer, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
+    let script = with_line(sqlx::query(REVOKE), audit).bind(now).bind(key_id.to_owned());
+    Ok(!writer.write(script).await?.is_empty())
 }
 
 fn key(row: &SqliteRow) -> std::result::Result<KeyRow, sqlx::Error> {

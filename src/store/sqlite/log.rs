@@ -6,7 +6,7 @@ use sqlx::{Row as _, SqlitePool};
 use super::fault::unreadable;
 use super::writer::{Script, Writer};
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::store::log::{self, Entry};
 use crate::store::{AuditRow, IdempotencyRow, ObservationAsk, Result, text};
@@ -32,16 +32,28 @@ fn entry(row: &SqliteRow) -> std::result::Result<Entry, sqlx::Error> {
     Ok(Entry { thread: row.try_get::<String, _>(0)?.into(), seq: row.try_get(1)?, body: row.try_get(2)? })
 }
 
-pub(super) async fn audit(db: &SqlitePool, pk: ThreadPk) -> Result<Vec<AuditRow>> {
-    let query = sqlx::query("SELECT tenant, at, actor, action, detail FROM audit WHERE pk = ? ORDER BY rowid");
-    let found = query.bind(pk.0).fetch_all(db).await.map_err(unreadable)?;
-    found.iter().map(|row| audit_row(pk, row).map_err(unreadable)).collect()
+pub(super) async fn audit(db: &SqlitePool, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+    let query = sqlx::query(
+        "SELECT pk, tenant, thread_id, at, actor, action, detail FROM audit
+         WHERE tenant = ? AND thread_id = ? ORDER BY rowid",
+    );
+    let found = query.bind(tenant.0).bind(thread.as_str()).fetch_all(db).await.map_err(unreadable)?;
+    found.iter().map(audit_row).collect()
 }
 
-fn audit_row(pk: ThreadPk, row: &SqliteRow) -> std::result::Result<AuditRow, sqlx::Error> {
-    let (tenant, at) = (TenantPk(row.try_get(0)?), row.try_get(1)?);
-    let (actor, action) = (row.try_get(2)?, row.try_get(3)?);
-    Ok(AuditRow { tenant, thread: pk, at, actor, action, detail: text::json(row.try_get(4)?) })
+pub(super) fn audit_row(row: &SqliteRow) -> Result<AuditRow> {
+    let read = || {
+        Ok(AuditRow {
+            thread: ThreadPk(row.try_get("pk")?),
+            tenant: TenantPk(row.try_get("tenant")?),
+            thread_id: row.try_get::<Option<String>, _>("thread_id")?.map(ThreadId::from),
+            at: row.try_get("at")?,
+            actor: row.try_get("actor")?,
+            action: row.try_get("action")?,
+            detail: text::json(row.try_get("detail")?),
+        })
+    };
+    read().map_err(unreadable)
 }
 
 pub(super) async fn idempotency(

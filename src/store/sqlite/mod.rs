@@ -98,7 +98,7 @@ impl Store for Sqlite {
         threads::list(&self.readers, tenant, filter, page).await
     }
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
-        threads::delete(&self.writer, &erasure).await
+        threads::delete(&self.writer, erasure).await
     }
 
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
@@ -129,8 +129,8 @@ impl Store for Sqlite {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         usage::sums(&self.readers, ask).await
     }
-    async fn audit(&self, pk: ThreadPk) -> Result<Vec<AuditRow>> {
-        log::audit(&self.readers, pk).await
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+        log::audit(&self.readers, tenant, thread).await
     }
 
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>> {
@@ -162,14 +162,14 @@ impl Store for Sqlite {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
         keys::tenant(&self.writer, name, now).await
     }
-    async fn add_key(&self, key: KeyRow) -> Result<()> {
-        keys::add(&self.writer, key).await
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
+        keys::add(&self.writer, key, audit).await
     }
     async fn keys(&self) -> Result<Vec<KeyRow>> {
         keys::all(&self.readers).await
     }
-    async fn revoke_key(&self, key_id: &str, now: Millis) -> Result<bool> {
-        keys::revoke(&self.writer, key_id, now).await
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
+        keys::revoke(&self.writer, key_id, now, audit).await
     }
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
         keys::by_hash(&self.readers, hash).await

@@ -32,7 +32,13 @@ fn creating(pk: i64) -> Commit {
         location: None,
         created_at: 1,
     };
-    let new = NewThread { tenant: TenantPk(1), thread_id: format!("t{pk}").into(), core: "pes".into(), created_at: 1 };
+    let new = NewThread {
+        tenant: TenantPk(1),
+        thread_id: format!("t{pk}").into(),
+        core: "pes".into(),
+        created_at: 1,
+        created_by: "ann".into(),
+    };
     Commit { records: vec![record], ..Commit::creating(ThreadPk(pk), new, Sheet::default(), Some(key)) }
 }
 

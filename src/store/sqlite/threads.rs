@@ -12,13 +12,13 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
-use crate::store::{Fence, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
+use crate::store::{AuditRow, Fence, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, text};
 
 macro_rules! select_thread {
     ($rest:literal) => {
         concat!(
             "SELECT pk, tenant, thread_id, core, version, epoch, lease, replica, status, wake_at, floor, last_seq, \
-             min_seq, created_at, updated_at, sheet, head, \
+             min_seq, created_at, updated_at, created_by, sheet, head, \
              EXISTS (SELECT 1 FROM replicas o WHERE o.id = t.replica) AS is_owned, ",
             super::replicas::crashes!(),
             " FROM threads t ",
@@ -105,8 +105,6 @@ const ERASE: &str = concat!(
     of_the_erased!(),
     "; DELETE FROM idempotency",
     of_the_erased!(),
-    "; DELETE FROM audit",
-    of_the_erased!(),
     "; DELETE FROM deliveries",
     of_the_erased!(),
     ";
@@ -115,18 +113,24 @@ const ERASE: &str = concat!(
              value ->> 5
          FROM json_each(?4), threads",
     of_the_erased!(),
+    "; INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
+         SELECT 0, tenant, ?8, ?3, ?5, ?6, ?7 FROM threads",
+    of_the_erased!(),
     ";
      DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING pk;
      COMMIT"
 );
 
-pub(super) async fn delete(writer: &Writer, erasure: &Erasure) -> Result<bool> {
+pub(super) async fn delete(writer: &Writer, erasure: Erasure) -> Result<bool> {
     let left = erasure
         .deliveries
         .iter()
         .map(|new| json!([new.id, new.kind.as_str(), new.target, new.lane, new.event, new.body]));
     let left = left.collect::<Value>().to_string();
     let script = sqlx::query(ERASE).bind(erasure.thread.0).bind(erasure.version).bind(erasure.now).bind(left);
+    let AuditRow { thread_id, actor, action, detail, .. } = erasure.audit;
+    let script = script.bind(actor).bind(action).bind(detail.to_string());
+    let script = script.bind(thread_id.map(|id| id.as_str().to_owned()));
     Ok(!writer.write(script).await?.is_empty())
 }
 
@@ -157,6 +161,7 @@ fn read(row: &SqliteRow) -> std::result::Result<Result<ThreadRow>, sqlx::Error> 
         crashes: read_crashes(row)?,
         created_at: row.try_get("created_at")?,
         updated_at: row.try_get("updated_at")?,
+        created_by: row.try_get("created_by")?,
     };
     Ok(status.and_then(|status| Ok(ThreadRow { status, sheet: sheet?, ..thread })))
 }

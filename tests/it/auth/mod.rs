@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pes::auth::{Keys, NewKey, issue, list, mint_key, revoke};
-use pes::config::Auth;
+use pes::auth::{Issued, Keys, NewKey, issue, list, mint_key, revoke};
+use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
-use pes::store::Store;
 use pes::store::memory::Memory;
+use pes::store::{PageAsk, Store};
 
 fn configured(keys: &[&str]) -> Auth {
     Auth { keys: keys.iter().map(|key| key.parse().unwrap()).collect(), ..Auth::default() }
@@ -16,6 +16,10 @@ fn configured(keys: &[&str]) -> Auth {
 
 fn new_key(scopes: &[Scope]) -> NewKey {
     NewKey { tenant: "acme".to_owned(), name: "ci".to_owned(), scopes: scopes.to_vec() }
+}
+
+async fn made(store: &dyn Store, scopes: &[Scope]) -> Issued {
+    issue(store, &new_key(scopes), "ann", 1).await.unwrap().expect("the name is free")
 }
 
 #[tokio::test]
@@ -30,7 +34,7 @@ async fn without_any_key_everybody_is_the_default_tenant() {
 #[tokio::test]
 async fn configured_and_stored_keys_count_side_by_side() {
     let store = Arc::new(Memory::new());
-    let issued = issue(&*store, &new_key(&[Scope::Read, Scope::Approve]), 1).await.unwrap();
+    let issued = made(&*store, &[Scope::Read, Scope::Approve]).await;
     let keys = Keys::open(&configured(&["zeta:run:k1", "zeta:admin:k2"]), store.clone(), Arc::new(|| 1)).await.unwrap();
 
     let stored = keys.authenticate(Some(&issued.key)).await.unwrap();
@@ -48,12 +52,12 @@ async fn configured_and_stored_keys_count_side_by_side() {
 #[tokio::test(start_paused = true)]
 async fn a_revoked_key_stops_working_within_five_seconds() {
     let store = Arc::new(Memory::new());
-    let issued = issue(&*store, &new_key(&[Scope::Read]), 1).await.unwrap();
+    let issued = made(&*store, &[Scope::Read]).await;
     let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
     keys.authenticate(Some(&issued.key)).await.unwrap();
 
-    assert!(revoke(&*store, &issued.key_id, 2).await.unwrap());
-    assert!(!revoke(&*store, &issued.key_id, 3).await.unwrap());
+    assert!(revoke(&*store, &issued.key_id, "ann", 2).await.unwrap());
+    assert!(!revoke(&*store, &issued.key_id, "ann", 3).await.unwrap());
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(Some(&issued.key)).await.unwrap_err().code, Code::Unauthorized);
     assert_eq!(
@@ -68,7 +72,7 @@ async fn the_first_key_closes_an_open_server_within_five_seconds() {
     let store = Arc::new(Memory::new());
     let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
     keys.authenticate(None).await.unwrap();
-    issue(&*store, &new_key(&[Scope::Read]), 1).await.unwrap();
+    made(&*store, &[Scope::Read]).await;
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(None).await.unwrap_err().code, Code::Unauthorized);
 }
@@ -90,11 +94,70 @@ async fn keys_are_made_listed_and_revoked_within_a_tenant() {
 #[tokio::test]
 async fn the_key_itself_is_not_kept() {
     let store = Memory::new();
-    let issued = issue(&store, &new_key(&[Scope::Read]), 1).await.unwrap();
+    let issued = made(&store, &[Scope::Read]).await;
     assert!(issued.key.starts_with("pes_") && issued.key.len() == 4 + 64);
     let stored = format!("{:?}", store.keys().await.unwrap());
     assert!(!stored.contains(&issued.key[4..]), "{stored}");
     let listed = list(&store).await.unwrap();
     assert_eq!((listed[0].tenant.as_str(), listed[0].scopes.as_slice()), ("acme", &[Scope::Read][..]));
     assert_ne!(mint_key(), mint_key());
+}
+
+#[tokio::test]
+async fn a_configured_key_has_one_name_wherever_it_stands() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let name = async |keys: &[&str], key: &str| {
+        let keys = Keys::open(&configured(keys), store.clone(), Arc::new(|| 1)).await.unwrap();
+        keys.authenticate(Some(key)).await.unwrap().name
+    };
+    let alone = name(&["acme:run:k1"], "k1").await;
+    assert!(alone.starts_with("configured-") && alone.len() == 23, "{alone}");
+    assert_eq!(name(&["zeta:run:k0", "acme:run:k1"], "k1").await, alone, "inserting one changes nobody");
+    assert_ne!(name(&["acme:run:k2"], "k2").await, alone);
+    assert_eq!(name(&["acme/ann:run:k1"], "k1").await, "ann");
+}
+
+#[tokio::test]
+async fn a_name_is_one_keys_in_its_tenant_for_ever() {
+    let store = Arc::new(Memory::new());
+    let auth = configured(&["acme/boss:admin:k1"]);
+    let keys = Keys::open(&auth, store.clone(), Arc::new(|| 1)).await.unwrap();
+    let boss = keys.authenticate(Some("k1")).await.unwrap();
+    let named = |name: &str| NewKey { name: name.to_owned(), ..new_key(&[Scope::Read]) };
+    let first = keys.issue(&boss, &named("ci")).await.unwrap();
+    for taken in ["ci", "boss"] {
+        assert_eq!(keys.issue(&boss, &named(taken)).await.unwrap_err().code, Code::KeyExists, "{taken}");
+    }
+    keys.revoke(&boss, &first.key_id).await.unwrap();
+    assert_eq!(keys.issue(&boss, &named("ci")).await.unwrap_err().code, Code::KeyExists);
+    let again = Keys::open(&configured(&["acme/ci:admin:k2"]), store, Arc::new(|| 1)).await;
+    assert!(again.err().unwrap().to_string().contains(&first.key_id), "a configured key cannot be it either");
+}
+
+#[test]
+fn names_that_are_the_servers_or_cannot_be_seen_are_refused() {
+    let named = |name: &str| NewKey { name: name.to_owned(), ..new_key(&[Scope::Read]) };
+    let ours = ["policy", "Timer", "local", "engine", "interrupt", "configured-1", "Configured-x"];
+    let unseen = ["", " ann", "ann ", "a\nb", "a\u{202e}b", "a\u{2066}b", "a\u{200b}b", "\u{feff}a", "a\u{e0041}"];
+    for name in ours.iter().chain(&unseen) {
+        let fault = named(name).check().unwrap_err();
+        assert_eq!((fault.code, fault.errors[0].pointer.as_str()), (Code::Invalid, "/name"), "{name:?}");
+        assert!(format!("acme/{name}:run:k").parse::<ConfiguredKey>().is_err(), "{name:?}");
+    }
+    assert!(named("Зоя's laptop (2)").check().is_ok());
+    assert_eq!(NewKey { tenant: "a\u{202e}b".to_owned(), ..named("ci") }.check().unwrap_err().code, Code::Invalid);
+}
+
+#[tokio::test]
+async fn who_makes_and_revokes_a_key_stands_in_the_audit() {
+    let store = Arc::new(Memory::new());
+    let keys = Keys::open(&configured(&["acme/boss:admin:k1"]), store.clone(), Arc::new(|| 7)).await.unwrap();
+    let boss = keys.authenticate(Some("k1")).await.unwrap();
+    let issued = keys.issue(&boss, &new_key(&[Scope::Read])).await.unwrap();
+    keys.revoke(&boss, &issued.key_id).await.unwrap();
+    let lines = store.audit_of_tenant(boss.tenant, &PageAsk { cursor: None, limit: 10 }).await.unwrap().items;
+    let told: Vec<_> = lines.iter().map(|line| (line.actor.as_str(), line.action.as_str(), line.at)).collect();
+    assert_eq!(told, [("boss", "revoke key", 7), ("boss", "make key", 7)]);
+    assert!(lines.iter().all(|line| line.detail["keyId"] == issued.key_id && line.detail["name"] == "ci"), "{lines:?}");
+    assert!(!format!("{lines:?}").contains(&issued.key[4..]));
 }

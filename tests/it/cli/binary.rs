@@ -49,7 +49,7 @@ fn an_unusable_configuration_is_one_line_and_exit_2() {
 #[test]
 fn the_effective_configuration_is_printed_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
-    let variables = [("OPENAI_API_KEY", "hush"), ("PES_API_KEYS", "acme:read:hush"), ("PORT", "1")];
+    let variables = [("OPENAI_API_KEY", "hush"), ("PES_API_KEYS", "acme:read:hush-0123456789abc"), ("PORT", "1")];
     let output = pes(folder.path(), &["config", "--port", "2"], &variables);
     let shown = text(&output.stdout);
     assert!(output.status.success());

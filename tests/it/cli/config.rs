@@ -105,7 +105,7 @@ fn known_names_keep_their_meaning() {
         ("PES_LEASE_MS", "500"),
         ("PES_DEMO_PACE", "0"),
         ("PES_MODEL", "openai:gpt-x, ollama:llama3:8b"),
-        ("PES_API_KEYS", "acme:read+run:one:two,zeta:admin:three"),
+        ("PES_API_KEYS", "acme/ci:read+run:one:two-0123456789,zeta:admin:three-0123456789"),
         ("UNRELATED", "1"),
         ("PES_PUBLIC_URL", ""),
     ])
@@ -114,7 +114,8 @@ fn known_names_keep_their_meaning() {
     assert_eq!((config.log.format, config.log.filter.as_str()), (LogFormat::Json, "debug"));
     assert_eq!((config.runtime.lease_ms, config.models.demo.pace_ms), (500, 0));
     assert_eq!(config.models.chosen()[1].model, "llama3:8b");
-    assert_eq!(config.auth.keys[0].key.expose_secret(), "one:two");
+    assert_eq!(config.auth.keys[0].key.expose_secret(), "one:two-0123456789");
+    assert_eq!((config.auth.keys[0].name.as_deref(), &config.auth.keys[1].name), (Some("ci"), &None));
     assert_eq!(config.auth.keys[0].scopes, [Scope::Read, Scope::Run]);
     assert_eq!(config.auth.keys[1].tenant, "zeta");
     assert_eq!(config.server.public_url, None);
@@ -165,9 +166,9 @@ fn keys_are_followed_to_where_they_are() {
 fn any_secret_may_come_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
-    std::fs::write(&file, "sk-1\n").unwrap();
+    std::fs::write(&file, "a-long-sealing-key\n").unwrap();
     let config = load(&[("PES_SEALING_KEY_FILE", file.to_str().unwrap())]).unwrap();
-    assert_eq!(config.auth.sealing_key.unwrap().expose_secret(), "sk-1");
+    assert_eq!(config.auth.sealing_key.unwrap().expose_secret(), "a-long-sealing-key");
     let error = load(&[("PES_API_KEYS_FILE", "/nowhere/keys")]).unwrap_err();
     assert!(error.starts_with("PES_API_KEYS_FILE: /nowhere/keys cannot be read"), "{error}");
 }
@@ -213,6 +214,21 @@ fn what_is_unknown_or_wrong_is_named() {
         (load(&[("PES_SERVER_CORS_ORIGINS", "https://a.example/x")]), "server.cors_origins: `https://a.example/x` is"),
         (load(&[("PES_A2A_ENABLED", "no")]), "PES_A2A_ENABLED: `no` is neither true nor false"),
         (load(&[("PES_API_KEYS", ":read:key")]), "PES_API_KEYS: a key's tenant must have 1 to 128 bytes"),
+        (load(&[("PES_API_KEYS", "acme/timer:read:key")]), "PES_API_KEYS: a key's name must not be policy, timer"),
+        (load(&[("PES_API_KEYS", "acme:read:a")]), "auth.keys (PES_API_KEYS): the key of entry 1 can be guessed: "),
+        (
+            load(&[("PES_API_KEYS", "acme:read:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 can be guessed: ",
+        ),
+        (
+            load(&[("PES_API_KEYS", "acme:read:key-0123456789abcdef,zeta:read:key-0123456789abcdef")]),
+            "auth.keys (PES_API_KEYS): the entries 1 and 2 have the same key; ",
+        ),
+        (
+            load(&[("PES_API_KEYS", "acme/ann:read:key-0123456789abcdef,acme/ann:read:key-fedcba9876543210")]),
+            "auth.keys (PES_API_KEYS): the entries 1 and 2 have the same name in one tenant",
+        ),
+        (load(&[("PES_SEALING_KEY", "a")]), "auth.sealing_key (PES_SEALING_KEY): this key can be guessed: "),
     ];
     for (result, expected) in cases {
         let error = result.unwrap_err();
@@ -281,7 +297,12 @@ fn production_and_open_addresses_need_keys() {
 
     let open = load(&[("HOST", "0.0.0.0")]).unwrap();
     assert!(open.check_keys(false).unwrap_err().0.starts_with("0.0.0.0 is not loopback and there are no API keys"));
-    assert!(load(&[("HOST", "0.0.0.0"), ("PES_API_KEYS", "a:admin:k")]).unwrap().check_keys(false).is_ok());
+    assert!(
+        load(&[("HOST", "0.0.0.0"), ("PES_API_KEYS", "a:admin:key-0123456789abcdef")])
+            .unwrap()
+            .check_keys(false)
+            .is_ok()
+    );
     for host in ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"] {
         assert!(load(&[("HOST", host)]).unwrap().check_keys(false).is_ok(), "{host}");
     }
@@ -302,7 +323,7 @@ fn secrets_are_never_shown() {
     let config = load(&[
         ("OPENAI_API_KEY", "hush-1"),
         ("DATABASE_URL", "postgres://u:hush-2@h/d"),
-        ("PES_API_KEYS", "acme:read:hush-3"),
+        ("PES_API_KEYS", "acme:read:hush-3-0123456789"),
     ])
     .unwrap();
     for shown in [format!("{config:?}"), toml::to_string(&config).unwrap()] {

@@ -118,8 +118,9 @@ fn an_open_address_without_keys_is_refused_until_there_is_one() {
 #[test]
 fn keys_are_made_and_revoked_through_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[("PES_API_KEYS", "acme:admin:root,acme:read:reader")]);
-    let root = [("PES_URL", served.url.as_str()), ("PES_TOKEN", "root")];
+    let served =
+        serve(folder.path(), &[("PES_API_KEYS", "acme:admin:root-0123456789abcdef,acme:read:reader-0123456789abcdef")]);
+    let root = [("PES_URL", served.url.as_str()), ("PES_TOKEN", "root-0123456789abcdef")];
     let keys = |arguments: &[&str], token| run(folder.path(), &[&["keys"], arguments].concat(), token);
 
     let made = keys(&["new", "--tenant", "acme", "--name", "robot"], &root);

@@ -81,14 +81,14 @@ impl Stage {
     pub async fn set(caller: Place, agent: Place, dedupes: bool, poll_ms: i64) -> Self {
         let (caller, agent) = (Side::at(caller).await, Side::at(agent).await);
         caller.place.configure(&format!(
-            "server = {{ public_url = \"{}\" }}\nauth = {{ sealing_key = \"the caller's\" }}\n\
+            "server = {{ public_url = \"{}\" }}\nauth = {{ sealing_key = \"the caller's own key\" }}\n\
              delegation = {{ poll_ms = {poll_ms}, poll_most_ms = {poll_ms} }}\n\
              [[agents]]\nid = \"helper\"\ncard = \"{}/.well-known/agent-card.json\"\ndedupes = {dedupes}\n",
             caller.url(),
             agent.url(),
         ));
         agent.place.configure(&format!(
-            "server = {{ public_url = \"{}\" }}\nauth = {{ sealing_key = \"the agent's\" }}\negress = {{ allow = [\"127.0.0.1\"] }}\n\
+            "server = {{ public_url = \"{}\" }}\nauth = {{ sealing_key = \"the agent's own key\" }}\negress = {{ allow = [\"127.0.0.1\"] }}\n\
              outbox = {{ push_backoff_ms = [20], attempt_timeout_ms = 500 }}\n",
             agent.url(),
         ));

@@ -18,9 +18,12 @@ const ASKER: &str = "asker-0123456789abcdef0123456789a";
 const OTHER: &str = "other-0123456789abcdef0123456789a";
 const RUNNER: &str = "runner-0123456789abcdef0123456789";
 
-/// `configured-1` may do everything, `-2` and `-3` may ask and approve, `-4` may only ask.
+/// The boss may do everything, two may ask and approve, the runner may only ask.
 async fn office() -> App {
-    let key = |scopes: &str, key: &str| format!("one:{scopes}:{key}").parse::<ConfiguredKey>().unwrap();
+    let key = |scopes: &str, key: &str| {
+        let name = key.split('-').next().unwrap_or_default();
+        format!("one/{name}:{scopes}:{key}").parse::<ConfiguredKey>().unwrap()
+    };
     App::with(|config| {
         let both = "read+run+approve";
         config.auth.keys = vec![key("admin", BOSS), key(both, ASKER), key(both, OTHER), key("read+run", RUNNER)];
@@ -131,11 +134,7 @@ async fn whoever_asked_may_not_approve_but_may_say_no() {
     let audit = app.get("/threads/t1/audit").await.expect(200);
     let lines = audit["items"].as_array().unwrap();
     let said: Vec<_> = lines.iter().map(|line| (line["actor"].as_str(), line["action"].as_str())).collect();
-    assert_eq!(
-        said,
-        [(Some("policy"), Some("ask")), (Some("configured-3"), Some("approved"))],
-        "refusals change nothing"
-    );
+    assert_eq!(said, [(Some("policy"), Some("ask")), (Some("other"), Some("approved"))], "refusals change nothing");
 
     let app = app.key(ASKER);
     let again = app.suspend("t2", "send").await;
@@ -199,26 +198,21 @@ async fn edited_arguments_are_asked_about_anew_and_not_of_their_editor() {
     assert_eq!(page["items"][0]["content"]["output"]["to"], "mallory@example.com", "{page:#}");
     let call = first["callId"].as_str().unwrap();
     let call = app.get(&format!("/threads/t1/tool-calls/{call}")).await.expect(200);
-    assert_eq!(call["editedBy"], json!(["configured-3"]), "{call:#}");
+    assert_eq!(call["editedBy"], json!(["other"]), "{call:#}");
     let audit = app.get("/threads/t1/audit").await.expect(200);
     let said: Vec<_> = audit["items"].as_array().unwrap().iter().map(|l| (&l["actor"], &l["action"])).collect();
     let line = |actor: &str, action: &str| (json!(actor), json!(action));
-    let told = [
-        line("policy", "ask"),
-        line("configured-3", "modified"),
-        line("policy", "ask"),
-        line("configured-1", "approved"),
-    ];
+    let told = [line("policy", "ask"), line("other", "modified"), line("policy", "ask"), line("boss", "approved")];
     assert!(said.iter().copied().eq(told.iter().map(|(actor, action)| (actor, action))), "{audit:#}");
 }
 
 #[tokio::test]
 async fn only_the_named_approvers_answer() {
     let app = office().await;
-    rule(&app, json!({ "tool": "demo_*", "action": "ask", "approvers": ["configured-3"] })).await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "approvers": ["other"] })).await;
     let suspension = app.suspend("t1", "send").await;
     let problem = resume(&app, approval(&suspension)).await.problem("not_an_approver");
-    assert_eq!(problem["approvers"], json!(["configured-3"]));
+    assert_eq!(problem["approvers"], json!(["other"]));
     let no = json!({ "suspensionId": suspension["suspensionId"], "approved": false });
     resume(&app, no).await.problem("not_an_approver");
     let app = app.key(OTHER);
@@ -237,7 +231,7 @@ async fn edited_arguments_are_judged_by_the_rules_that_are_about_them() {
         { "tool": "demo_*", "action": "ask" },
         about("evil@example.com", json!({ "action": "deny", "reason": "Not to them." })),
         about("all@example.com", json!({ "action": "ask", "fourEyes": true })),
-        about("board@example.com", json!({ "action": "ask", "approvers": ["configured-3"] })),
+        about("board@example.com", json!({ "action": "ask", "approvers": ["other"] })),
     ] });
     app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
     let app = app.key(ASKER);
@@ -257,7 +251,7 @@ async fn edited_arguments_are_judged_by_the_rules_that_are_about_them() {
     let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
     let ran = &page["items"][0];
     assert_eq!(ran["content"]["output"]["to"], "board@example.com", "{page:#}");
-    assert_eq!(ran["metadata"]["policy"]["approvers"], json!(["configured-3"]), "by the rule that is about what ran");
+    assert_eq!(ran["metadata"]["policy"]["approvers"], json!(["other"]), "by the rule that is about what ran");
 }
 
 #[tokio::test]

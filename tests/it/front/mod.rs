@@ -2,6 +2,7 @@
 
 mod agent_state;
 mod approvals;
+mod audit;
 mod budget;
 mod cancel;
 mod client_tools;

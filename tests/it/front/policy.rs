@@ -36,7 +36,7 @@ async fn a_tenant_writes_its_rules_and_nobody_overwrites_what_they_did_not_read(
     assert_eq!(app.get("/policy").await.expect(200), rules("ask"));
     let lines = app.get("/audit").await.expect(200);
     assert_eq!(lines["items"].as_array().unwrap().len(), 2, "{lines:#}");
-    assert_eq!(lines["items"][0]["actor"], "configured-1");
+    assert_eq!(lines["items"][0]["actor"], "admin-a");
     assert_eq!(lines["items"][0]["detail"], json!({ "kind": "policy", "id": "rules" }));
 
     let wrong = json!({ "rules": [{ "action": "ask", "when": [{ "pointer": "x", "op": "eq" }] }] });
@@ -114,8 +114,8 @@ async fn a_dry_run_tells_what_would_have_changed_and_changes_nothing() {
 async fn a_threads_policy_is_loosened_only_by_who_may_approve_and_names_its_writer() {
     const RUNNER: &str = "runner-0123456789abcdef0123456789";
     let app = App::with(|config| {
-        let key = |scopes: &str, key: &str| format!("one:{scopes}:{key}").parse().unwrap();
-        config.auth.keys = vec![key("read+run+approve", ADMIN), key("read+run", RUNNER)];
+        let key = |whose: &str, key: &str| format!("one/{whose}:{key}").parse().unwrap();
+        config.auth.keys = vec![key("approver:read+run+approve", ADMIN), key("runner:read+run", RUNNER)];
     })
     .await;
     let app = app.key(RUNNER);
@@ -132,7 +132,7 @@ async fn a_threads_policy_is_loosened_only_by_who_may_approve_and_names_its_writ
     app.get("/threads/t0").await.problem("not_found");
 
     let mine = create("t1", json!({ "calc*": "ask", "demo_*": "deny" })).await.expect(201);
-    assert_eq!(mine["toolPolicyBy"], json!({ "calc*": "configured-2", "demo_*": "configured-2" }), "{mine:#}");
+    assert_eq!(mine["toolPolicyBy"], json!({ "calc*": "runner", "demo_*": "runner" }), "{mine:#}");
     patch(&app, json!({ "calculator": "auto" })).await.problem("forbidden");
     let app = app.key(ADMIN);
     patch(&app, json!({ "demo_send_email": "auto", "http_*": "deny" })).await.expect(200);
@@ -141,8 +141,8 @@ async fn a_threads_policy_is_loosened_only_by_who_may_approve_and_names_its_writ
         patch(&app, loss).await.problem("forbidden");
     }
     let now = patch(&app, json!({ "calc*": null, "current_time": "ask" })).await.expect(200);
-    let by = json!({ "demo_*": "configured-2", "current_time": "configured-2",
-        "demo_send_email": "configured-1", "http_*": "configured-1" });
+    let by = json!({ "demo_*": "runner", "current_time": "runner",
+        "demo_send_email": "approver", "http_*": "approver" });
     assert_eq!(now["toolPolicyBy"], by, "what was there keeps its writer: {now:#}");
     app.finish("t1", "send").await;
 }

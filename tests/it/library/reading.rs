@@ -42,7 +42,7 @@ async fn filled(store: &dyn Store) {
         let status = if n.is_multiple_of(2) { "pending" } else { "in_progress" };
         record(n, ObservationType::ItemStatusChange, json!({ "itemId": "i7", "item": { "status": status } }))
     };
-    let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1 };
+    let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1, created_by: "ann".into() };
     let creation = Commit::creating(ThreadPk(1), new, Sheet::default(), None);
     for page in 0..PAGES {
         let first = page * PAGE as usize;

@@ -174,7 +174,13 @@ async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over
     let (store, probe) = (Arc::new(Memory::new()), Probe::new());
     let tenant = store.tenant("default", 1).await.unwrap();
     for pk in 1..=300 {
-        let new = NewThread { tenant, thread_id: format!("old{pk}").into(), core: "gone".into(), created_at: 1 };
+        let new = NewThread {
+            tenant,
+            thread_id: format!("old{pk}").into(),
+            core: "gone".into(),
+            created_at: 1,
+            created_by: "ann".into(),
+        };
         let creation = Commit { wake_at: Some(1), ..Commit::creating(ThreadPk(pk), new, Sheet::default(), None) };
         assert_eq!(store.commit(creation).await.unwrap(), Committed::Done);
     }

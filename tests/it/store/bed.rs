@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pes::config::Synchronous;
-use pes::domain::ids::{RunId, TenantPk, ThreadPk};
+use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::Sheet;
 use pes::engine::step::{Keep, Row, RowKind};
@@ -59,7 +59,13 @@ impl Bed {
 
     /// What creates a thread of this id, not sent yet.
     pub fn creating(&self, id: &str) -> Commit {
-        let new = NewThread { tenant: self.tenant, thread_id: id.into(), core: "pes".into(), created_at: 10 };
+        let new = NewThread {
+            tenant: self.tenant,
+            thread_id: id.into(),
+            core: "pes".into(),
+            created_at: 10,
+            created_by: "ann".into(),
+        };
         Commit::creating(fresh_pk(), new, Sheet::default(), None)
     }
 
@@ -73,8 +79,17 @@ impl Bed {
     /// Erases it as it is now.
     pub async fn erase(&self, pk: ThreadPk) -> bool {
         let version = self.store.thread_by_pk(pk).await.unwrap().map_or(0, |thread| thread.fence.version);
-        let erasure = Erasure { thread: pk, version, now: 100, deliveries: Vec::new() };
-        self.store.delete_thread(erasure).await.unwrap()
+        self.store.delete_thread(self.erasure(pk, version)).await.unwrap()
+    }
+
+    pub fn erasure(&self, pk: ThreadPk, version: i64) -> Erasure {
+        let audit = AuditRow { thread: ThreadPk::NONE, at: 100, ..self.audit_line(pk, "eve") };
+        Erasure { thread: pk, version, now: 100, deliveries: Vec::new(), audit }
+    }
+
+    /// The lines of [`Bed::audit_line`] that are stored.
+    pub async fn audit(&self, pk: ThreadPk) -> Vec<AuditRow> {
+        self.store.audit(self.tenant, &named(pk)).await.unwrap()
     }
 
     pub async fn register(&self, replica: Uuid, ttl: i64) {
@@ -116,8 +131,8 @@ impl Bed {
         for kind in RowKind::ALL {
             rows.push(self.store.rows(pk, kind, false, &page(1000)).await.unwrap().items);
         }
-        let (thread, audit) = (self.store.load(pk).await.unwrap(), self.store.audit(pk).await.unwrap());
-        format!("{thread:?} {rows:?} {:?} {audit:?}", self.observations(pk).await)
+        let (thread, audit) = (self.store.load(pk).await.unwrap(), self.audit(pk).await);
+        format!("{thread:?} {rows:?} {:?} {audit:?}\n", self.observations(pk).await)
     }
 
     pub fn key(&self, key: &str) -> IdempotencyRow {
@@ -135,7 +150,15 @@ impl Bed {
 
     pub fn audit_line(&self, pk: ThreadPk, actor: &str) -> AuditRow {
         let detail = json!({"approved": true});
-        AuditRow { tenant: self.tenant, thread: pk, at: 30, actor: actor.into(), action: "resume".into(), detail }
+        AuditRow {
+            tenant: self.tenant,
+            thread: pk,
+            thread_id: (pk != ThreadPk::NONE).then(|| named(pk)),
+            at: 30,
+            actor: actor.into(),
+            action: "resume".into(),
+            detail,
+        }
     }
 }
 
@@ -206,4 +229,9 @@ pub fn page(limit: u32) -> PageAsk {
 
 pub fn ids(rows: &[Row]) -> Vec<&str> {
     rows.iter().map(|row| row.id.as_str()).collect()
+}
+
+/// What a line calls its thread.
+fn named(pk: ThreadPk) -> ThreadId {
+    format!("t{}", pk.0).into()
 }

@@ -1,4 +1,4 @@
-//! Threads come into being once, and go without a trace.
+//! Threads come into being once, and go with nothing left but who did what.
 
 use pes::domain::observation::ObservationType;
 use pes::engine::step::{Keep, RowKind};
@@ -93,13 +93,18 @@ async fn deleting_erases_everything_and_nothing_else(bed: Bed) {
         bed.everything(never.pk).await
     };
     assert!(bed.erase(gone).await);
-    assert_eq!(bed.everything(gone).await, empty);
+    let lines = bed.audit(gone).await;
+    assert_eq!(lines.iter().map(|line| line.actor.as_str()).collect::<Vec<_>>(), ["ann", "eve"], "who did what stays");
+    let of_tenant = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items;
+    assert_eq!(of_tenant, lines[1..], "that it is gone, its tenant is told too");
+    assert_eq!(bed.everything(gone).await, empty.replace("[]\n", &format!("{lines:?}\n")));
     assert_eq!(bed.store.thread(bed.tenant, &"gone".into()).await.unwrap(), None);
     assert_eq!(bed.store.find_row(bed.tenant, RowKind::Run, "run_k1").await.unwrap(), None);
     assert_eq!(bed.store.idempotency(bed.tenant, "POST /threads", "k1").await.unwrap(), None);
     assert_eq!(bed.store.open_suspensions(bed.tenant, &page(10)).await.unwrap().items.len(), 1);
     assert_eq!(bed.everything(stays).await, untouched);
     assert!(!bed.erase(gone).await, "there is nothing any more");
+    assert_eq!(bed.audit(gone).await, lines);
 }
 
 async fn a_deleted_id_is_free_again(bed: Bed) {

@@ -187,7 +187,7 @@ async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: 
     let before = bed.everything(pk).await;
     let erase = async |version| {
         let deliveries = vec![NewDelivery { kind: TargetKind::Agent, ..new("after", None) }];
-        bed.store.delete_thread(Erasure { thread: pk, version, now: 100, deliveries }).await.unwrap()
+        bed.store.delete_thread(Erasure { deliveries, ..bed.erasure(pk, version) }).await.unwrap()
     };
     assert!(!erase(now - 1).await, "it has moved since");
     assert_eq!(bed.everything(pk).await, before);

@@ -1,22 +1,42 @@
 //! Tenants and their keys.
 
-use pes::store::KeyRow;
+use pes::domain::ids::ThreadPk;
+use pes::store::{AuditRow, KeyRow};
 
-use super::bed::Bed;
+use super::bed::{Bed, page};
 
-super::on_every_store!(a_tenant_keeps_its_key, keys_are_found_by_their_hash, a_key_is_revoked_once, it_answers_a_ping);
+super::on_every_store!(
+    a_tenant_keeps_its_key,
+    keys_are_found_by_their_hash,
+    a_key_is_revoked_once,
+    a_name_is_used_once_in_a_tenant,
+    making_and_revoking_a_key_leave_a_line_each,
+    it_answers_a_ping,
+);
 
 fn key(bed: &Bed, key_id: &str) -> KeyRow {
     KeyRow {
         key_id: key_id.into(),
         tenant: bed.tenant,
         tenant_name: "default".into(),
-        name: "laptop".into(),
+        name: format!("name of {key_id}"),
         hash: format!("hash of {key_id}"),
         scopes: "read run".into(),
         created_at: 7,
         revoked_at: None,
     }
+}
+
+fn line(bed: &Bed, action: &str) -> AuditRow {
+    AuditRow { action: action.into(), ..bed.audit_line(ThreadPk::NONE, "ann") }
+}
+
+async fn add(bed: &Bed, key: KeyRow) -> bool {
+    bed.store.add_key(key, line(bed, "make key")).await.unwrap()
+}
+
+async fn revoke(bed: &Bed, key_id: &str, now: i64) -> bool {
+    bed.store.revoke_key(key_id, now, line(bed, "revoke key")).await.unwrap()
 }
 
 async fn a_tenant_keeps_its_key(bed: Bed) {
@@ -27,20 +47,40 @@ async fn a_tenant_keeps_its_key(bed: Bed) {
 }
 
 async fn keys_are_found_by_their_hash(bed: Bed) {
-    bed.store.add_key(key(&bed, "k1")).await.unwrap();
-    bed.store.add_key(key(&bed, "k2")).await.unwrap();
+    assert!(add(&bed, key(&bed, "k1")).await);
+    assert!(add(&bed, key(&bed, "k2")).await);
     assert_eq!(bed.store.key_by_hash("hash of k2").await.unwrap(), Some(key(&bed, "k2")));
     assert_eq!(bed.store.key_by_hash("hash of k3").await.unwrap(), None);
     assert_eq!(bed.store.keys().await.unwrap(), [key(&bed, "k1"), key(&bed, "k2")]);
 }
 
 async fn a_key_is_revoked_once(bed: Bed) {
-    bed.store.add_key(key(&bed, "k1")).await.unwrap();
-    assert!(bed.store.revoke_key("k1", 99).await.unwrap());
-    assert!(!bed.store.revoke_key("k1", 100).await.unwrap());
-    assert!(!bed.store.revoke_key("unknown", 99).await.unwrap());
+    assert!(add(&bed, key(&bed, "k1")).await);
+    assert!(revoke(&bed, "k1", 99).await);
+    assert!(!revoke(&bed, "k1", 100).await);
+    assert!(!revoke(&bed, "unknown", 99).await);
     let stored = bed.store.key_by_hash("hash of k1").await.unwrap().unwrap();
     assert_eq!(stored.revoked_at, Some(99), "found all the same: the answer is 401, not a guess");
+}
+
+async fn a_name_is_used_once_in_a_tenant(bed: Bed) {
+    let named = |bed: &Bed, key_id: &str| KeyRow { name: "laptop".into(), ..key(bed, key_id) };
+    assert!(add(&bed, named(&bed, "k1")).await);
+    assert!(!add(&bed, named(&bed, "k2")).await);
+    assert!(revoke(&bed, "k1", 99).await);
+    assert!(!add(&bed, named(&bed, "k2")).await, "what it decided stays its own");
+    let other = bed.other_tenant().await;
+    assert!(add(&other, KeyRow { tenant_name: "other".into(), ..named(&other, "k3") }).await);
+    assert_eq!(bed.store.keys().await.unwrap().len(), 2);
+}
+
+async fn making_and_revoking_a_key_leave_a_line_each(bed: Bed) {
+    assert!(add(&bed, key(&bed, "k1")).await);
+    assert!(!add(&bed, KeyRow { name: "name of k1".into(), ..key(&bed, "k2") }).await);
+    assert!(revoke(&bed, "k1", 99).await);
+    assert!(!revoke(&bed, "k1", 99).await);
+    let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items;
+    assert_eq!(lines, [line(&bed, "revoke key"), line(&bed, "make key")], "what did not happen leaves none");
 }
 
 async fn it_answers_a_ping(bed: Bed) {

@@ -41,7 +41,7 @@ async fn odd_texts_come_back_as_they_were(bed: Bed) {
         assert_eq!((stored.id.as_str(), stored.body), (text, json!(text).to_string()));
         let last = bed.observations(pk).await.pop().unwrap();
         assert_eq!((last.title, last.content), (observed.title, observed.content));
-        assert_eq!(bed.store.audit(pk).await.unwrap().pop().unwrap().actor, text);
+        assert_eq!(bed.audit(pk).await.pop().unwrap().actor, text);
     }
 }
 

@@ -82,9 +82,9 @@ impl App {
         let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
         Self::with(|config| {
             config.auth.keys = vec![
-                key("one:admin:key-a-0123456789abcdef0123456789"),
-                key("two:admin:key-b-0123456789abcdef0123456789"),
-                key("one:read:reader-0123456789abcdef0123456789"),
+                key("one/admin-a:admin:key-a-0123456789abcdef0123456789"),
+                key("two/admin-b:admin:key-b-0123456789abcdef0123456789"),
+                key("one/reader:read:reader-0123456789abcdef0123456789"),
             ];
         })
         .await

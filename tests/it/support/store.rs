@@ -169,7 +169,7 @@ passed_on! {
     open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
     runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);
     usage(ask: &UsageAsk) -> Page<UsageSum>;
-    audit(pk: ThreadPk) -> Vec<AuditRow>;
+    audit(tenant: TenantPk, thread: &ThreadId) -> Vec<AuditRow>;
     write_document(document: Document, expected: Expected, audit: AuditRow, kept: Option<IdempotencyRow>) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
     documents_since(after: i64) -> Vec<Document>;
@@ -177,9 +177,9 @@ passed_on! {
     idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
     forget_idempotency(before: Millis, limit: u32) -> u64;
     tenant(name: &str, now: Millis) -> TenantPk;
-    add_key(key: KeyRow) -> ();
+    add_key(key: KeyRow, audit: AuditRow) -> bool;
     keys() -> Vec<KeyRow>;
-    revoke_key(key_id: &str, now: Millis) -> bool;
+    revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
     key_by_hash(hash: &str) -> Option<KeyRow>;
     register(new: Registration, ttl: Millis) -> ();
     renew(replica: Uuid, ttl: Millis) -> bool;

@@ -24,7 +24,8 @@ async fn looked_at(watcher: &mut PgConnection) -> i64 {
 
 fn creation(pk: ThreadPk) -> Commit {
     let id = format!("t{}", pk.0).into();
-    let new = NewThread { tenant: TenantPk(1), thread_id: id, core: "pes".into(), created_at: 1 };
+    let new =
+        NewThread { tenant: TenantPk(1), thread_id: id, core: "pes".into(), created_at: 1, created_by: "ann".into() };
     Commit::creating(pk, new, Sheet::default(), None)
 }
 

@@ -25,7 +25,13 @@ async fn process(database: &Database) -> Postgres {
 }
 
 fn creation() -> Commit {
-    let new = NewThread { tenant: TenantPk(1), thread_id: "t".into(), core: "pes".into(), created_at: 1 };
+    let new = NewThread {
+        tenant: TenantPk(1),
+        thread_id: "t".into(),
+        core: "pes".into(),
+        created_at: 1,
+        created_by: "ann".into(),
+    };
     Commit::creating(PK, new, Sheet::default(), None)
 }
 

@@ -1,0 +1,83 @@
+//! Who did what is told also of what is gone.
+
+use pes::config::ConfiguredKey;
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::http::Said;
+
+const BOSS: &str = "boss-0123456789abcdef";
+const ANN: &str = "ann-0123456789abcdef";
+const BOB: &str = "bob-0123456789abcdef";
+
+async fn app() -> App {
+    let key = |text: String| text.parse::<ConfiguredKey>().expect("a key");
+    App::with(|config| {
+        config.auth.keys = vec![
+            key(format!("one/boss:admin:{BOSS}")),
+            key(format!("one/ann:run+read:{ANN}")),
+            key(format!("one/bob:run+read+approve:{BOB}")),
+        ];
+    })
+    .await
+}
+
+async fn delete(app: &App, key: &str) -> Said {
+    app.ask("DELETE", "/threads/t").key(key).send().await
+}
+
+async fn create(app: &App, key: &str) {
+    app.ask("POST", "/threads").key(key).json(&json!({ "threadId": "t" })).send().await.expect(201);
+}
+
+fn told(lines: &Value) -> Vec<(&str, &str)> {
+    let lines = lines["items"].as_array().unwrap().iter();
+    lines.map(|line| (line["actor"].as_str().unwrap(), line["action"].as_str().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn a_thread_is_erased_by_who_created_it_or_by_an_administrator() {
+    let app = app().await;
+    create(&app, ANN).await;
+    let refused = delete(&app, BOB).await;
+    assert_eq!(refused.problem("forbidden")["scope"], "admin");
+    app.ask("GET", "/threads/t").key(BOB).send().await.expect(200);
+    delete(&app, ANN).await.expect(204);
+    create(&app, BOB).await;
+    delete(&app, BOSS).await.expect(204);
+    assert_eq!(app.ask("GET", "/threads/t").key(BOSS).send().await.status, 404);
+}
+
+#[tokio::test]
+async fn an_erased_thread_leaves_its_audit_and_who_erased_it() {
+    let app = app().await;
+    create(&app, ANN).await;
+    let state = app.ask("PUT", "/threads/t/agent-state").key(BOB).json(&json!({ "data": { "a": 1 } }));
+    state.send().await.expect(200);
+    delete(&app, ANN).await.expect(204);
+
+    let lines = app.ask("GET", "/threads/t/audit").key(ANN).send().await.expect(200);
+    assert_eq!(told(&lines), [("bob", "put agent state"), ("ann", "delete thread")]);
+    assert_eq!(lines["items"][1]["detail"]["threadId"], "t");
+    let of_tenant = app.ask("GET", "/audit").key(BOSS).send().await.expect(200);
+    assert_eq!(told(&of_tenant), [("ann", "delete thread")]);
+
+    create(&app, BOB).await;
+    delete(&app, BOSS).await.expect(204);
+    let lines = app.ask("GET", "/threads/t/audit").key(ANN).send().await.expect(200);
+    assert_eq!(told(&lines)[1..], [("ann", "delete thread"), ("boss", "delete thread")], "one id, two threads");
+    app.ask("GET", "/threads/never/audit").key(ANN).send().await.problem("not_found");
+}
+
+#[tokio::test]
+async fn making_and_revoking_a_key_is_told() {
+    let app = app().await.key(BOSS);
+    let new = json!({ "tenant": "one", "name": "ci", "scopes": ["read"] });
+    let issued = app.post("/keys", new.clone()).await.expect(201);
+    app.post("/keys", new).await.problem("key_exists");
+    let path = format!("/keys/{}", issued["keyId"].as_str().unwrap());
+    app.ask("DELETE", &path).send().await.expect(204);
+    let lines = app.get("/audit").await.expect(200);
+    assert_eq!(told(&lines), [("boss", "revoke key"), ("boss", "make key")]);
+    assert_eq!(lines["items"][0]["detail"], json!({ "keyId": issued["keyId"], "name": "ci", "scopes": ["read"] }));
+}
