@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::ledger::{self, ApiKey, Issued, NewKey};
 use super::mint::hash;
+use super::wrong::Wrong;
 use crate::config::Auth;
 use crate::domain::Millis;
 use crate::domain::caller::{Caller, Scope};
@@ -58,6 +59,7 @@ pub struct Keys {
     /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
     is_locked: AtomicBool,
     looked_at: Mutex<Option<Instant>>,
+    wrong: Wrong,
 }
 
 impl Keys {
@@ -92,16 +94,29 @@ impl Keys {
             now,
             known: Mutex::new(HashMap::new()),
             looked_at: Mutex::new(None),
+            wrong: Wrong::default(),
         })
     }
 
     /// Who calls with this key. Without one: the open tenant, if no key exists anywhere; else `unauthorized`.
     pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
-        self.admit(&Pass::of(bearer)).await
+        self.let_in(&Pass::of(bearer)).await
     }
 
-    /// The same, by what was shown before.
-    pub async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
+    /// The same for a request: many wrong keys are answered slowly.
+    pub async fn let_in(&self, pass: &Pass) -> Result<Caller, Fault> {
+        match (self.admit(pass).await, &pass.0) {
+            (Err(fault), Some(_)) if fault.code == Code::Unauthorized => Err(self.wrong.one(fault).await),
+            (Err(fault), None) if fault.code == Code::Unauthorized => {
+                metrics::counter!("pes_auth_failures_total", "reason" => "missing").increment(1);
+                Err(fault)
+            }
+            (told, _) => told,
+        }
+    }
+
+    /// Who was let in with this, as it stands now.
+    async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
         let Some(hash) = &pass.0 else {
             return if self.is_open().await? { Ok(self.local()) } else { Err(missing()) };
         };

@@ -26,13 +26,18 @@ impl NewKey {
     pub fn check(&self) -> std::result::Result<(), Fault> {
         let invalid =
             |at: &str, how: &str| Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how));
-        check_name(&self.tenant).or_else(|how| invalid("tenant", how))?;
+        check_tenant(&self.tenant)?;
         check_key_name(&self.name).or_else(|how| invalid("name", how))?;
         if self.scopes.is_empty() {
             return invalid("scopes", "must have at least one of read, run, approve and admin");
         }
         Ok(())
     }
+}
+
+/// Refuses what is no name of a tenant.
+pub fn check_tenant(name: &str) -> std::result::Result<(), Fault> {
+    check_name(name).map_err(|how| Fault::new(Code::Invalid, format!("`tenant` {how}.")).at("/tenant", how))
 }
 
 /// A key just made. This is the only time that it is shown.

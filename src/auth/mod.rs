@@ -6,8 +6,9 @@
 mod keys;
 mod ledger;
 mod mint;
+mod wrong;
 
 pub(crate) use keys::taken;
 pub use keys::{Keys, LOOK_AGAIN, Now, OPEN_TENANT, Pass};
-pub use ledger::{ApiKey, Issued, NewKey, issue, list, revoke};
+pub use ledger::{ApiKey, Issued, NewKey, check_tenant, issue, list, revoke};
 pub use mint::{hash, mint_key};

@@ -43,7 +43,7 @@ may! {
 
 /// Whose key the headers carry.
 pub(crate) async fn authenticate(front: &Front, headers: &HeaderMap) -> Result<Caller, Fault> {
-    front.keys.admit(&pass(headers)?).await
+    front.keys.let_in(&pass(headers)?).await
 }
 
 /// What the headers show, for as long as the answer takes.

@@ -161,3 +161,29 @@ async fn who_makes_and_revokes_a_key_stands_in_the_audit() {
     assert!(lines.iter().all(|line| line.detail["keyId"] == issued.key_id && line.detail["name"] == "ci"), "{lines:?}");
     assert!(!format!("{lines:?}").contains(&issued.key[4..]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn three_thousand_wrong_keys_are_slowed_down_and_a_right_one_is_not() {
+    let keys =
+        Arc::new(Keys::open(&configured(&["acme:run:k1"]), Arc::new(Memory::new()), Arc::new(|| 1)).await.unwrap());
+    let began = tokio::time::Instant::now();
+    let guess = |n: usize| {
+        let keys = keys.clone();
+        tokio::spawn(async move { keys.authenticate(Some(&format!("guess-{n}"))).await.unwrap_err().code })
+    };
+    let guesses: Vec<_> = (0..3_000).map(guess).collect();
+    tokio::task::yield_now().await;
+    keys.authenticate(Some("k1")).await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO, "who has a key does not wait");
+    let mut codes = Vec::new();
+    for guess in guesses {
+        codes.push(guess.await.unwrap());
+    }
+    let count = |code: Code| codes.iter().filter(|told| **told == code).count();
+    assert_eq!((count(Code::Unauthorized), count(Code::TooManyRequests)), (151, 2_849));
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(keys.authenticate(Some("guess")).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(began.elapsed(), Duration::ZERO, "later all is as before");
+}
