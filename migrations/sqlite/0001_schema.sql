@@ -69,6 +69,8 @@ CREATE INDEX rows_kept ON thread_rows (pk, keep, ord) WHERE keep = 1 OR keep = 2
 CREATE INDEX rows_paged ON thread_rows (pk, kind, ord, id) WHERE kind = 1 OR kind = 2;
 -- Runs, suspensions and tasks are found by their id alone.
 CREATE INDEX rows_found ON thread_rows (tenant, id) WHERE kind IN (1, 6, 7);
+-- Runs that are not over, counted for those who watch.
+CREATE INDEX rows_running ON thread_rows (pk) WHERE kind = 1 AND keep = 1;
 -- The inbox.
 CREATE INDEX rows_open ON thread_rows (tenant, id) WHERE kind = 6 AND keep = 1;
 -- What model calls took: rows of the kind 11, whose `ord` is the time.

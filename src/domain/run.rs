@@ -27,6 +27,16 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    pub const ALL: [RunStatus; 7] = [
+        RunStatus::Queued,
+        RunStatus::Running,
+        RunStatus::Suspended,
+        RunStatus::Waiting,
+        RunStatus::Completed,
+        RunStatus::Failed,
+        RunStatus::Cancelled,
+    ];
+
     pub fn is_terminal(self) -> bool {
         match self {
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,

@@ -23,7 +23,8 @@ pub struct Sheet {
     pub tool_policy_by: BTreeMap<String, String>,
 }
 
-/// Where a thread stands: its active run's status, or idle, or quarantined after repeated crashes.
+/// Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined after
+/// repeated crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadStatus {
@@ -32,15 +33,17 @@ pub enum ThreadStatus {
     Running,
     Suspended,
     Waiting,
+    Failed,
     Quarantined,
 }
 
 impl ThreadStatus {
-    pub const ALL: [ThreadStatus; 5] = [
+    pub const ALL: [ThreadStatus; 6] = [
         ThreadStatus::Idle,
         ThreadStatus::Running,
         ThreadStatus::Suspended,
         ThreadStatus::Waiting,
+        ThreadStatus::Failed,
         ThreadStatus::Quarantined,
     ];
 
@@ -50,6 +53,7 @@ impl ThreadStatus {
             ThreadStatus::Running => "running",
             ThreadStatus::Suspended => "suspended",
             ThreadStatus::Waiting => "waiting",
+            ThreadStatus::Failed => "failed",
             ThreadStatus::Quarantined => "quarantined",
         }
     }

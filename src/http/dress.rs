@@ -4,6 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -32,7 +34,7 @@ pub(crate) async fn dress(State(front): State<Front>, mut request: Request, next
     let bare =
         answered.unwrap_or_else(|_| Problem(Fault::new(Code::Internal, "Something broke here.")).into_response());
 
-    let response = match bare.extensions().get::<Problem>().cloned() {
+    let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
             let path = instance.strip_prefix(&front.links.base_path).unwrap_or(&instance);
@@ -44,9 +46,16 @@ pub(crate) async fn dress(State(front): State<Front>, mut request: Request, next
         }
         None => bare,
     };
+    protect(response.headers_mut());
     metrics::request(&method, &route, response.status(), started.elapsed());
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response
+}
+
+/// Whoever shows it takes it for what it says it is, and puts it into no page of another.
+fn protect(headers: &mut HeaderMap) {
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("frame-ancestors 'none'"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 fn log(fault: &Fault) {

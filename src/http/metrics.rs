@@ -7,20 +7,44 @@ use axum::http::{Method, StatusCode};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+mod families;
+
+pub use families::{COUNTED, Family, Kind, LOOKED_UP};
+
 const SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+const COMMIT_SECONDS: [f64; 10] = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2, 0.5, 2.0];
+const CALL_SECONDS: [f64; 10] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+const RUN_SECONDS: [f64; 9] = [0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
+const COMMITS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 512.0];
+
+/// Buckets of the families that are not over in seconds.
+const BUCKETS: [(&str, &[f64]); 6] = [
+    ("pes_store_commit_duration_seconds", &COMMIT_SECONDS),
+    ("pes_store_commit_batch_size", &COMMITS),
+    ("pes_model_call_duration_seconds", &CALL_SECONDS),
+    ("pes_model_first_token_seconds", &CALL_SECONDS),
+    ("pes_run_duration_seconds", &RUN_SECONDS),
+    ("pes_run_queue_wait_seconds", &RUN_SECONDS),
+];
+
+/// Counters count whole numbers: this one counts billionths.
+const COST: &str = "pes_model_cost_usd_total{";
 
 /// One recorder per process, as `metrics` has it.
 fn recorder() -> &'static PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
     RECORDER.get_or_init(|| {
-        let recorder = PrometheusBuilder::new()
-            .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
-            .expect("the list of buckets is not empty")
-            .build_recorder();
+        let named = BUCKETS.map(|(name, buckets)| (Matcher::Full(name.to_owned()), buckets));
+        let all = (Matcher::Suffix("_seconds".to_owned()), &SECONDS[..]);
+        let builder = std::iter::once(all).chain(named).fold(PrometheusBuilder::new(), |builder, (of, buckets)| {
+            builder.set_buckets_for_metric(of, buckets).expect("the list of buckets is not empty")
+        });
+        let recorder = builder.build_recorder();
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
             tracing::warn!("another metrics recorder is installed; /metrics shows this server's own numbers only");
         }
+        families::describe();
         handle
     })
 }
@@ -32,7 +56,7 @@ pub(crate) fn install() {
 
 pub(crate) fn request(method: &Method, route: &str, status: StatusCode, took: Duration) {
     let (method, route, status) = (known(method), route.to_owned(), status.as_u16().to_string());
-    metrics::histogram!("pes_http_request_seconds", "method" => method, "route" => route.clone())
+    metrics::histogram!("pes_http_request_duration_seconds", "method" => method, "route" => route.clone())
         .record(took.as_secs_f64());
     metrics::counter!("pes_http_requests_total", "method" => method, "route" => route, "status" => status).increment(1);
 }
@@ -62,18 +86,30 @@ pub(super) async fn fold(closing: CancellationToken) {
     }
 }
 
-/// The text of `/metrics`. Gauges that belong to one server, not to the process, stand at its end.
-pub(crate) fn render(active_threads: usize, providers: &[(&str, Vec<(String, usize)>)]) -> String {
+/// A value of a family that is looked up, with its label.
+pub(crate) type Figure = (&'static str, Option<(&'static str, String)>, f64);
+
+/// The text of `/metrics`: what this process counted, then what was looked up.
+pub(crate) fn render(values: &[Figure]) -> String {
     let handle = recorder();
     handle.run_upkeep();
-    let gauge =
-        "# HELP pes_active_threads Threads with a live actor.\n# TYPE pes_active_threads gauge\npes_active_threads";
-    let mut text = format!("{}{gauge} {active_threads}\n", handle.render());
-    for (name, values) in providers.iter().filter(|(_, values)| !values.is_empty()) {
-        text.push_str(&format!("# TYPE {name} gauge\n"));
-        for (provider, value) in values {
-            text.push_str(&format!("{name}{{provider=\"{provider}\"}} {value}\n"));
+    let mut text: String = handle.render().lines().map(|line| in_dollars(line) + "\n").collect();
+    let mut last = "";
+    for (name, label, value) in values {
+        if *name != last {
+            text.push_str(&format!("# HELP {name} {}\n# TYPE {name} gauge\n", families::help(name)));
+            last = name;
         }
+        let label = label.as_ref().map(|(label, of)| format!("{{{label}=\"{of}\"}}")).unwrap_or_default();
+        text.push_str(&format!("{name}{label} {value}\n"));
     }
     text
+}
+
+fn in_dollars(line: &str) -> String {
+    let cost = line.strip_prefix(COST).and_then(|rest| rest.rsplit_once(' '));
+    match cost.and_then(|(labels, billionths)| Some((labels, billionths.parse::<f64>().ok()?))) {
+        Some((labels, billionths)) => format!("{COST}{labels} {}", billionths / 1e9),
+        None => line.to_owned(),
+    }
 }

@@ -31,5 +31,6 @@ pub(crate) mod serve;
 mod trace;
 
 pub use front::Front;
+pub use metrics::{COUNTED, Family, Kind, LOOKED_UP};
 pub use openapi::PUBLIC;
 pub use router::{openapi, router};

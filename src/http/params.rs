@@ -86,6 +86,21 @@ impl Params {
         named.map(|part| parse(part).ok_or_else(|| wrong(name, &format!("does not know `{part}`")))).collect()
     }
 
+    /// One of our words.
+    pub(crate) fn one_of<T: Copy>(
+        &mut self,
+        name: &str,
+        all: &[T],
+        word: impl Fn(T) -> &'static str,
+    ) -> Result<Option<T>, Fault> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let known = all.iter().copied().find(|known| word(*known) == text);
+        known.map(Some).ok_or_else(|| {
+            let all: Vec<_> = all.iter().map(|known| word(*known)).collect();
+            wrong(name, &format!("must be one of {}", all.join(", ")))
+        })
+    }
+
     /// Nothing may be left.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.given.keys().min() {

@@ -179,6 +179,19 @@ impl Catalog {
         Ok(())
     }
 
+    /// How many tools are off because their definition has changed: of each server of the operator, and of all that tenants
+    /// have. What is gone is not among them.
+    pub fn changed_tools(&self) -> Vec<(String, usize)> {
+        let servers: Vec<Arc<Server>> = self.held().servers.values().cloned().collect();
+        let mut changed = BTreeMap::<String, usize>::new();
+        for server in servers {
+            let stands = self.stands(server.profile.owner.unwrap_or(TenantPk(0)), &server);
+            let count = stands.iter().filter(|stand| stand.standing == ToolStanding::Changed).count();
+            *changed.entry(server.profile.label()).or_default() += count;
+        }
+        changed.into_iter().collect()
+    }
+
     /// Says once of every tool whose definition has changed that it is off.
     fn announce(&self) {
         let servers: Vec<(Key, Arc<Server>)> =
@@ -186,7 +199,6 @@ impl Catalog {
         for (key, server) in servers {
             let stands = self.stands(key.0.unwrap_or(TenantPk(0)), &server);
             let changed: Vec<&Stand> = stands.iter().filter(|stand| stand.standing == ToolStanding::Changed).collect();
-            metrics::gauge!("pes_mcp_changed_tools", "server" => key.1.clone()).set(changed.len() as f64);
             for stand in changed {
                 let tool = tool_name(&key.1, &stand.definition.name);
                 if self.held().announced.insert((key.clone(), stand.definition.hash())) {

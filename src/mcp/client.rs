@@ -57,7 +57,8 @@ impl Connection {
     /// Starts or reaches the server and agrees on a protocol version. The message says why that failed.
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
         let questions = Arc::<Questions>::default();
-        let handler = Handler { server: profile.name.clone(), changed, questions: questions.clone() };
+        let handler =
+            Handler { server: profile.name.clone(), label: profile.label(), changed, questions: questions.clone() };
         let forgotten = CancellationToken::new();
         match &profile.settings.url {
             None => {

@@ -21,6 +21,8 @@ const LOGGED_CHARS: usize = 500;
 
 pub(super) struct Handler {
     pub(super) server: Arc<str>,
+    /// As metrics call it.
+    pub(super) label: String,
     /// Told when the server says that its tools have changed.
     pub(super) changed: Arc<Notify>,
     pub(super) questions: Arc<Questions>,
@@ -56,7 +58,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, told: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        metrics::counter!("pes_mcp_progress_total", "server" => self.server.to_string()).increment(1);
+        metrics::counter!("pes_mcp_progress_total", "server" => self.label.clone()).increment(1);
         tracing::debug!(server = &*self.server, progress = told.progress, total = told.total, "progress");
     }
 

@@ -36,6 +36,16 @@ pub(super) struct Profile {
     pub(super) most_tools: usize,
 }
 
+impl Profile {
+    /// As metrics call it: what tenants name is not told to whoever reads them.
+    pub(super) fn label(&self) -> String {
+        match self.owner {
+            None => self.name.to_string(),
+            Some(_) => "tenant".to_owned(),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = McpHealth)]
@@ -113,7 +123,7 @@ impl Server {
             let why = self.serve(&egress).await;
             self.live.send_replace(None);
             tracing::warn!(server = &*self.profile.name, why, "an MCP server is down; it is started again");
-            metrics::counter!("pes_mcp_restarts_total", "server" => self.profile.name.to_string()).increment(1);
+            metrics::counter!("pes_mcp_restarts_total", "server" => self.profile.label()).increment(1);
             self.tell(|state| {
                 state.health = Health::Down;
                 state.why = Some(why);

@@ -95,6 +95,13 @@ impl Worker {
                 None => Settled::Dead,
             },
         };
+        let outcome = match settled {
+            Settled::Delivered => "delivered",
+            Settled::Later(_) => "failed",
+            Settled::Dead => "dead",
+        };
+        let labels = [("kind", delivery.kind.as_str()), ("outcome", outcome)];
+        metrics::counter!("pes_outbox_deliveries_total", &labels).increment(1);
         if settled == Settled::Dead {
             let (target, attempts) = (&delivery.target, delivery.attempts);
             tracing::warn!(deliveryId = %delivery.id, target, attempts, said, "a delivery is given up");

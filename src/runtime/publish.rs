@@ -114,3 +114,8 @@ fn log(run: &Run) {
     let (thread, trace) = (&run.thread_id, &run.trace_id);
     tracing::info!(threadId = %thread, runId = %run.run_id, traceId = %trace, status = run.status.as_str(), "run");
 }
+
+/// At most `most` characters, in one line.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

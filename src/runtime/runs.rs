@@ -13,7 +13,7 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunResource, RunStatus, Standing};
 use crate::engine::step::{Row, RowKind};
-use crate::store::{self, Found, Page, PageAsk};
+use crate::store::{self, Found, Page, PageAsk, StandingAsk};
 
 impl Runtime {
     pub async fn run(&self, caller: &Caller, id: &RunId) -> Result<RunResource> {
@@ -74,6 +74,32 @@ impl Runtime {
         Ok(Page { items, next_cursor: page.next_cursor })
     }
 
+    /// The tenant's runs, or a thread's, the last to change first. A page may hold fewer than it could: a run may stand
+    /// as it was asked for without having that status.
+    pub async fn all_runs(
+        &self,
+        caller: &Caller,
+        status: Option<RunStatus>,
+        thread: Option<&ThreadId>,
+        page: PageAsk,
+    ) -> Result<Page<RunResource>> {
+        let thread = match thread {
+            Some(id) => Some(self.row(caller, id).await?.pk),
+            None => None,
+        };
+        let standings = status.map(standings).unwrap_or_default();
+        let ask = StandingAsk { tenant: caller.tenant, thread, standings, since: None, page };
+        let (page, _) = self.0.reads.runs_by_standing(&ask).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for found in page.items {
+            let Some(run) = legible::<Run>(&found.row) else { continue };
+            if status.is_none_or(|status| run.status == status) {
+                items.push(self.resource(found.pk, run).await?);
+            }
+        }
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
     pub(super) async fn stored_run(&self, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
         let found = self.0.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
         let Found { pk, row, .. } = found.ok_or_else(|| Fault::not_found("run"))?;
@@ -102,6 +128,19 @@ impl Runtime {
             }
         }
         Ok(open)
+    }
+}
+
+/// How a run of this status may stand.
+fn standings(status: RunStatus) -> Vec<Standing> {
+    match status {
+        RunStatus::Queued => vec![Standing::Queued],
+        RunStatus::Running => vec![Standing::Running, Standing::Suspended, Standing::NeedsAuth],
+        RunStatus::Suspended => vec![Standing::Suspended, Standing::NeedsAuth],
+        RunStatus::Waiting => vec![Standing::Waiting, Standing::Suspended, Standing::NeedsAuth],
+        RunStatus::Completed => vec![Standing::Completed],
+        RunStatus::Failed => vec![Standing::Failed, Standing::Refused],
+        RunStatus::Cancelled => vec![Standing::Cancelled, Standing::Refused],
     }
 }
 

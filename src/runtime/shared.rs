@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::actors::Actors;
 use super::book::Book;
 use super::clock::Clock;
+use super::figures::Read;
 use super::folds::Folds;
 use super::idempotent::Flights;
 use super::lease::Tenure;
@@ -66,6 +67,7 @@ pub(super) struct Shared {
     pub(super) waiters: Waiters,
     pub(super) flights: Flights,
     pub(super) reports: Reports,
+    pub(super) figures: Read,
     pub(super) listening: Listening,
     pub(super) alarm: Alarm,
     pub(super) readiness: Readiness,

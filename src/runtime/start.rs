@@ -94,6 +94,7 @@ impl Runtime {
             actors: Default::default(),
             waiters: Default::default(),
             reports: Default::default(),
+            figures: Default::default(),
             listening: Default::default(),
             flights: Default::default(),
             alarm: Default::default(),

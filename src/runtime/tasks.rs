@@ -28,6 +28,17 @@ impl Runtime {
         Ok(Page { items, next_cursor: page.next_cursor })
     }
 
+    /// Those of all threads of the tenant, newest first.
+    pub async fn all_tasks(&self, caller: &Caller, page: PageAsk) -> Result<Page<TaskResource>> {
+        let page = self.0.reads.tasks(caller.tenant, &page).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for found in page.items {
+            let Some(task) = legible(&found.row) else { continue };
+            items.push(self.task_resource(found.pk, task).await?);
+        }
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
     pub async fn task(&self, caller: &Caller, id: &TaskId) -> Result<TaskResource> {
         let (pk, task) = self.stored_task(caller.tenant, id).await?;
         self.task_resource(pk, task).await

@@ -8,7 +8,9 @@ use super::actor::Actor;
 use super::audit;
 use super::command::{Decided, Note, Refusal};
 use super::seat::{Claim, Footing, Seat, TRIES, contended};
+use super::tally::Tally;
 use crate::domain::Millis;
+use crate::domain::run::RunStatus;
 use crate::domain::thread::{Sheet, ThreadStatus};
 use crate::engine::event::Event;
 use crate::engine::step::{self, Row, RowKind, Step};
@@ -65,7 +67,9 @@ impl Actor {
             footing.lease = seat.at_rest();
         }
         let news = seat.news(&step, &shared.waiters);
+        let tally = Tally::of(&step, seat.machine.run());
         let (tenant, thread) = (seat.row.tenant, &seat.row.thread_id);
+        let id = thread.clone();
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
         let mut receivers: Vec<Row> = note.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(audience) = audience {
@@ -86,6 +90,7 @@ impl Actor {
         if !self.write(commit).await? {
             return Ok(None);
         }
+        tally.tell(&shared, id.as_str());
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
@@ -189,11 +194,21 @@ impl Seat {
         if self.row.replica.is_some() { LeaseChange::Release } else { LeaseChange::Keep }
     }
 
+    /// An idle thread tells whether its last run failed.
+    fn status_after(&self, step: &Step) -> ThreadStatus {
+        let ended = step.runs.iter().rev().find(|run| run.status.is_terminal());
+        match (step.status, ended.map(|run| run.status)) {
+            (ThreadStatus::Idle, Some(RunStatus::Failed)) => ThreadStatus::Failed,
+            (ThreadStatus::Idle, None) if self.row.status == ThreadStatus::Failed => ThreadStatus::Failed,
+            (status, _) => status,
+        }
+    }
+
     /// The step as a commit; what readers are told later stays in the step.
     fn commit_of(&self, step: &mut Step, footing: &Footing, note: &Note, decided: &Decided, now: Millis) -> Commit {
         let mut commit = self.commit(footing.lease.clone(), now);
         commit.head = step.head.take();
-        commit.status = step.status;
+        commit.status = self.status_after(step);
         commit.wake_at = step.wake_at;
         commit.floor = step.floor;
         commit.rows = std::mem::take(&mut step.rows);

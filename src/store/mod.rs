@@ -12,6 +12,7 @@ pub(crate) mod committer;
 mod cursor;
 pub mod delivery;
 pub mod document;
+mod figures;
 mod lease;
 mod log;
 pub mod memory;
@@ -23,6 +24,7 @@ mod text;
 mod usage;
 
 pub use ask::{LOOKED_AT, ObservationAsk, Page, PageAsk, ThreadFilter};
+pub use figures::{Figures, OpenQuestions};
 pub use lease::*;
 pub use open::open;
 pub use standing::StandingAsk;
@@ -290,6 +292,9 @@ pub trait Store: Deliveries {
     /// Open suspensions of a tenant, oldest first (their ids sort by time).
     async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
 
+    /// The tasks that the tenant's threads gave to other agents, newest first.
+    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+
     /// The tenant's runs with where they stand, the last to change first, and how many there are on all pages.
     async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)>;
 
@@ -319,6 +324,9 @@ pub trait Store: Deliveries {
 
     /// The tenant of that name, created if new.
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;
+    /// Gives a tenant another name, and the keys of the one that had it before, which must have nothing else. `false`:
+    /// there is none to rename, or that one has threads, documents or usage.
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool>;
     /// Stores a key with its audit line. `false`: its tenant has, or had, one of that name.
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;
     async fn keys(&self) -> Result<Vec<KeyRow>>;
@@ -362,6 +370,8 @@ pub trait Store: Deliveries {
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;
+    /// What of all tenants is open: read by index, however much there is that is over.
+    async fn figures(&self) -> Result<Figures>;
     /// A write that commits, as large as the last one that failed: what `/readyz` asks. Fails while a committer is being
     /// started again.
     async fn ping(&self) -> Result<()>;

@@ -106,3 +106,8 @@ pub(super) fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Resu
 pub(crate) fn damaged(what: &str, why: impl std::fmt::Display) -> Error {
     Error::Damaged(format!("{what}: {why}"))
 }
+
+/// A word of ours, as it stands in stored JSON.
+pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_value(Value::from(text)).map_err(|why| damaged("stored word", why))
+}

@@ -13,6 +13,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/ERRORS.md",
     "docs/EVENTS.md",
     "docs/GUARANTEES.md",
+    "docs/METRICS.md",
     "docs/MODELS.md",
     "docs/OPERATIONS.md",
     "docs/POLICY.md",
@@ -118,9 +119,73 @@ fn every_code_is_explained_with_its_status() {
     assert_eq!(documented, expected);
 }
 
+/// The codes that tool calls and todo items fail with, as the sources write them.
+fn failing_codes() -> BTreeSet<String> {
+    // What stands before such a code, up to its quotes; between the last two there is one argument.
+    const BEFORE: [&str; 7] = [
+        "tool_failed(",
+        "code: ",
+        "refuse(",
+        "fail_item(",
+        "ends(TaskStatus::",
+        "ended_without(task, ",
+        "undeliverable(task, ",
+    ];
+    let mut codes = BTreeSet::new();
+    for source in sources("src") {
+        let last = source.text.lines().count() - source.test_lines();
+        let code: String = source.text.lines().take(last).flat_map(|line| [line.trim(), " "]).collect();
+        for (place, before) in BEFORE.iter().flat_map(|before| code.match_indices(before)) {
+            let rest = code[place + before.len()..].trim_start();
+            let own = rest.split([';', '{']).next().unwrap_or_default();
+            let takes_more = ["fail_item(", "ends(TaskStatus::", "ended_without(task, "].contains(&before);
+            let quoted = if takes_more { own.split_once(", ").map(|(_, rest)| rest) } else { Some(own) };
+            let word = quoted.and_then(|text| text.trim_start().strip_prefix('"')?.split('"').next());
+            let is_code = |word: &&str| word.len() > 3 && word.chars().all(|c| c == '_' || c.is_ascii_lowercase());
+            codes.extend(word.filter(is_code).map(str::to_owned));
+        }
+    }
+    codes
+}
+
+#[test]
+fn every_code_of_a_failed_call_or_item_is_explained() {
+    let text = read("docs/ERRORS.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let explained: BTreeSet<&str> = rows.flat_map(|row| row.split(", ")).map(|code| code.trim_matches('`')).collect();
+    let codes = failing_codes();
+    for known in ["unknown_tool", "denied", "empty_reply", "max_iterations", "peer_lost", "unavailable"] {
+        assert!(explained.contains(known), "{known}");
+    }
+    for sought in ["unknown_tool", "empty_reply", "peer_lost", "output_too_large"] {
+        assert!(codes.contains(sought), "{sought} is no longer found in the sources: {codes:?}");
+    }
+    let no_codes = ["name", "tool"];
+    let missing: Vec<&String> =
+        codes.iter().filter(|code| !explained.contains(code.as_str()) && !no_codes.contains(&code.as_str())).collect();
+    assert_eq!(missing, Vec::<&String>::new(), "docs/ERRORS.md does not explain them");
+}
+
 #[test]
 fn a_stale_document_is_seen() {
     assert_eq!(missing_paths("see `src/nowhere.rs` and `src/lib.rs`, `GET /x`"), ["src/nowhere.rs"]);
     let known = BTreeSet::from(["it_holds".to_owned()]);
     assert_eq!(missing_tests("`store::it_holds` `store::it_broke` `Code::ALL`", &known), ["store::it_broke"]);
+}
+
+#[test]
+fn every_family_of_metrics_is_in_its_table_and_named_as_prometheus_wants() {
+    let families = [pes::http::COUNTED, pes::http::LOOKED_UP].concat();
+    let row = |(name, kind, help): &pes::http::Family| {
+        format!("| `{name}` | {} | {help} |", format!("{kind:?}").to_ascii_lowercase())
+    };
+    let expected: Vec<String> = families.iter().map(row).collect();
+    let text = read("docs/METRICS.md");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(rows, expected);
+    for (name, kind, help) in families {
+        assert_eq!(name.ends_with("_total"), kind == pes::http::Kind::Counter, "{name}");
+        assert!(kind != pes::http::Kind::Histogram || name.ends_with("_seconds") || name.ends_with("_size"), "{name}");
+        assert!(help.ends_with('.'), "{name}");
+    }
 }

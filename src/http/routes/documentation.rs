@@ -23,7 +23,8 @@ pub(crate) async fn openapi_json(asked: Asked) -> Json<Value> {
 #[utoipa::path(get, path = "/docs", operation_id = "getDocs",
     tag = "server", responses((status = 200, body = String, content_type = "text/html")))]
 pub(crate) async fn docs() -> impl IntoResponse {
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                  frame-ancestors 'none'";
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, policy)];
     (headers, include_str!("docs.html"))
 }

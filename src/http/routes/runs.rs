@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 
-use crate::domain::run::RunResource;
+use crate::domain::ids::ThreadId;
+use crate::domain::run::{RunResource, RunStatus};
 use crate::http::caller::MayRead;
 use crate::http::front::Front;
 use crate::http::ids::Ids;
@@ -28,6 +29,23 @@ pub(crate) async fn list(
     let page = params.page()?;
     params.finish()?;
     Ok(Json(front.runtime.runs(&caller, &ids.thread()?, page).await?.into()))
+}
+
+/// Runs of all threads, or of one, the last to change first. A page may be short while there is another.
+#[utoipa::path(get, path = "/runs", operation_id = "listRuns", tag = "runs",
+    params(("status" = Option<RunStatus>, Query), ("threadId" = Option<String>, Query),
+        ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<RunResource>)))]
+pub(crate) async fn all(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    mut params: Params,
+) -> Answer<Json<Listed<RunResource>>> {
+    let status = params.one_of("status", &RunStatus::ALL, |status| status.as_str())?;
+    let thread: Option<ThreadId> = params.text("threadId").map(ThreadId::from);
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.all_runs(&caller, status, thread.as_ref(), page).await?.into()))
 }
 
 /// One run. `wait` seconds long if it is still going on; answered at once when it ends or suspends.

@@ -28,6 +28,20 @@ pub(crate) async fn list(
     Ok(Json(front.runtime.tasks(&caller, &ids.thread()?, page).await?.into()))
 }
 
+/// What all threads have delegated, newest first.
+#[utoipa::path(get, path = "/tasks", operation_id = "listTasks", tag = "tasks",
+    params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<TaskResource>)))]
+pub(crate) async fn all(
+    MayRead(caller): MayRead,
+    State(front): State<Front>,
+    mut params: Params,
+) -> Answer<Json<Listed<TaskResource>>> {
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(front.runtime.all_tasks(&caller, page).await?.into()))
+}
+
 /// One delegated task.
 #[utoipa::path(get, path = "/tasks/{task}", operation_id = "getTask",
     tag = "tasks", responses((status = 200, body = TaskResource)))]

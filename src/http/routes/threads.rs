@@ -17,7 +17,7 @@ use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::{Ids, new_thread_id};
 use crate::http::json::{Sent, read_value};
 use crate::http::page::Listed;
-use crate::http::params::{NoParams, Params, wrong};
+use crate::http::params::{NoParams, Params};
 use crate::http::problem::Answer;
 use crate::runtime::{Answered, NewThreadAsk};
 use crate::store::ThreadFilter;
@@ -82,19 +82,13 @@ pub(crate) async fn list(
     State(front): State<Front>,
     mut params: Params,
 ) -> Answer<Json<Listed<Thread>>> {
-    let filter = ThreadFilter { status: status(&mut params)?, q: params.text("q") };
+    let filter = ThreadFilter {
+        status: params.one_of("status", &ThreadStatus::ALL, |status| status.as_str())?,
+        q: params.text("q"),
+    };
     let page = params.page()?;
     params.finish()?;
     Ok(Json(front.runtime.threads(&caller, filter, page).await?.into()))
-}
-
-fn status(params: &mut Params) -> Result<Option<ThreadStatus>, Fault> {
-    let Some(text) = params.text("status") else { return Ok(None) };
-    let known = ThreadStatus::ALL.into_iter().find(|status| status.as_str() == text);
-    known.map(Some).ok_or_else(|| {
-        let all: Vec<_> = ThreadStatus::ALL.iter().map(|status| status.as_str()).collect();
-        wrong("status", &format!("must be one of {}", all.join(", ")))
-    })
 }
 
 /// One thread.

@@ -11,8 +11,8 @@ pub(super) fn response(fault: &Fault) -> Vec<u8> {
     let retry = if fault.code.status() == 503 { "retry-after: 1\r\n" } else { "" };
     let (status, title, length) = (fault.code.status(), fault.code.title(), body.len());
     format!(
-        "HTTP/1.1 {status} {title}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {length}\r\n{retry}connection: \
-         close\r\n\r\n{body}"
+        "HTTP/1.1 {status} {title}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {length}\r\n{retry}x-content-type-options: nosniff\r\n\
+         content-security-policy: frame-ancestors 'none'\r\nconnection: close\r\n\r\n{body}"
     )
     .into_bytes()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use metrics::{counter, histogram};
 use tokio::time::Instant;
 
 use super::model_failed;
@@ -32,6 +33,25 @@ pub(in crate::runtime) struct ModelCall {
 impl ModelCall {
     /// `None`: the right to call was lost before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
+        let (provider, phase, began) = (self.request.provider.clone(), self.head.phase, Instant::now());
+        let model = self.shared.model_label(&provider, &self.request.model);
+        let event = self.call().await?;
+        let failed = if let Event::ModelFailed { failure, .. } = &event { Some(word(&failure.kind)) } else { None };
+        let outcome = failed.unwrap_or_else(|| "ok".to_owned());
+        let labels = [("provider", provider), ("model", model)];
+        histogram!("pes_model_call_duration_seconds", &labels).record(began.elapsed().as_secs_f64());
+        if let Event::ModelReplied { reply, .. } = &event
+            && let Some(first) = reply.time_to_first_token_ms
+        {
+            histogram!("pes_model_first_token_seconds", &labels).record(first as f64 / 1000.0);
+        }
+        let [provider, model] = labels;
+        let labels = [provider, model, ("phase", word(&phase)), ("outcome", outcome)];
+        counter!("pes_model_calls_total", &labels).increment(1);
+        Some(event)
+    }
+
+    async fn call(self) -> Option<Event> {
         failpoint::reached("model.before");
         let Self { shared, pk, tenant, stream, attempt, request, head, hold } = self;
         let began = Instant::now();
@@ -71,6 +91,11 @@ impl ModelCall {
             Err(failure) => Event::ModelFailed { stream, attempt, failure },
         })
     }
+}
+
+/// A word of ours as a label.
+fn word(of: &impl serde::Serialize) -> String {
+    serde_json::to_value(of).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 async fn listen(

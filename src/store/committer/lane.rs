@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use metrics::{counter, histogram};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Batch, BatchError, Bounds, CommitHealth, Job, Parcel, Sending};
@@ -219,7 +221,9 @@ impl<B: Batch> Lane<B> {
     }
 
     async fn send(&mut self, parcels: &[Parcel], sending: Sending) -> Sent {
+        let began = Instant::now();
         let applied = AssertUnwindSafe(self.writer.apply(parcels, sending)).catch_unwind().await;
+        tell(applied.as_ref().ok(), sending, parcels.len(), began.elapsed());
         applied.map_or(Sent::Panicked, Sent::Told)
     }
 
@@ -247,6 +251,28 @@ impl Part {
 
 fn given_up() -> Error {
     Error::Damaged("the committer broke on a commit each time; whether it is stored is not known".to_owned())
+}
+
+/// Counts one transaction; `None`: its code panicked.
+fn tell(
+    applied: Option<&std::result::Result<Vec<Committed>, BatchError>>,
+    sending: Sending,
+    commits: usize,
+    took: Duration,
+) {
+    histogram!("pes_store_commit_duration_seconds").record(took.as_secs_f64());
+    histogram!("pes_store_commit_batch_size").record(commits as f64);
+    if sending == Sending::Again {
+        counter!("pes_store_resends_total").increment(1);
+    }
+    let outcome = match applied {
+        Some(Ok(_)) => "done",
+        Some(Err(BatchError::Data(_))) => "refused",
+        Some(Err(BatchError::Lost(_))) => "lost",
+        Some(Err(BatchError::Unavailable(_))) => "unavailable",
+        None => "panicked",
+    };
+    counter!("pes_store_commits_total", "outcome" => outcome).increment(1);
 }
 
 impl Batched {

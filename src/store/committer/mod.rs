@@ -20,6 +20,7 @@ mod tests;
 use std::future::Future;
 use std::sync::Arc;
 
+use metrics::gauge;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -83,6 +84,22 @@ impl Default for Bounds {
     }
 }
 
+/// A commit that is not answered yet, as `/metrics` counts it.
+struct Waiting;
+
+impl Waiting {
+    fn begin() -> Self {
+        gauge!("pes_store_commit_queue_depth").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        gauge!("pes_store_commit_queue_depth").decrement(1.0);
+    }
+}
+
 struct Job {
     parcel: Parcel,
     answer: oneshot::Sender<Result<Committed>>,
@@ -114,6 +131,7 @@ impl Committer {
     pub async fn commit(&self, commit: Commit) -> Result<Committed> {
         let closed = || Error::Unavailable("the store is closed".to_owned());
         let lane = &self.lanes[commit.pk.0.unsigned_abs() as usize % self.lanes.len()];
+        let _waiting = Waiting::begin();
         let (answer, answered) = oneshot::channel();
         lane.send(Job { parcel: Parcel::of(commit), answer }).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?

@@ -6,6 +6,7 @@ mod deliveries;
 mod documents;
 mod query;
 mod replicas;
+mod tenants;
 mod usage;
 
 use std::collections::btree_map::Entry;
@@ -20,8 +21,8 @@ use uuid::Uuid;
 use super::delivery::{Delivery, Erasure};
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Claimable, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
-    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
+    PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -194,6 +195,9 @@ impl Store for Memory {
         });
         Ok(TenantPk(place as i64 + 1))
     }
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+        Ok(self.state().rename(from, to, by, now))
+    }
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
         let mut state = self.state();
         if state.keys.iter().any(|known| (known.tenant, &known.name) == (key.tenant, &key.name)) {
@@ -254,6 +258,12 @@ impl Store for Memory {
         Ok(self.state().threads.values().filter_map(|kept| kept.thread.wake_at).min())
     }
 
+    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
+        self.state().tasks(tenant, page)
+    }
+    async fn figures(&self) -> Result<Figures> {
+        self.state().figures()
+    }
     async fn ping(&self) -> Result<()> {
         Ok(())
     }

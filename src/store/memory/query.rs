@@ -1,6 +1,7 @@
 //! Reading: every list filtered and sorted from scratch.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,7 +15,7 @@ use crate::domain::observation::Observation;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::store::cursor::{Cursor, page};
 use crate::store::{
-    Found, LOOKED_AT, ObservationAsk, Page, PageAsk, Result, StandingAsk, ThreadFilter, ThreadRow, text,
+    Figures, Found, LOOKED_AT, ObservationAsk, Page, PageAsk, Result, StandingAsk, ThreadFilter, ThreadRow, text,
 };
 
 impl Kept {
@@ -121,6 +122,35 @@ impl State {
         open.retain(|found| cursor.as_ref().is_none_or(|c| found.row.id > c.id));
         open.sort_by(|a, b| a.row.id.cmp(&b.row.id));
         Ok(page(open, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+    }
+
+    pub(super) fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+        let cursor = Cursor::of(ask)?;
+        let mut tasks = self.found(tenant, RowKind::Task);
+        tasks.retain(|found| cursor.as_ref().is_none_or(|c| found.row.id < c.id));
+        tasks.sort_by(|a, b| b.row.id.cmp(&a.row.id));
+        Ok(page(tasks, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+    }
+
+    pub(super) fn figures(&self) -> Result<Figures> {
+        let mut figures = Figures::default();
+        let (mut runs, mut questions) = (BTreeMap::new(), BTreeMap::new());
+        for row in self.threads.values().flat_map(|kept| kept.rows.values()).filter(|row| row.keep == Keep::Always) {
+            let body = text::json(&row.body)?;
+            let word = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+            if row.kind == RowKind::Run {
+                *runs.entry(word("status")).or_insert(0) += 1;
+            } else if row.kind == RowKind::Suspension {
+                let at = body["createdAt"].as_i64().unwrap_or(0);
+                let (count, since) = questions.entry(word("kind")).or_insert((0, at));
+                (*count, *since) = (*count + 1, at.min(*since));
+            }
+        }
+        runs.iter().try_for_each(|(status, count)| figures.run(status, *count))?;
+        questions.iter().try_for_each(|(kind, (count, since))| figures.question(kind, *count, *since))?;
+        let due = || self.deliveries.values().filter_map(|delivery| delivery.due_at);
+        (figures.deliveries, figures.oldest_due) = (due().count() as u64, due().min());
+        Ok(figures)
     }
 
     pub(super) fn by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {

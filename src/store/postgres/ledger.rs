@@ -1,5 +1,6 @@
 //! Answers to be given again, decisions to be accounted for, tenants and their keys.
 
+use serde_json::json;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres, Row};
@@ -149,6 +150,50 @@ pub(super) async fn key_by_hash(pool: &Pool, hash: &str) -> Result<Option<KeyRow
 pub(super) async fn revoke_key(pool: &Pool, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
     let revoke = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
     pool.talk(async |line| told(line, revoke, &audit).await).await
+}
+
+/// The two tenants, and whether the second has nothing but keys.
+const TENANTS: &str = "
+SELECT (SELECT pk FROM tenants WHERE name = $1), t.pk, NOT (
+    EXISTS (SELECT FROM threads o WHERE o.tenant = t.pk)
+    OR EXISTS (SELECT FROM documents o WHERE o.tenant = t.pk AND o.body IS NOT NULL)
+    OR EXISTS (SELECT FROM usage_kept o WHERE o.tenant = t.pk))
+FROM (SELECT 1) one LEFT JOIN tenants t ON t.name = $2";
+
+/// Rows go by the tenant's key, so all that it has goes with its name.
+pub(super) async fn rename_tenant(pool: &Pool, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+    pool.talk(async |line| renamed(line, from, to, by, now).await).await
+}
+
+async fn renamed(line: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = line.begin().await.map_err(error)?;
+    sqlx::query("LOCK TABLE tenants IN EXCLUSIVE MODE").execute(&mut *transaction).await.map_err(error)?;
+    let tenants = sqlx::query_as(TENANTS).bind(escaped(from)).bind(escaped(to));
+    let (pk, other, is_free): (Option<i64>, Option<i64>, Option<bool>) =
+        tenants.fetch_one(&mut *transaction).await.map_err(error)?;
+    let Some(pk) = pk.filter(|_| other.is_none() || is_free == Some(true)) else { return Ok(false) };
+    for change in [
+        "UPDATE api_keys SET tenant = $1 WHERE tenant = $2",
+        "UPDATE audit SET tenant = $1 WHERE tenant = $2",
+        "DELETE FROM tenants WHERE pk = $2 AND pk <> $1",
+    ] {
+        sqlx::query(change).bind(pk).bind(other).execute(&mut *transaction).await.map_err(error)?;
+    }
+    let rename = sqlx::query("UPDATE tenants SET name = $2 WHERE pk = $1").bind(pk).bind(escaped(to));
+    rename.execute(&mut *transaction).await.map_err(error)?;
+    let line = AuditRow {
+        tenant: TenantPk(pk),
+        thread: ThreadPk::NONE,
+        thread_id: None,
+        at: now,
+        actor: by.to_owned(),
+        action: "rename tenant".to_owned(),
+        detail: json!({ "from": from, "to": to }),
+    };
+    note(&mut transaction, &line).await?;
+    transaction.commit().await.map_err(error)?;
+    Ok(true)
 }
 
 fn key(row: &PgRow) -> Result<KeyRow> {

@@ -30,8 +30,8 @@ use super::committer::{Bounds, Committer};
 use super::delivery::Erasure;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Claimable, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
-    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
+    PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
@@ -181,6 +181,9 @@ impl Store for Postgres {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
         ledger::tenant(&self.pool, name, now).await
     }
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+        ledger::rename_tenant(&self.pool, from, to, by, now).await
+    }
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
         ledger::add_key(&self.pool, key, audit).await
     }
@@ -225,6 +228,12 @@ impl Store for Postgres {
         lease::next_wake(&self.pool).await
     }
 
+    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
+        query::tasks(&self.pool, tenant, page).await
+    }
+    async fn figures(&self) -> Result<Figures> {
+        query::figures(&self.pool).await
+    }
     async fn ping(&self) -> Result<()> {
         lease::ping(&self.health, self.committer.health()).await
     }

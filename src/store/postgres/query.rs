@@ -9,13 +9,14 @@ use sqlx::postgres::PgRow;
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use super::pool::Pool;
+use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::engine::step::{Row, RowKind};
 use crate::store::cursor::{Cursor, page};
 use crate::store::log::{self, Entry};
-use crate::store::{Found, ObservationAsk, Page, PageAsk, Result, StandingAsk, text};
+use crate::store::{Figures, Found, ObservationAsk, Page, PageAsk, Result, StandingAsk, text};
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
 
@@ -43,6 +44,21 @@ WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
 const INBOX: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
 WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 ORDER BY r.id LIMIT $3";
+
+/// By `rows_found`, whose ids are in the order of their kinds, then of their time.
+const TASKS: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = $1 AND r.kind = 7 AND r.kind IN (1, 6, 7) AND r.id > 'task_' AND r.id < $2 ORDER BY r.id DESC LIMIT $3";
+
+const RUNNING: &str = "
+SELECT pes_json(body) ->> 'status', count(*) FROM thread_rows WHERE kind = 1 AND keep = 1 AND pes_json(body) IS NOT NULL
+GROUP BY 1";
+
+const ASKED: &str = "
+SELECT pes_json(body) ->> 'kind', count(*), min((pes_json(body) ->> 'createdAt')::bigint) FROM thread_rows
+WHERE kind = 6 AND keep = 1 AND pes_json(body) IS NOT NULL GROUP BY 1";
+
+const DUE: &str = "SELECT count(*), min(due_at) FROM deliveries WHERE due_at IS NOT NULL";
 
 const HISTORY: &str = "
 SELECT body FROM (
@@ -117,6 +133,25 @@ pub(super) async fn open_suspensions(pool: &Pool, tenant: TenantPk, ask: &PageAs
     let open = pool.ask(async |line| query.fetch_all(line).await).await?;
     let open = open.iter().map(found).collect::<Result<_>>()?;
     Ok(page(open, ask.limit, |found: &Found| Cursor::new(0, found.row.id.clone())))
+}
+
+pub(super) async fn tasks(pool: &Pool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    let before = Cursor::of(ask)?.map_or_else(|| "task_~".to_owned(), |cursor| cursor.id);
+    let query = sqlx::query(TASKS).bind(tenant.0).bind(escaped(&before)).bind(i64::from(ask.limit) + 1);
+    let tasks = pool.ask(async |line| query.fetch_all(line).await).await?;
+    let tasks = tasks.iter().map(found).collect::<Result<_>>()?;
+    Ok(page(tasks, ask.limit, |found: &Found| Cursor::new(0, found.row.id.clone())))
+}
+
+pub(super) async fn figures(pool: &Pool) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let runs: Vec<(String, i64)> = pool.ask(async |line| sqlx::query_as(RUNNING).fetch_all(line).await).await?;
+    runs.iter().try_for_each(|(status, count)| figures.run(status, *count))?;
+    let asked: Vec<(String, i64, Millis)> = pool.ask(async |line| sqlx::query_as(ASKED).fetch_all(line).await).await?;
+    asked.iter().try_for_each(|(kind, count, since)| figures.question(kind, *count, *since))?;
+    let (due, oldest): (i64, Option<Millis>) = pool.ask(async |line| sqlx::query_as(DUE).fetch_one(line).await).await?;
+    (figures.deliveries, figures.oldest_due) = (due.unsigned_abs(), oldest);
+    Ok(figures)
 }
 
 macro_rules! standing {

@@ -5,10 +5,11 @@ use sqlx::{Row as _, SqlitePool};
 
 use super::fault::unreadable;
 use super::rows;
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
 use crate::store::cursor::{Cursor, page};
-use crate::store::{Found, Page, PageAsk, Result, StandingAsk};
+use crate::store::{Figures, Found, Page, PageAsk, Result, StandingAsk};
 
 pub(super) async fn find(db: &SqlitePool, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
     let query = sqlx::query(
@@ -31,6 +32,40 @@ pub(super) async fn open(db: &SqlitePool, tenant: TenantPk, ask: &PageAsk) -> Re
     let open = query.fetch_all(db).await.map_err(unreadable)?;
     let open = open.iter().map(found).collect::<Result<Vec<_>>>()?;
     Ok(page(open, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+}
+
+/// What every id of a task begins with.
+const TASKS: &str = "task_";
+
+/// By `rows_found`, whose ids are in the order of their kinds, then of their time.
+pub(super) async fn tasks(db: &SqlitePool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    let before = Cursor::of(ask)?.map_or_else(|| format!("{TASKS}~"), |cursor| cursor.id);
+    let query = sqlx::query(
+        "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
+         FROM thread_rows r JOIN threads t ON t.pk = r.pk
+         WHERE r.tenant = ? AND r.id > ? AND r.id < ? AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?",
+    );
+    let query = query.bind(tenant.0).bind(TASKS).bind(before).bind(i64::from(ask.limit) + 1);
+    let tasks = query.fetch_all(db).await.map_err(unreadable)?;
+    let tasks = tasks.iter().map(found).collect::<Result<Vec<_>>>()?;
+    Ok(page(tasks, ask.limit, |found| Cursor::new(0, found.row.id.clone())))
+}
+
+pub(super) async fn figures(db: &SqlitePool) -> Result<Figures> {
+    const RUNS: &str =
+        "SELECT body ->> 'status', count(*) FROM thread_rows WHERE kind = 1 AND keep = 1 AND json_valid(body)
+        GROUP BY 1";
+    const ASKED: &str = "SELECT body ->> 'kind', count(*), min(body ->> 'createdAt') FROM thread_rows
+        WHERE kind = 6 AND keep = 1 AND json_valid(body) GROUP BY 1";
+    const DUE: &str = "SELECT count(*), min(due_at) FROM deliveries WHERE due_at IS NOT NULL";
+    let mut figures = Figures::default();
+    let runs: Vec<(String, i64)> = sqlx::query_as(RUNS).fetch_all(db).await.map_err(unreadable)?;
+    runs.iter().try_for_each(|(status, count)| figures.run(status, *count))?;
+    let asked: Vec<(String, i64, Millis)> = sqlx::query_as(ASKED).fetch_all(db).await.map_err(unreadable)?;
+    asked.iter().try_for_each(|(kind, count, since)| figures.question(kind, *count, *since))?;
+    let (due, oldest): (i64, Option<Millis>) = sqlx::query_as(DUE).fetch_one(db).await.map_err(unreadable)?;
+    (figures.deliveries, figures.oldest_due) = (due.unsigned_abs(), oldest);
+    Ok(figures)
 }
 
 macro_rules! standing {

@@ -35,6 +35,45 @@ pub(super) async fn add(writer: &Writer, key: KeyRow, audit: AuditRow) -> Result
     Ok(!writer.write(script.bind(key.created_at).bind(key.revoked_at)).await?.is_empty())
 }
 
+/// Whether the tenant $2 has nothing but keys.
+macro_rules! while_free {
+    ($rest:literal) => {
+        concat!(
+            $rest,
+            " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.name = $2 AND (
+                EXISTS (SELECT 1 FROM threads o WHERE o.tenant = t.pk)
+                OR EXISTS (SELECT 1 FROM documents o WHERE o.tenant = t.pk AND o.body IS NOT NULL)
+                OR EXISTS (SELECT 1 FROM usage_kept o WHERE o.tenant = t.pk)));
+             "
+        )
+    };
+}
+
+/// $1 from, $2 to. Rows go by the tenant's key, so all that it has goes with its name.
+const RENAME: &str = concat!(
+    "BEGIN IMMEDIATE;
+     ",
+    while_free!(
+        "UPDATE api_keys SET tenant = (SELECT pk FROM tenants WHERE name = $1)
+         WHERE tenant = (SELECT pk FROM tenants WHERE name = $2) AND EXISTS (SELECT 1 FROM tenants WHERE name = $1)"
+    ),
+    while_free!(
+        "UPDATE audit SET tenant = (SELECT pk FROM tenants WHERE name = $1)
+         WHERE tenant = (SELECT pk FROM tenants WHERE name = $2) AND EXISTS (SELECT 1 FROM tenants WHERE name = $1)"
+    ),
+    while_free!("DELETE FROM tenants WHERE name = $2 AND $1 <> $2 AND EXISTS (SELECT 1 FROM tenants WHERE name = $1)"),
+    "UPDATE tenants SET name = $2 WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM tenants WHERE name = $2);
+     INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
+     SELECT 0, pk, NULL, $3, $4, 'rename tenant', json_object('from', $1, 'to', $2) FROM tenants
+     WHERE name = $2 AND changes() = 1 RETURNING 1;
+     COMMIT"
+);
+
+pub(super) async fn rename(writer: &Writer, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+    let script = sqlx::query(RENAME).bind(from.to_owned()).bind(to.to_owned()).bind(now).bind(by.to_owned());
+    Ok(!writer.write(script).await?.is_empty())
+}
+
 fn with_line(script: Script, line: AuditRow) -> Script {
     script.bind(line.tenant.0).bind(line.at).bind(line.actor).bind(line.action).bind(line.detail.to_string())
 }

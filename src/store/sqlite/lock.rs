@@ -2,9 +2,12 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::store::{Error, Result};
+
+const LOCK: &str = "pes.lock";
 
 /// Held until it is dropped, or until the process ends in whatever way.
 pub(super) struct FolderLock {
@@ -13,9 +16,9 @@ pub(super) struct FolderLock {
 
 impl FolderLock {
     pub fn take(folder: &Path) -> Result<Self> {
-        let path = folder.join("pes.lock");
+        let path = folder.join(LOCK);
         let unusable = |error| Error::Unusable(format!("The lock file {} cannot be used: {error}.", path.display()));
-        let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).clone();
+        let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
         let mut file = options.open(&path).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -27,11 +30,28 @@ impl FolderLock {
     }
 }
 
+/// The server that holds the folder is found at this address: for commands that are run beside it.
+pub fn announce(folder: &Path, url: &str) -> std::io::Result<()> {
+    std::fs::write(folder.join(LOCK), format!("{}\n{url}", std::process::id()))
+}
+
+/// Where the server is that holds the folder; `None`: nobody holds it, or who does says nothing.
+pub fn served(folder: &Path) -> Option<String> {
+    let mut file = File::open(folder.join(LOCK)).ok()?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {}
+        Ok(()) | Err(TryLockError::Error(_)) => return None,
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.lines().nth(1).map(str::to_owned)
+}
+
 fn held(folder: &Path, file: &mut File) -> Error {
-    let mut pid = String::new();
-    let holder = match file.read_to_string(&mut pid) {
-        Ok(_) if !pid.is_empty() => format!("process {pid}"),
-        Ok(_) | Err(_) => "another process".to_owned(),
+    let mut text = String::new();
+    let holder = match (file.read_to_string(&mut text), text.lines().next()) {
+        (Ok(_), Some(pid)) => format!("process {pid}"),
+        (Ok(_) | Err(_), _) => "another process".to_owned(),
     };
     Error::Unusable(format!(
         "The data folder {} is held by {holder}; stop that server, or give this one its own folder with PES_DATA_DIR.",

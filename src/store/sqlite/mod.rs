@@ -13,6 +13,7 @@ mod keys;
 mod lock;
 mod log;
 mod open;
+mod private;
 mod replicas;
 mod rows;
 mod schema;
@@ -35,8 +36,8 @@ use super::committer::Committer;
 use super::delivery::Erasure;
 use super::document::{Document, DocumentKind, Expected};
 use super::{
-    AuditRow, Claimable, Commit, Committed, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
-    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
+    PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use crate::config::Synchronous;
 use crate::domain::Millis;
@@ -46,6 +47,8 @@ use crate::domain::observation::Observation;
 use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use writer::Writer;
+
+pub use lock::{announce, served};
 
 #[derive(Clone)]
 pub struct Sqlite {
@@ -162,6 +165,9 @@ impl Store for Sqlite {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
         keys::tenant(&self.writer, name, now).await
     }
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+        keys::rename(&self.writer, from, to, by, now).await
+    }
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
         keys::add(&self.writer, key, audit).await
     }
@@ -209,6 +215,12 @@ impl Store for Sqlite {
         replicas::next_wake(&self.readers).await
     }
 
+    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>> {
+        inbox::tasks(&self.readers, tenant, page).await
+    }
+    async fn figures(&self) -> Result<Figures> {
+        inbox::figures(&self.readers).await
+    }
     async fn ping(&self) -> Result<()> {
         replicas::ping(&self.writer, self.committer.health()).await
     }

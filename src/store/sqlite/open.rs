@@ -11,7 +11,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 
 use super::lock::FolderLock;
 use super::writer::Writer;
-use super::{Sqlite, damage, schema};
+use super::{Sqlite, damage, private, schema};
 use crate::config::Synchronous;
 use crate::failpoint;
 use crate::store::committer::{Bounds, Committer};
@@ -29,7 +29,7 @@ impl Sqlite {
     /// `Unusable` if another process holds it, if it was written by a newer version (then nothing is changed), or if it
     /// cannot be read or written.
     pub async fn open(folder: &Path, synchronous: Synchronous) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
+        private::folder(folder).map_err(|error| unusable(folder, error))?;
         let lock = FolderLock::take(folder)?;
         let path = folder.join("pes.db");
         let options = options(&path, synchronous);
@@ -37,6 +37,7 @@ impl Sqlite {
             true => {
                 damage::check(&path, synchronous == Synchronous::Full)?;
                 schema::look(&path).await?;
+                private::file(&path).map_err(|error| unusable(&path, error))?;
                 schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
             }
             false => create(&path, &options).await?,
@@ -59,6 +60,7 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
             Ok(()) | Err(_) => {}
         }
     }
+    private::file(&new).map_err(|error| unusable(&new, error))?;
     schema::migrate(&options.clone().filename(&new)).await.map_err(|error| unusable(path, error))?;
     failpoint::reached("sqlite.created");
     let folder = path.parent().unwrap_or(Path::new("."));

@@ -18,6 +18,7 @@ mod http_tools;
 mod idempotency;
 mod layers;
 mod limits;
+mod metrics;
 mod offers;
 mod openapi;
 mod plan;

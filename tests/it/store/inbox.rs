@@ -1,8 +1,10 @@
 //! Rows found across the threads of a tenant, and never across tenants.
 
-use pes::domain::run::Standing;
+use pes::domain::hitl::SuspensionKind;
+use pes::domain::run::{RunStatus, Standing};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Found, PageAsk, StandingAsk};
+use pes::store::{Found, OpenQuestions, Page, PageAsk, StandingAsk};
+use serde_json::json;
 
 use super::bed::{Bed, page, row};
 
@@ -11,6 +13,8 @@ super::on_every_store!(
     open_suspensions_are_listed_oldest_first,
     runs_are_listed_by_the_time_of_their_last_change,
     tenants_see_nothing_of_each_other,
+    what_is_open_is_counted_over_all_tenants,
+    tasks_of_a_tenant_are_listed_newest_first,
 );
 
 async fn runs_suspensions_and_tasks_are_found_by_id(bed: Bed) {
@@ -98,4 +102,45 @@ async fn tenants_see_nothing_of_each_other(bed: Bed) {
     assert!(other.store.open_suspensions(other.tenant, &page(9)).await.unwrap().items.is_empty());
     assert!(other.store.threads(other.tenant, &Default::default(), &page(9)).await.unwrap().items.is_empty());
     assert_eq!(other.store.thread(other.tenant, &"t1".into()).await.unwrap(), None);
+}
+
+async fn what_is_open_is_counted_over_all_tenants(bed: Bed) {
+    let other = bed.other_tenant().await;
+    let body = |row: Row, body: serde_json::Value| Row { body: body.to_string(), ..row };
+    for (bed, id, at) in [(&bed, "a", 30), (&other, "b", 20)] {
+        let pk = bed.thread(id).await;
+        let rows = vec![
+            body(row(RowKind::Run, &format!("run_{id}"), 1, Keep::Always), json!({ "status": "suspended" })),
+            body(row(RowKind::Run, &format!("run_{id}0"), 0, Keep::Never), json!({ "status": "failed" })),
+            body(
+                row(RowKind::Suspension, &format!("sus_{id}"), 1, Keep::Always),
+                json!({ "kind": "approval", "createdAt": at, "message": "\u{0}" }),
+            ),
+            body(
+                row(RowKind::Suspension, &format!("sus_{id}0"), 1, Keep::Never),
+                json!({ "kind": "question", "createdAt": 1 }),
+            ),
+        ];
+        bed.write(pk, rows).await;
+    }
+    let figures = bed.store.figures().await.unwrap();
+    assert_eq!(figures.runs, [(RunStatus::Suspended, 2)]);
+    assert_eq!(figures.questions, [OpenQuestions { kind: SuspensionKind::Approval, count: 2, since: 20 }]);
+    assert_eq!((figures.deliveries, figures.oldest_due), (0, None));
+}
+
+async fn tasks_of_a_tenant_are_listed_newest_first(bed: Bed) {
+    let (a, b, other) = (bed.thread("a").await, bed.thread("b").await, bed.other_tenant().await);
+    let theirs = other.thread("c").await;
+    for (pk, id) in [(a, "task_1"), (b, "task_2"), (a, "task_3"), (theirs, "task_4")] {
+        let bed = if pk == theirs { &other } else { &bed };
+        let rows =
+            vec![row(RowKind::Task, id, 1, Keep::Never), row(RowKind::Run, &format!("run_{id}"), 1, Keep::Never)];
+        bed.write(pk, rows).await;
+    }
+    let first = bed.store.tasks(bed.tenant, &page(2)).await.unwrap();
+    let ids = |page: &Page<Found>| page.items.iter().map(|it| it.row.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&first), ["task_3", "task_2"]);
+    let rest = bed.store.tasks(bed.tenant, &PageAsk { cursor: first.next_cursor.clone(), limit: 2 }).await.unwrap();
+    assert_eq!((ids(&rest), rest.next_cursor), (vec!["task_1".to_owned()], None));
 }

@@ -11,6 +11,7 @@ super::on_every_store!(
     a_key_is_revoked_once,
     a_name_is_used_once_in_a_tenant,
     making_and_revoking_a_key_leave_a_line_each,
+    a_tenant_takes_over_what_another_has_if_it_has_nothing_itself,
     it_answers_a_ping,
 );
 
@@ -86,4 +87,29 @@ async fn making_and_revoking_a_key_leave_a_line_each(bed: Bed) {
 async fn it_answers_a_ping(bed: Bed) {
     bed.store.ping().await.unwrap();
     bed.store.ping().await.unwrap();
+}
+
+async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed) {
+    let rename = async |from: &str, to: &str| bed.store.rename_tenant(from, to, "ann", 9).await.unwrap();
+    assert!(!rename("nobody", "acme").await);
+    let pk = bed.thread("t").await;
+    assert!(rename("default", "first").await, "to a name that is free");
+    let acme = bed.store.tenant("acme", 1).await.unwrap();
+    let of_acme = KeyRow { tenant: acme, tenant_name: "acme".into(), ..key(&bed, "k1") };
+    assert!(bed.store.add_key(of_acme, AuditRow { tenant: acme, ..line(&bed, "make key") }).await.unwrap());
+    assert!(rename("first", "acme").await, "or to one that has keys alone, which come along");
+    assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
+    assert_eq!(bed.store.thread(bed.tenant, &"t".into()).await.unwrap().unwrap().pk, pk);
+    let stored = bed.store.key_by_hash("hash of k1").await.unwrap().unwrap();
+    assert_eq!((stored.tenant, stored.tenant_name.as_str()), (bed.tenant, "acme"));
+    let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items;
+    let told: Vec<_> = lines.iter().map(|line| line.action.as_str()).collect();
+    assert!(
+        told.contains(&"make key") && told.iter().filter(|told| **told == "rename tenant").count() == 2,
+        "{told:?}"
+    );
+    let other = bed.other_tenant().await;
+    other.thread("t").await;
+    assert!(!rename("acme", "other").await, "two that have something stay two");
+    assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
 }

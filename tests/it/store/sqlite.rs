@@ -1,5 +1,7 @@
 //! What only a folder has: a lock, a file that outlives the process, a schema that may be too new.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -154,4 +156,24 @@ async fn what_is_no_database_is_left_alone() {
     let sentence = unusable(Sqlite::open(folder.path(), Synchronous::Full).await);
     assert!(sentence.contains("pes.db cannot be used"), "{sentence}");
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("my shopping list"));
+}
+
+#[tokio::test]
+async fn what_is_stored_is_for_its_owner_alone() {
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("data");
+    let bed = opened(&folder).await;
+    bed.thread("t").await;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let path = file.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    bed.store.close().await;
+    drop(bed);
+    std::fs::set_permissions(folder.join("pes.db"), Permissions::from_mode(0o644)).unwrap();
+    let bed = opened(&folder).await;
+    assert_eq!(mode(&folder.join("pes.db")), 0o600, "an older one is taken from the others");
+    bed.store.close().await;
 }

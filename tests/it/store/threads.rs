@@ -67,7 +67,7 @@ async fn status_narrows_the_list(bed: Bed) {
         let expected: &[&str] = match status {
             ThreadStatus::Running => &["c", "a"],
             ThreadStatus::Suspended => &["b"],
-            ThreadStatus::Idle | ThreadStatus::Waiting | ThreadStatus::Quarantined => &[],
+            ThreadStatus::Idle | ThreadStatus::Waiting | ThreadStatus::Failed | ThreadStatus::Quarantined => &[],
         };
         assert_eq!(listed(&bed, ThreadFilter { status: Some(status), q: None }).await, expected);
     }

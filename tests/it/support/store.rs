@@ -14,8 +14,8 @@ use pes::engine::step::{Row, RowKind};
 use pes::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::{
-    AuditRow, Claimable, Commit, Committed, Error, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page, PageAsk,
-    Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, Claimable, Commit, Committed, Error, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
+    PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -173,10 +173,13 @@ passed_on! {
     write_document(document: Document, expected: Expected, audit: AuditRow, kept: Option<IdempotencyRow>) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
     documents_since(after: i64) -> Vec<Document>;
+    tasks(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
+    figures() -> Figures;
     audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
     idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
     forget_idempotency(before: Millis, limit: u32) -> u64;
     tenant(name: &str, now: Millis) -> TenantPk;
+    rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
     add_key(key: KeyRow, audit: AuditRow) -> bool;
     keys() -> Vec<KeyRow>;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;

@@ -1,0 +1,163 @@
+//! What `/metrics` and the lists say of a server whose runs fail.
+
+use std::collections::BTreeSet;
+
+use pes::config::ConfiguredKey;
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::http::Ask;
+
+/// The labels that any family may have.
+const LABELS: [&str; 16] = [
+    "method",
+    "route",
+    "status",
+    "result",
+    "kind",
+    "decision",
+    "action",
+    "provider",
+    "model",
+    "phase",
+    "outcome",
+    "direction",
+    "tool",
+    "server",
+    "reason",
+    "version",
+];
+
+struct Line<'a> {
+    family: &'a str,
+    labels: Vec<(&'a str, &'a str)>,
+}
+
+fn lines(text: &str) -> Vec<Line<'_>> {
+    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let read = |line| {
+        let (name, _) = str::rsplit_once(line, ' ').expect("a value");
+        let (name, labels) = name.split_once('{').map_or((name, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
+        let labels = labels.split("\",").filter(|pair| !pair.is_empty());
+        let labels = labels.map(|pair| pair.split_once("=\"").map(|(label, of)| (label, of.trim_end_matches('"'))));
+        Line { family: name, labels: labels.map(|pair| pair.expect("label=\"value\"")).collect() }
+    };
+    samples.map(read).collect()
+}
+
+/// The family of a sample: a histogram's has more names than its own.
+fn family(name: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
+    let ends = ["", "_bucket", "_sum", "_count"];
+    ends.iter().find_map(|end| known.get(name.strip_suffix(end)?).copied())
+}
+
+fn value(text: &str, sample: &str) -> f64 {
+    let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("no {sample} in\n{text}")).parse().expect("a number")
+}
+
+#[tokio::test]
+async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let app = App::with(|config| config.auth.keys = vec![key("zebra-corp/mule:admin:key-a-0123456789abcdef")]).await;
+    let app = app.key("key-a-0123456789abcdef");
+    app.finish("giraffe", "fail").await;
+    app.finish("okapi", "count").await;
+    app.suspend("heron", "send").await;
+    let own = json!({ "name": "walrus", "url": "https://walrus.example/mcp" });
+    app.post("/mcp-servers", own).await.expect(201);
+    Ask::new(app.address, "GET", "/threads/giraffe").key("wrong").send().await.problem("unauthorized");
+    let text = app.get("/metrics").await.text();
+
+    let known: BTreeSet<&'static str> =
+        [pes::http::COUNTED, pes::http::LOOKED_UP].concat().iter().map(|of| of.0).collect();
+    for line in lines(&text) {
+        let family = family(line.family, &known).unwrap_or_else(|| panic!("{} is in no list", line.family));
+        for head in [format!("# HELP {family} "), format!("# TYPE {family} ")] {
+            assert!(text.contains(&head), "{head}");
+        }
+        for (label, of) in line.labels {
+            assert!(LABELS.contains(&label) || label == "le", "{label} of {family}");
+            assert!(
+                !["zebra-corp", "mule", "giraffe", "okapi", "heron", "walrus"].iter().any(|word| of.contains(word)),
+                "{of}"
+            );
+        }
+    }
+    for family in [
+        "pes_runs_finished_total{result=\"error\"}",
+        "pes_items_finished_total{status=\"completed\"}",
+        "pes_tool_calls_total{tool=\"calculator\",outcome=\"success\"}",
+        "pes_suspensions_total{kind=\"approval\"}",
+        "pes_auth_failures_total{reason=\"refused\"}",
+        "pes_store_commits_total{outcome=\"done\"}",
+        "pes_runs_started_total",
+        "pes_store_commit_duration_seconds_count",
+    ] {
+        assert!(value(&text, family) > 0.0, "{family}");
+    }
+    assert!(text.contains(
+        "pes_model_calls_total{provider=\"demo\",model=\"demo-scripted\",phase=\"planning\",outcome=\"ok\"}"
+    ));
+    assert_eq!(value(&text, "pes_runs{status=\"suspended\"}"), 1.0);
+    assert_eq!(value(&text, "pes_suspensions_open{kind=\"approval\"}"), 1.0);
+    assert!(value(&text, "pes_suspension_oldest_seconds{kind=\"approval\"}") < 600.0);
+}
+
+#[tokio::test]
+async fn threads_and_runs_are_found_by_how_they_ended() {
+    let app = App::start().await;
+    app.finish("good", "hello").await;
+    app.finish("bad", "fail").await;
+    app.suspend("asked", "send").await;
+    let ids = |list: &Value, name: &str| -> Vec<String> {
+        list["items"].as_array().unwrap().iter().map(|it| it[name].as_str().unwrap().to_owned()).collect()
+    };
+    let failed = app.get("/threads?status=failed").await.expect(200);
+    assert_eq!(ids(&failed, "threadId"), ["bad"]);
+    assert_eq!(failed["items"][0]["status"], "failed");
+    for (ask, expected) in [
+        ("/runs", vec!["asked", "bad", "good"]),
+        ("/runs?status=failed", vec!["bad"]),
+        ("/runs?status=completed", vec!["good"]),
+        ("/runs?status=suspended", vec!["asked"]),
+        ("/runs?status=running", vec![]),
+        ("/runs?threadId=good", vec!["good"]),
+        ("/runs?threadId=good&status=failed", vec![]),
+    ] {
+        assert_eq!(ids(&app.get(ask).await.expect(200), "threadId"), expected, "{ask}");
+    }
+    let first = app.get("/runs?limit=1").await.expect(200);
+    let next = app.get(&format!("/runs?limit=2&cursor={}", first["nextCursor"].as_str().unwrap())).await.expect(200);
+    assert_eq!(
+        (ids(&first, "threadId"), ids(&next, "threadId")),
+        (vec!["asked".into()], vec!["bad".into(), "good".into()])
+    );
+    app.get("/runs?threadId=none").await.problem("not_found");
+    app.get("/runs?status=broken").await.problem("invalid");
+    assert_eq!(app.get("/tasks").await.expect(200)["items"], json!([]));
+
+    // What else is written leaves it failed; the next run does not.
+    app.ask("PUT", "/threads/bad/agent-state").json(&json!({ "data": {} })).send().await.expect(200);
+    assert_eq!(app.get("/threads/bad").await.expect(200)["status"], "failed");
+    app.finish("bad", "hello").await;
+    assert_eq!(app.get("/threads?status=failed").await.expect(200)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn every_answer_says_what_it_is_and_where_it_may_stand() {
+    let app = App::start().await;
+    let answers = [
+        app.get("/healthz").await,
+        app.get("/docs").await,
+        app.get("/metrics").await,
+        app.get("/nothing").await,
+        app.ask("POST", "/threads").typed("application/json", "{").send().await,
+        crate::support::http::exchange(app.address, b"nonsense\r\n\r\n").await,
+    ];
+    for said in answers {
+        assert_eq!(said.header("x-content-type-options"), Some("nosniff"), "{}", said.text());
+        let policy = said.header("content-security-policy").unwrap_or_default();
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    }
+}
