@@ -24,7 +24,7 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Serve (the default)
     Serve,
-    /// API keys: through PES_URL if that is set, else in the database itself
+    /// API keys: through PES_URL or the server that holds the database's folder, else in the database itself
     Keys {
         #[command(subcommand)]
         command: KeysCommand,
@@ -35,7 +35,7 @@ pub(super) enum Command {
         #[arg(long)]
         url: Option<String>,
     },
-    /// Ask every configured model for a word, and say which ones answer
+    /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
     Doctor,
     /// Print the effective configuration, without secrets
     Config {
@@ -53,17 +53,19 @@ pub(super) enum KeysCommand {
     New {
         #[arg(long, default_value = crate::auth::OPEN_TENANT)]
         tenant: String,
-        /// Who or what will use it
-        #[arg(long, default_value = "cli")]
-        name: String,
-        /// read, run, approve, admin
-        #[arg(long, value_delimiter = ',', value_parser = scope, default_value = "read,run,approve")]
-        scopes: Vec<Scope>,
+        /// Who or what will use it: its decisions are told by this name, which no other key of the tenant ever has
+        #[arg(long)]
+        name: Option<String>,
+        /// read, run, approve, admin; else admin for the first key, read,run,approve for the others
+        #[arg(long, value_delimiter = ',', value_parser = scope)]
+        scopes: Option<Vec<Scope>>,
     },
     /// List keys, never the keys themselves
     Ls,
     /// Revoke a key by its id
     Revoke { key_id: String },
+    /// Give the threads and settings that were made without keys to a tenant; the server must be stopped
+    Adopt { tenant: String },
 }
 
 /// Flags stand above every other layer of the configuration.

@@ -1,41 +1,64 @@
-//! `pes doctor`
+//! `pes doctor`: a line for each thing that a server with this configuration needs.
+
+mod around;
 
 use std::io::Write;
 
 use super::Error;
 use crate::auth::OPEN_TENANT;
+use crate::config::env::Variables;
 use crate::config::{self, Config};
 use crate::provider::{self, CheckStatus, ModelInfo, Models};
 
-/// A line per model; it failed if one of them does not answer.
-pub(super) async fn doctor(config: &Config) -> Result<(), Error> {
-    let models = Models::new(&config.models).map_err(|fault| Error::Config(config::Error(fault.detail)))?;
-    let checked = provider::check(&models, OPEN_TENANT).await;
-    let mut out = std::io::stdout();
-    for model in &checked {
-        // Whoever reads it may have gone.
-        let _ = writeln!(out, "{}", line(model));
-    }
-    let silent =
-        checked.iter().filter(|model| model.check.as_ref().is_some_and(|check| check.status != CheckStatus::Ok));
-    match silent.count() {
-        0 => Ok(()),
-        count => Err(Error::Failed(format!("{count} of {} models do not answer", checked.len()))),
+/// What was found of one thing.
+struct Finding {
+    what: String,
+    said: String,
+    is_well: bool,
+}
+
+impl Finding {
+    fn of(what: impl Into<String>, found: Result<String, String>) -> Self {
+        let is_well = found.is_ok();
+        let said = found.unwrap_or_else(|why| why).replace('\n', " ");
+        Self { what: what.into(), said, is_well }
     }
 }
 
-fn line(model: &ModelInfo) -> String {
+/// It failed if something is not well.
+pub(super) async fn doctor(config: &Config, variables: &Variables) -> Result<(), Error> {
+    let models = Models::new(&config.models).map_err(|fault| Error::Config(config::Error(fault.detail)))?;
+    let mut findings = around::findings(config, variables).await;
+    let checked = provider::check(&models, OPEN_TENANT).await;
+    findings.extend(checked.iter().map(|model| Finding::of(name(model), answers(model))));
+    let mut out = std::io::stdout();
+    for Finding { what, said, is_well } in &findings {
+        // Whoever reads it may have gone.
+        let _ = writeln!(out, "{} {what}  {said}", if *is_well { "ok  " } else { "FAIL" });
+    }
+    match findings.iter().filter(|finding| !finding.is_well).count() {
+        0 => Ok(()),
+        count => Err(Error::Failed(format!("{count} of {} checks failed", findings.len()))),
+    }
+}
+
+fn name(model: &ModelInfo) -> String {
     let mark = if model.is_default { " (default)" } else { "" };
-    let name = format!("{}:{}{mark}", model.provider, model.model);
-    let Some(check) = &model.check else { return name };
-    let status = match check.status {
-        CheckStatus::Ok => "ok",
-        CheckStatus::KeyRefused => "key refused",
-        CheckStatus::ModelUnknown => "model unknown",
-        CheckStatus::Unreachable => "unreachable",
-        CheckStatus::Busy => "busy",
-        CheckStatus::Failed => "failed",
+    format!("model {}:{}{mark}", model.provider, model.model)
+}
+
+fn answers(model: &ModelInfo) -> Result<String, String> {
+    let Some(check) = &model.check else { return Ok("not asked".to_owned()) };
+    let (is_well, status) = match check.status {
+        CheckStatus::Ok => (true, "answers"),
+        CheckStatus::KeyRefused => (false, "key refused"),
+        CheckStatus::ModelUnknown => (false, "model unknown"),
+        CheckStatus::Unreachable => (false, "unreachable"),
+        CheckStatus::Busy => (false, "busy"),
+        CheckStatus::Failed => (false, "failed"),
     };
-    let detail = check.detail.as_ref().map(|detail| format!(": {}", detail.replace('\n', " "))).unwrap_or_default();
-    format!("{name}  {status} in {} ms{detail}", check.took_ms)
+    let said = check.detail.as_ref().or(check.warning.as_ref());
+    let detail = said.map(|said| format!(": {said}")).unwrap_or_default();
+    let told = format!("{status} in {} ms{detail}", check.took_ms);
+    if is_well { Ok(told) } else { Err(told) }
 }

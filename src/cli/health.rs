@@ -7,8 +7,8 @@ use tokio::net::TcpStream;
 use url::Url;
 
 use super::Error;
-use crate::config::Config;
 use crate::config::env::Variables;
+use crate::config::{self, Config};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -19,7 +19,7 @@ pub(super) async fn health(
 ) -> Result<(), Error> {
     let base = match url.or_else(|| variables.get("PES_URL").map(str::to_owned)) {
         Some(url) => url,
-        None => local(&load()?),
+        None => local(&load()?.server),
     };
     let url: Url = base.parse().map_err(|error| Error::Failed(format!("`{base}` is no URL: {error}")))?;
     let status = match tokio::time::timeout(PATIENCE, ask(&url)).await {
@@ -35,14 +35,14 @@ pub(super) async fn health(
 }
 
 /// Where a server with this configuration is found from this machine.
-fn local(config: &Config) -> String {
-    let host = match config.server.host.as_str() {
+pub(super) fn local(server: &config::Server) -> String {
+    let host = match server.host.as_str() {
         "0.0.0.0" => "127.0.0.1",
         "::" | "[::]" => "[::1]",
         host => host,
     };
     let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
-    format!("http://{host}:{}{}", config.server.port, config.server.base_path)
+    format!("http://{host}:{}{}", server.port, server.base_path)
 }
 
 /// The status of `GET /readyz`, as in its first line.

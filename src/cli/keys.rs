@@ -1,28 +1,27 @@
-//! `pes keys`: through the server at PES_URL, else in the database itself, which must not be held by a server.
+//! `pes keys`: through the server at PES_URL, or through the one that holds the folder of the database, else in the database
+//! itself. Never in another one than that of the server that is running.
 
 use std::sync::Arc;
 
-use super::Error;
 use super::args::KeysCommand;
 use super::server::Server;
-use crate::auth::{self, ApiKey, Issued, NewKey};
-use crate::config::Config;
+use super::{Error, health};
+use crate::auth::{self, ApiKey, Issued, NewKey, OPEN_TENANT};
 use crate::config::auth::scope_name;
 use crate::config::env::Variables;
+use crate::config::{Auth, Config};
+use crate::domain::caller::Scope;
 use crate::runtime::clock::{Clock, System};
-use crate::store::Store;
+use crate::store::{Store, sqlite};
 
 pub(super) async fn keys(
     command: KeysCommand,
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
-    let place = match Server::of(variables)? {
-        Some(server) => Place::Server(Box::new(server)),
-        None => Place::Store(crate::store::open(&load()?.store).await?),
-    };
+    let place = Place::find(variables, load).await?;
     let done = run(command, &place).await;
-    if let Place::Store(store) = &place {
+    if let Place::Store(store, _) = &place {
         store.close().await;
     }
     done
@@ -34,15 +33,22 @@ const OPERATOR: &str = "local";
 /// Where the keys are.
 enum Place {
     Server(Box<Server>),
-    Store(Arc<dyn Store>),
+    /// With the keys that are configured.
+    Store(Arc<dyn Store>, Auth),
 }
 
 async fn run(command: KeysCommand, place: &Place) -> Result<(), Error> {
     match command {
         KeysCommand::New { tenant, name, scopes } => {
-            let new = NewKey { tenant, name, scopes };
+            let is_first = place.is_first().await?;
+            let usual = if is_first { vec![Scope::Admin] } else { vec![Scope::Read, Scope::Run, Scope::Approve] };
+            let name = name.unwrap_or_else(|| format!("cli-{}", &auth::mint_key()[4..12]));
+            let new = NewKey { tenant, name, scopes: scopes.unwrap_or(usual) };
             new.check().map_err(|fault| Error::Failed(fault.detail))?;
             let issued = place.issue(&new).await?;
+            if is_first {
+                say_first(&new);
+            }
             eprintln!("{} (shown only now)", issued.key_id);
             println!("{}", issued.key);
         }
@@ -51,8 +57,30 @@ async fn run(command: KeysCommand, place: &Place) -> Result<(), Error> {
             place.revoke(&key_id).await?;
             println!("{key_id} is revoked");
         }
+        KeysCommand::Adopt { tenant } => {
+            place.adopt(&tenant).await?;
+            println!("what was made without keys belongs to {tenant}");
+        }
     }
     Ok(())
+}
+
+/// What the first key of a server shuts.
+fn say_first(new: &NewKey) {
+    eprintln!("this is the first key: within five seconds every call needs one");
+    if !new.scopes.contains(&Scope::Admin) {
+        eprintln!(
+            "it may not `admin`: keys, webhooks, tools, agents, policy and the audit are locked until there is one that \
+             may: stop the server, then `pes keys new --scopes admin`"
+        );
+    }
+    if new.tenant != OPEN_TENANT {
+        eprintln!(
+            "what was made without keys belongs to the tenant `{OPEN_TENANT}`; stop the server, then `pes keys adopt {}` \
+             gives it to this one",
+            new.tenant
+        );
+    }
 }
 
 fn print(key: &ApiKey) {
@@ -62,10 +90,55 @@ fn print(key: &ApiKey) {
 }
 
 impl Place {
+    /// Where the server at work has its keys, or will have them.
+    async fn find(variables: &Variables, load: impl Fn() -> Result<Config, Error>) -> Result<Self, Error> {
+        if let Some(server) = Server::of(variables)? {
+            return Ok(Place::Server(Box::new(server)));
+        }
+        let config = load()?;
+        let (store, folder) = (&config.store, config.store.data_dir.display());
+        if store.url.is_none() {
+            if let Some(url) = sqlite::served(&store.data_dir) {
+                return Ok(Place::Server(Box::new(Server::at(&url, variables)?)));
+            }
+            let url = health::local(&config.server);
+            if Server::at(&url, variables)?.is_pes().await {
+                return Err(Error::Failed(format!(
+                    "the server at {url} has another database than {folder}: ask it with `PES_URL={url} pes keys …`, or name \
+                     its database with DATABASE_URL or PES_DATA_DIR"
+                )));
+            }
+        }
+        Ok(Place::Store(crate::store::open(store).await?, config.auth))
+    }
+
+    /// Whether nobody has a key yet.
+    async fn is_first(&self) -> Result<bool, Error> {
+        match self {
+            Place::Server(server) => Ok(!server.has_key() && server.list().await?.is_empty()),
+            Place::Store(store, configured) => Ok(configured.keys.is_empty() && auth::list(&**store).await?.is_empty()),
+        }
+    }
+
+    /// Gives what was made without keys to a tenant.
+    async fn adopt(&self, tenant: &str) -> Result<(), Error> {
+        let Place::Store(store, _) = self else {
+            return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));
+        };
+        auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
+        match store.rename_tenant(OPEN_TENANT, tenant, OPERATOR, System::default().now()).await? {
+            true => Ok(()),
+            false => Err(Error::Failed(format!(
+                "there is nothing to adopt, or `{tenant}` has threads or settings of its own; what belongs to two tenants \
+                 is not mixed"
+            ))),
+        }
+    }
+
     async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         match self {
             Place::Server(server) => server.issue(new).await,
-            Place::Store(store) => match auth::issue(&**store, new, OPERATOR, System::default().now()).await? {
+            Place::Store(store, _) => match auth::issue(&**store, new, OPERATOR, System::default().now()).await? {
                 Some(issued) => Ok(issued),
                 None => Err(Error::Failed(auth::taken(&new.name).detail)),
             },
@@ -75,15 +148,17 @@ impl Place {
     async fn list(&self) -> Result<Vec<ApiKey>, Error> {
         match self {
             Place::Server(server) => server.list().await,
-            Place::Store(store) => Ok(auth::list(&**store).await?),
+            Place::Store(store, _) => Ok(auth::list(&**store).await?),
         }
     }
 
     async fn revoke(&self, key_id: &str) -> Result<(), Error> {
         match self {
             Place::Server(server) => server.revoke(key_id).await,
-            Place::Store(store) if auth::revoke(&**store, key_id, OPERATOR, System::default().now()).await? => Ok(()),
-            Place::Store(_) => Err(Error::Failed(format!("there is no active key {key_id}"))),
+            Place::Store(store, _) if auth::revoke(&**store, key_id, OPERATOR, System::default().now()).await? => {
+                Ok(())
+            }
+            Place::Store(..) => Err(Error::Failed(format!("there is no active key {key_id}"))),
         }
     }
 }

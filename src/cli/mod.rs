@@ -61,7 +61,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, &variables, load).await,
         Command::Health { url } => health::health(url, &variables, load).await,
-        Command::Doctor => doctor::doctor(&load()?).await,
+        Command::Doctor => doctor::doctor(&load()?, &variables).await,
         Command::Config { template } => config::show(template, load),
         Command::Version => {
             println!("pes {}", env!("CARGO_PKG_VERSION"));

@@ -1,15 +1,16 @@
 //! `pes serve`
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
-use super::Error;
+use super::{Error, health};
 use crate::app::{self, App};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::config::models::ModelRef;
+use crate::store::sqlite;
 use crate::{shutdown, telemetry};
 
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
@@ -19,6 +20,11 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
     let app = App::build(config).await.map_err(unusable)?;
     let front = app.front(address).map_err(|fault| Error::Failed(fault.detail))?;
+    if app.config.store.url.is_none()
+        && let Err(error) = sqlite::announce(&app.config.store.data_dir, &here(address, &app.config))
+    {
+        tracing::warn!(%error, "commands beside this server will not find it");
+    }
     say(&facts(&app, address, front.url(), variables).await);
     shutdown::run(listener, front, stop).await;
     app.close().await;
@@ -30,8 +36,21 @@ async fn bind(config: &Config) -> Result<TcpListener, Error> {
     let host = config.server.host.trim_start_matches('[').trim_end_matches(']');
     let bound = TcpListener::bind((host, config.server.port)).await;
     bound.map_err(|error| {
-        Error::Failed(format!("{}:{} cannot be bound: {error}", config.server.host, config.server.port))
+        let what_to_do = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "; stop what listens there, or choose another with --port or PORT (0 = any that is free)"
+            }
+            _ => "",
+        };
+        Error::Failed(format!("{}:{} cannot be bound: {error}{what_to_do}", config.server.host, config.server.port))
     })
+}
+
+/// Where this machine finds it.
+fn here(address: SocketAddr, config: &Config) -> String {
+    let mut server = config.server.clone();
+    server.port = address.port();
+    health::local(&server)
 }
 
 fn unusable(error: app::Error) -> Error {

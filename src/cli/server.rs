@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -37,7 +37,11 @@ struct Listed<T> {
 impl Server {
     /// `None`: PES_URL is not set.
     pub(super) fn of(variables: &Variables) -> Result<Option<Self>, Error> {
-        let Some(base) = variables.get("PES_URL") else { return Ok(None) };
+        variables.get("PES_URL").map(|base| Self::at(base, variables)).transpose()
+    }
+
+    /// The one at this address.
+    pub(super) fn at(base: &str, variables: &Variables) -> Result<Self, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(token) = variables.get_secret("PES_TOKEN")? {
@@ -47,7 +51,17 @@ impl Server {
             headers.insert(AUTHORIZATION, value);
         }
         let base = base.trim_end_matches('/').to_owned();
-        Ok(Some(Self { base, headers, egress: Egress::new(Duration::from_secs(10)) }))
+        Ok(Self { base, headers, egress: Egress::new(Duration::from_secs(10)) })
+    }
+
+    /// Whether a pes answers there.
+    pub(super) async fn is_pes(&self) -> bool {
+        let said = self.call(Method::GET, "/version", Vec::new()).await;
+        said.is_ok_and(|said| serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["name"] == "pes"))
+    }
+
+    pub(super) fn has_key(&self) -> bool {
+        self.headers.contains_key(AUTHORIZATION)
     }
 
     pub(super) async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
@@ -79,7 +93,14 @@ impl Server {
         while let Some(piece) = answer.chunk().await.map_err(|error| failed(error.to_string()))? {
             whole.extend_from_slice(&piece);
         }
-        if status.is_success() { Ok(whole) } else { Err(failed(said(status.as_u16(), &whole))) }
+        match status.is_success() {
+            true => Ok(whole),
+            false if status == StatusCode::UNAUTHORIZED => {
+                let how = "set PES_TOKEN to a key that may `admin`: PES_TOKEN=pes_… pes keys …";
+                Err(failed(format!("{} {how}", said(status.as_u16(), &whole))))
+            }
+            false => Err(failed(said(status.as_u16(), &whole))),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ section! {
         /// What seals secrets in the database: any long text, the same for all replicas. Unset = a file in
         /// `store.data_dir`; with `DATABASE_URL` secrets are refused then.
         #[serde(with = "super::secret")]
-        sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"…\"");
+        sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"what nobody guesses, 16 characters or more\"");
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use secrecy::ExposeSecret;
+
 use super::cidr::Cidr;
 use super::{Config, Environment, Error};
 use crate::domain::depth::MOST_DEPTH;
@@ -31,6 +33,7 @@ impl Config {
         if self.limits.json_depth > MOST_DEPTH {
             return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
         }
+        self.store.check()?;
         self.auth.check()?;
         self.models.gate.check()?;
         for (model, price) in &self.prices {
@@ -84,6 +87,26 @@ fn check_origin(origin: &str) -> Result<(), Error> {
     Err(Error(format!(
         "server.cors_origins: `{origin}` is not an origin like https://app.example.com; list each one, `*` is not taken"
     )))
+}
+
+impl super::Store {
+    /// What is no URL of ours is told apart before a driver says something of its own.
+    fn check(&self) -> Result<(), Error> {
+        let Some(url) = &self.url else { return Ok(()) };
+        // Not repeated: it holds a password.
+        match url.expose_secret().split_once(':').map_or("", |(scheme, _)| scheme) {
+            "postgres" | "postgresql" => Ok(()),
+            "sqlite" => Err(Error(
+                "store.url (DATABASE_URL): SQLite needs none; leave it unset and name the folder of pes.db with PES_DATA_DIR"
+                    .to_owned(),
+            )),
+            "" => Err(Error("store.url (DATABASE_URL) is no URL; write postgres://user:password@host/database".to_owned())),
+            scheme => Err(Error(format!(
+                "store.url (DATABASE_URL): `{scheme}:` is not taken; PostgreSQL is, as postgres://user:password@host/database, \
+                 and SQLite where it is unset"
+            ))),
+        }
+    }
 }
 
 impl super::Server {

@@ -178,7 +178,7 @@ impl FromStr for ModelRef {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
                 Ok(Self { provider: provider.to_owned(), model: model.to_owned() })
             }
-            Some(_) | None => Err(format!("`{text}` is not provider:model")),
+            Some(_) | None => Err(format!("`{text}` is not provider:model, for example openai:gpt-4.1-mini")),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod delivery;
 pub mod document;
 mod figures;
 mod lease;
+mod ledger;
 mod log;
 pub mod memory;
 mod open;
@@ -26,6 +27,7 @@ mod usage;
 pub use ask::{LOOKED_AT, ObservationAsk, Page, PageAsk, ThreadFilter};
 pub use figures::{Figures, OpenQuestions};
 pub use lease::*;
+pub use ledger::{AuditRow, KeyRow};
 pub use open::open;
 pub use standing::StandingAsk;
 pub use usage::UsageAsk;
@@ -195,41 +197,12 @@ pub struct IdempotencyRow {
     pub created_at: Millis,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct AuditRow {
-    pub tenant: TenantPk,
-    /// [`ThreadPk::NONE`] for what concerns the tenant as a whole.
-    pub thread: ThreadPk,
-    /// The thread that it tells of, there or erased.
-    pub thread_id: Option<ThreadId>,
-    pub at: Millis,
-    pub actor: String,
-    pub action: String,
-    pub detail: Value,
-}
-
 /// A row found by its id, with its thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     pub pk: ThreadPk,
     pub thread_id: ThreadId,
     pub row: Row,
-}
-
-/// An API key as stored: never the key itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeyRow {
-    /// Public: shown in lists, used to revoke.
-    pub key_id: String,
-    pub tenant: TenantPk,
-    pub tenant_name: String,
-    pub name: String,
-    /// SHA-256 of the key, hex.
-    pub hash: String,
-    /// Space-separated scopes.
-    pub scopes: String,
-    pub created_at: Millis,
-    pub revoked_at: Option<Millis>,
 }
 
 #[async_trait]

@@ -136,7 +136,7 @@ impl State {
         let mut figures = Figures::default();
         let (mut runs, mut questions) = (BTreeMap::new(), BTreeMap::new());
         for row in self.threads.values().flat_map(|kept| kept.rows.values()).filter(|row| row.keep == Keep::Always) {
-            let body = text::json(&row.body)?;
+            let body = text::json(&row.body);
             let word = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
             if row.kind == RowKind::Run {
                 *runs.entry(word("status")).or_insert(0) += 1;

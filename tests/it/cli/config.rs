@@ -228,12 +228,16 @@ fn what_is_unknown_or_wrong_is_named() {
             load(&[("PES_API_KEYS", "acme/ann:read:key-0123456789abcdef,acme/ann:read:key-fedcba9876543210")]),
             "auth.keys (PES_API_KEYS): the entries 1 and 2 have the same name in one tenant",
         ),
+        (load(&[("DATABASE_URL", "sqlite:data/pes.db")]), "store.url (DATABASE_URL): SQLite needs none; "),
+        (load(&[("DATABASE_URL", "mysql://u:hush@h/d")]), "store.url (DATABASE_URL): `mysql:` is not taken; "),
+        (load(&[("DATABASE_URL", "hush")]), "store.url (DATABASE_URL) is no URL; "),
+        (load(&[("PES_MODEL", "gpt-x")]), "PES_MODEL: `gpt-x` is not provider:model, for example openai:"),
         (load(&[("PES_SEALING_KEY", "a")]), "auth.sealing_key (PES_SEALING_KEY): this key can be guessed: "),
     ];
     for (result, expected) in cases {
         let error = result.unwrap_err();
         assert!(error.starts_with(expected), "{error}\nshould start with\n{expected}");
-        assert!(!error.contains('\n'), "{error}");
+        assert!(!error.contains('\n') && !error.contains("hush"), "{error}");
     }
 }
 

@@ -81,7 +81,111 @@ fn the_folder_of_a_running_server_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let _served = serve(folder.path(), &[]);
     refused(&run(folder.path(), &["--port", "0"], &[]), 9, "pes: database: The data folder ./data is held by process ");
-    refused(&run(folder.path(), &["keys", "ls"], &[]), 9, "pes: database: The data folder ./data is held by process ");
+}
+
+#[test]
+fn keys_beside_a_running_server_are_made_by_it_and_the_first_may_do_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let keys = |arguments: &[&str], variables: &[(&str, &str)]| {
+        run(folder.path(), &[&["keys"], arguments].concat(), variables)
+    };
+    let first = keys(&["new", "--tenant", "acme"], &[]);
+    let (said, key) = (text(&first.stderr), text(&first.stdout));
+    assert!(first.status.success() && said.contains("this is the first key"), "{said}");
+    assert!(said.contains("`pes keys adopt acme`"), "{said}");
+    let token = [("PES_TOKEN", key.trim())];
+    let listed = text(&keys(&["ls"], &token).stdout);
+    assert!(listed.contains("acme  admin  cli-"), "{listed}");
+    let second = keys(&["new", "--tenant", "acme"], &token);
+    assert!(second.status.success() && !text(&second.stderr).contains("first"), "{}", text(&second.stderr));
+    let nobody = keys(&["ls"], &[]);
+    refused(&nobody, 1, &format!("pes: {}: 401 unauthorized: ", served.url));
+    assert!(text(&nobody.stderr).contains("PES_TOKEN=pes_… pes keys"), "{}", text(&nobody.stderr));
+    refused(&keys(&["adopt", "acme"], &token), 1, "pes: stop the server first");
+
+    // Another folder is another database: not that of the server which answers there.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let port = served.url.rsplit(':').next().unwrap();
+    let output = run(elsewhere.path(), &["keys", "new"], &[("PORT", port)]);
+    refused(&output, 1, &format!("pes: the server at {} has another database than ./data: ", served.url));
+    assert!(!elsewhere.path().join("data").exists(), "and nothing is made");
+}
+
+#[test]
+fn a_first_key_that_may_not_administer_says_what_it_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = run(folder.path(), &["keys", "new", "--scopes", "read"], &[("PORT", "1")]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(text(&made.stderr).contains("it may not `admin`: keys, webhooks, "), "{}", text(&made.stderr));
+    let adopted = run(folder.path(), &["keys", "adopt", "acme"], &[("PORT", "1")]);
+    assert_eq!(text(&adopted.stdout), "what was made without keys belongs to acme\n", "{}", text(&adopted.stderr));
+    let listed = text(&run(folder.path(), &["keys", "ls"], &[("PORT", "1")]).stdout);
+    assert!(listed.contains("  acme  read  cli-"), "{listed}");
+    assert!(
+        !run(folder.path(), &["keys", "adopt", "acme"], &[("PORT", "1")]).status.success(),
+        "there is no more of it"
+    );
+}
+
+#[test]
+fn what_failed_is_a_warning_with_code_cause_provider_thread_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("script.toml"),
+        "[[reply]]\nwhen = { query = \"fail\", phase = \"planning\" }\njson = { title = \"No\", refuse = \"Not mine to do.\", todoList = [] }\n",
+    )
+    .unwrap();
+    let variables = [("PES_LOG_FORMAT", "json"), ("PES_DEMO_PACE", "0"), ("PES_DEMO_SCRIPT", "script.toml")];
+    let served = serve(folder.path(), &variables);
+    let answer = ask(&served.url, "fail");
+    assert!(answer.contains("task_refused"), "{answer}");
+    let (_, log) = served.stop();
+    let lines: Vec<Map<String, Value>> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let warned = lines.iter().find(|line| line["message"] == "a run failed").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!((&warned["level"], &warned["code"]), (&"WARN".into(), &"task_refused".into()), "{warned:?}");
+    assert_eq!((&warned["provider"], &warned["threadId"]), (&"demo".into(), &"t".into()), "{warned:?}");
+    assert!(
+        ["cause", "runId", "traceId", "model"].iter().all(|name| !warned[*name].as_str().unwrap().is_empty()),
+        "{warned:?}"
+    );
+}
+
+#[test]
+fn the_doctor_looks_at_everything_around() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = somebody.local_addr().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    let settings = format!(
+        "[[webhooks]]\nid = \"ops\"\nurl = \"http://{nobody}/\"\nevents = [\"run.failed\"]\n\
+         [[agents]]\nid = \"peer\"\ncard = \"http://{there}/card.json\"\n\
+         [mcp.servers.gone]\ncommand = \"no-such-program\"\n"
+    );
+    std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
+    let output = run(folder.path(), &["doctor"], &[("PATH", "/bin")]);
+    let said = text(&output.stdout);
+    for line in [
+        "ok   database  ",
+        "ok   folder  ",
+        "ok   sealing key  ",
+        &format!("FAIL webhook ops  {nobody} cannot be reached: "),
+        &format!("ok   agent peer  {there} takes connections"),
+        "FAIL mcp server gone  there is no program `no-such-program`; ",
+        "ok   model demo:demo-scripted (default)  answers in ",
+    ] {
+        assert!(said.lines().any(|told| told.starts_with(line)), "{line}\nis not in\n{said}");
+    }
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.path().join("data").exists(), "looking makes nothing");
+
+    std::fs::remove_file(folder.path().join("config/local.toml")).unwrap();
+    let served = serve(folder.path(), &[]);
+    let output = run(folder.path(), &["doctor"], &[]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(&format!("ok   database  in use by the server at {}", served.url)), "{said}");
 }
 
 #[test]
@@ -90,6 +194,8 @@ fn a_port_that_is_taken_is_one_line() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     refused(&run(folder.path(), &[], &[("PORT", &port)]), 1, &format!("pes: 127.0.0.1:{port} cannot be bound: "));
+    let said = text(&run(folder.path(), &[], &[("PORT", &port)]).stderr);
+    assert!(said.contains("choose another with --port or PORT"), "{said}");
     assert!(!folder.path().join("data").exists(), "nothing may be touched");
 }
 
@@ -102,7 +208,11 @@ fn an_open_address_without_keys_is_refused_until_there_is_one() {
         2,
         "pes: configuration: 0.0.0.0 is not loopback and there are no API keys; ",
     );
-    let made = run(folder.path(), &["keys", "new", "--tenant", "acme", "--scopes", "read,admin"], &[]);
+    let made = run(
+        folder.path(),
+        &["keys", "new", "--tenant", "acme", "--name", "cli", "--scopes", "read,admin"],
+        &[("PORT", "1")],
+    );
     let key = text(&made.stdout).trim().to_owned();
     assert!(key.starts_with("pes_"), "{key} {}", text(&made.stderr));
 

@@ -1,0 +1,131 @@
+//! What stands around the models: where things are stored and sealed, and who else is called.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use url::Url;
+
+use super::Finding;
+use crate::config::Config;
+use crate::config::env::Variables;
+use crate::store::{self, sqlite};
+
+/// How long somebody else has to take a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Finding> {
+    let mut findings = vec![Finding::of("database", database(config).await)];
+    if config.store.url.is_none() {
+        findings.push(Finding::of("folder", folder(&config.store.data_dir)));
+    }
+    findings.push(Finding::of("sealing key", sealing_key(config)));
+    let agents = config.agents.iter().map(|agent| (format!("agent {}", agent.id), agent.card.clone()));
+    let webhooks = config.webhooks.iter().map(|webhook| (format!("webhook {}", webhook.id), webhook.url.clone()));
+    let servers = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
+    let (reached, started): (Vec<_>, Vec<_>) = servers
+        .map(|(name, server)| (format!("mcp server {name}"), server))
+        .partition(|(_, server)| server.url.is_some());
+    let reached = reached.into_iter().filter_map(|(what, server)| Some((what, server.url.clone()?)));
+    let others = agents.chain(webhooks).chain(reached);
+    findings.extend(join_all(others.map(|(what, url)| async move { Finding::of(what, reach(&url).await) })).await);
+    let programs = started.into_iter().filter_map(|(what, server)| Some((what, server.command.clone()?)));
+    findings.extend(programs.map(|(what, command)| Finding::of(what, program(&command, variables))));
+    findings
+}
+
+/// Opened as a server would; one that is held by a server is in use, and nothing is made that is not there.
+async fn database(config: &Config) -> Result<String, String> {
+    let store = &config.store;
+    if store.url.is_none() {
+        if let Some(url) = sqlite::served(&store.data_dir) {
+            return Ok(format!("in use by the server at {url}"));
+        }
+        if !store.data_dir.join("pes.db").exists() {
+            return Ok(format!("{} has none yet; the first start makes it", store.data_dir.display()));
+        }
+    }
+    let opened = store::open(store).await.map_err(|error| error.to_string())?;
+    let written = opened.ping().await.map_err(|error| error.to_string());
+    let place = opened.describe();
+    opened.close().await;
+    written.map(|()| format!("{place} takes writes"))
+}
+
+fn folder(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Err(format!("{shown} is no folder; name another with PES_DATA_DIR")),
+        Ok(_) => match try_writing(path) {
+            Ok(()) => Ok(format!("{shown} can be written")),
+            Err(error) => {
+                Err(format!("{shown} cannot be written: {error}; make it the server's own, or set PES_DATA_DIR"))
+            }
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok(format!("{shown} is not there yet; the first start makes it"))
+        }
+        Err(error) => Err(format!("{shown} cannot be looked at: {error}")),
+    }
+}
+
+/// Writes a file and takes it away again.
+fn try_writing(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join(format!(".pes-doctor-{}", std::process::id()));
+    std::fs::write(&path, b"")?;
+    std::fs::remove_file(&path)
+}
+
+fn sealing_key(config: &Config) -> Result<String, String> {
+    match (&config.auth.sealing_key, &config.store.url) {
+        (Some(_), _) => Ok("PES_SEALING_KEY".to_owned()),
+        (None, Some(_)) => Err(
+            "none: secrets of webhooks, tools and agents are refused; set PES_SEALING_KEY, the same for all replicas"
+                .to_owned(),
+        ),
+        (None, None) => {
+            let path = config.store.data_dir.join("sealing.key");
+            match std::fs::read(&path) {
+                Ok(key) if key.is_empty() => Err(format!("{} is empty", path.display())),
+                Ok(_) => Ok(path.display().to_string()),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    Ok("made when the first secret is kept".to_owned())
+                }
+                Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+            }
+        }
+    }
+}
+
+/// Whether somebody takes a connection there; nothing is sent.
+async fn reach(url: &str) -> Result<String, String> {
+    let url: Url = url.parse().map_err(|error| format!("`{url}` is no URL: {error}"))?;
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+        return Err(format!("`{url}` names no host"));
+    };
+    let at = format!("{host}:{port}");
+    match timeout(PATIENCE, TcpStream::connect((host.trim_matches(['[', ']']), port))).await {
+        Ok(Ok(_)) => Ok(format!("{at} takes connections")),
+        Ok(Err(error)) => Err(format!("{at} cannot be reached: {error}")),
+        Err(_) => Err(format!("{at} took no connection within {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// Whether there is such a program.
+fn program(command: &str, variables: &Variables) -> Result<String, String> {
+    let is_there = |path: &Path| path.is_file();
+    let found = match command.contains('/') {
+        true => is_there(Path::new(command)).then(|| command.into()),
+        false => {
+            let folders = std::env::split_paths(variables.get("PATH").unwrap_or_default());
+            folders.map(|folder| folder.join(command)).find(|path| is_there(path))
+        }
+    };
+    match found {
+        Some(path) => Ok(format!("{} is there", path.display())),
+        None => Err(format!("there is no program `{command}`; install it, or name its whole path")),
+    }
+}
