@@ -42,6 +42,7 @@ pub const COUNTED: &[Family] = &[
     ("pes_store_commit_batch_size", Histogram, "Commits in one transaction."),
     ("pes_store_commits_total", Counter, "Transactions of the committer: done, refused, lost, unavailable, panicked."),
     ("pes_store_commit_queue_depth", Gauge, "Commits that are not answered yet."),
+    ("pes_store_committer_restarts_total", Counter, "Committers that broke and were started again."),
     ("pes_store_resends_total", Counter, "Transactions sent again because their end was not known."),
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];
