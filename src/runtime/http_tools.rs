@@ -6,6 +6,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::http_tool::HttpToolSpec;
 use crate::egress::{Destination, SigningSecret};
 use crate::store::document::{Change, Document, DocumentKind};
+use crate::tool::Toolset;
 
 impl Runtime {
     /// In order of their names; without secrets.
@@ -47,6 +48,7 @@ impl Runtime {
         if spec.name != name {
             return Err(Fault::new(Code::Invalid, "A tool keeps its name.").at("/name", "is not the one in the path"));
         }
+        Toolset::check_changed(&spec.spec())?;
         let sealed = known.body.as_ref().and_then(|body| body["secret"].as_str()).map(str::to_owned);
         self.0.replace(self.http_tool_change(caller, spec, sealed)?, known.version).await?;
         self.http_tool(caller, name)

@@ -148,6 +148,11 @@ impl Toolset {
         self.check(spec, "").map(drop)
     }
 
+    /// What a tool that is offered already is to be from now on.
+    pub fn check_changed(spec: &ToolSpec) -> Result<(), Fault> {
+        schemas_fit(spec, "").map(drop)
+    }
+
     /// How many schemas stand within the tool's.
     fn check(&self, spec: &ToolSpec, place: &str) -> Result<usize, Fault> {
         let refuse = |member: &str, why: String| Err(unfit(&spec.name, place, member, why));
@@ -157,10 +162,7 @@ impl Toolset {
         if self.tools.contains_key(&spec.name) {
             return refuse("name", "has the name of another tool".to_owned());
         }
-        check_schemas(spec).map_err(|(member, no)| {
-            let why = format!("has a schema that cannot be used: {}", why(&no));
-            unfit(&spec.name, place, &format!("{member}{}", no.pointer), why)
-        })
+        schemas_fit(spec, place)
     }
 
     /// What policy and the tool itself make of a call with arguments that fit; `None`: there is no such tool.
@@ -311,6 +313,14 @@ fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>, delegates: bool)
         custom_schema: None,
     };
     Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk, delegates }
+}
+
+/// How many schemas stand within the tool's, if all can be used.
+fn schemas_fit(spec: &ToolSpec, place: &str) -> Result<usize, Fault> {
+    check_schemas(spec).map_err(|(member, no)| {
+        let why = format!("has a schema that cannot be used: {}", why(&no));
+        unfit(&spec.name, place, &format!("{member}{}", no.pointer), why)
+    })
 }
 
 fn unfit(tool: &str, place: &str, member: &str, why: String) -> Fault {
