@@ -70,31 +70,33 @@ impl Actors {
     }
 }
 
+/// A command that its thread's mailbox did not take.
+struct NotTaken {
+    error: TrySendError<Command>,
+    mailbox: mpsc::Sender<Command>,
+}
+
 impl Shared {
     /// Hands a command to the thread's task, which is started if there is none. Where many wait for the same thread,
     /// some wait here, for a while.
     async fn send(self: &Arc<Self>, pk: ThreadPk, mut command: Command) -> Result<(), Fault> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let (refused, mailbox) = match self.try_send(pk, command) {
-                Ok(()) => return Ok(()),
-                Err((TrySendError::Closed(_), _)) => return Err(broke()),
-                Err((TrySendError::Full(refused), mailbox)) => (refused, mailbox),
+            let Err(refused) = self.try_send(pk, command) else { return Ok(()) };
+            let NotTaken { error, mailbox } = *refused;
+            command = match error {
+                TrySendError::Closed(_) => return Err(broke()),
+                TrySendError::Full(command) => command,
             };
-            command = refused;
             // The place itself is taken under the lock, so that a task which leaves leaves nothing behind.
             timeout_at(until, mailbox.reserve()).await.map_err(|_| too_many())?.ok();
         }
     }
 
-    fn try_send(
-        self: &Arc<Self>,
-        pk: ThreadPk,
-        command: Command,
-    ) -> Result<(), (TrySendError<Command>, mpsc::Sender<Command>)> {
+    fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<NotTaken>> {
         let mut live = self.actors.lock();
         let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
-        mailbox.try_send(command).map_err(|refused| (refused, mailbox.clone()))
+        mailbox.try_send(command).map_err(|error| Box::new(NotTaken { error, mailbox: mailbox.clone() }))
     }
 
     /// Sends a command and waits for its answer.

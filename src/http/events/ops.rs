@@ -78,7 +78,7 @@ fn take_apart(value: Value) -> Result<Said, Fault> {
 
 fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Fault> {
     let text = members.shift_remove(name);
-    text.map(|text| typed(text).map_err(|fault| fault.at(&format!("/{name}"), "must be text"))).transpose()
+    text.map(|text| typed(text).map_err(|fault| fault.at(format!("/{name}"), "must be text"))).transpose()
 }
 
 fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {

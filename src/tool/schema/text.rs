@@ -20,7 +20,8 @@ pub(super) fn size(pattern: &str) -> Result<Size, String> {
     for (short, long) in [("\\w", "[A-Za-z0-9_]"), ("\\W", "[^A-Za-z0-9_]"), ("\\d", "[0-9]"), ("\\D", "[^0-9]")] {
         plain = plain.replace(short, long);
     }
-    let parsed = regex_syntax::parse(&plain).or_else(|_| regex_syntax::parse(pattern));
+    let parsed =
+        regex_syntax::parse(&plain).map_err(Box::new).or_else(|_| regex_syntax::parse(pattern).map_err(Box::new));
     match parsed {
         Ok(hir) => Ok(of(&hir)),
         // Spelt as only ECMA 262 knows it; without counted repetitions it is no larger than its text.
