@@ -192,20 +192,4 @@ fn span(ttl: Millis) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::clock::Manual;
-    use crate::store::memory::Memory;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_right_ends_while_the_machine_is_suspended_though_no_timer_moves() {
-        let (store, clock) = (Memory::new(), Arc::new(Manual::at(0)));
-        let tenure = Tenure::begin(&store, 10_000, None, clock.clone()).await.unwrap();
-        let before = tenure.hold().unwrap();
-        clock.advance(7_999);
-        assert!(tenure.hold().is_some());
-        clock.advance(1);
-        assert!(tenure.hold().is_none());
-        assert!(before.ended.is_cancelled(), "what runs under it is told");
-    }
-}
+mod tests;

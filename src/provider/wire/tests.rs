@@ -21,7 +21,7 @@ pub(crate) fn read<'a, W: Wire>(
     wire: W,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<Delta>, Result<(), ModelFailure>) {
-    let (mut body, mut deltas) = (Body::new(framing, wire, 1 << 20), Vec::new());
+    let (mut body, mut deltas) = (Body::new(framing, wire, 2 << 20), Vec::new());
     for piece in pieces {
         match body.take(piece, &mut deltas) {
             Ok(false) => {}
@@ -83,7 +83,7 @@ pub(crate) fn cut_everywhere<W: Wire>(folder: &str, framing: Framing, wire: impl
 /// The number of deltas and of bytes in them that `pieces` equal pieces of a call's arguments come to: each is passed on
 /// alone, so the work is linear.
 pub(crate) fn passed_on<W: Wire>(framing: Framing, wire: W, begin: &str, piece: &str, pieces: usize) -> (usize, usize) {
-    let (mut body, mut deltas) = (Body::new(framing, wire, 1 << 20), Vec::new());
+    let (mut body, mut deltas) = (Body::new(framing, wire, 2 << 20), Vec::new());
     body.take(begin.as_bytes(), &mut deltas).unwrap();
     let (mut count, mut bytes) = (0, 0);
     for _ in 0..pieces {
