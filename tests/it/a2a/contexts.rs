@@ -133,5 +133,5 @@ async fn who_may_only_look_starts_nothing() {
         assert_eq!(door.cancel(&app, &task.id).await.unwrap_err().error, Error::PermissionDenied);
     }
     let said = Door::Rest(Version::V1).ask(&app, Method::SendMessage, json!({})).send().await;
-    assert_eq!(said.status, 400, "parameters are read first");
+    assert_eq!(said.status, 403, "nothing is read of who may not send");
 }

@@ -28,7 +28,8 @@ async fn without_any_key_everybody_is_the_default_tenant() {
     let caller = keys.authenticate(None).await.unwrap();
     assert_eq!((caller.tenant_name.as_str(), caller.name.as_str()), ("default", "local"));
     assert!(Scope::ALL.iter().all(|scope| caller.may(*scope)));
-    assert_eq!(keys.authenticate(Some("pes_wrong")).await.unwrap_err().code, Code::Unauthorized);
+    // Clients that always send a key are no strangers where none is needed.
+    assert_eq!(keys.authenticate(Some("pes_wrong")).await.unwrap().name, "local");
 }
 
 #[tokio::test]

@@ -44,7 +44,8 @@ fn the_default_file_lists_exactly_every_key_with_its_default() {
 }
 
 fn is_key(text: &str) -> bool {
-    text.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
 }
 
 /// Without the structured keys, for which the file shows examples.

@@ -20,9 +20,8 @@ use pes::engine::step::{Keep, Row, RowKind, Step};
 use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Mission, Prompt, Registered, Stamp, World};
 use serde_json::Value;
 
-pub use super::script::*;
-
 use super::peers::Peers;
+pub use super::script::*;
 use super::told::Told;
 
 /// What a scripted model says to a request.

@@ -127,5 +127,6 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     assert_eq!(yes(&mut sim, "bob").unwrap_err(), "four_eyes");
     sim.apply(Event::CancelAsked { run: None, by: "eve".into() }).unwrap();
     sim.ask("go on").unwrap();
+    sim.go();
     assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
 }

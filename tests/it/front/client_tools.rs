@@ -117,7 +117,7 @@ async fn a_tool_that_hides_another_or_cannot_be_used_is_refused() {
         (vec![tool("calculator")], "/options/clientTools/0/name"),
         (vec![tool("a"), tool("a")], "/options/clientTools/1/name"),
         (vec![tool("with space")], "/options/clientTools/0/name"),
-        (vec![broken], "/options/clientTools/0/inputSchema"),
+        (vec![broken], "/options/clientTools/0/inputSchema/type"),
     ];
     for (tools, pointer) in table {
         let problem = process(&app, &tools).await.problem("invalid");

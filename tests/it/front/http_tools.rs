@@ -69,8 +69,8 @@ async fn what_cannot_be_a_tool_is_refused() {
         (with("name", json!("calculator")), "/name"),
         (with("name", json!("with space")), "/name"),
         (with("url", json!("http://10.0.0.1/")), "/url"),
-        (with("inputSchema", json!({ "type": "nonsense" })), "/inputSchema"),
-        (with("outputSchema", json!({ "type": "nonsense" })), "/outputSchema"),
+        (with("inputSchema", json!({ "type": "nonsense" })), "/inputSchema/type"),
+        (with("outputSchema", json!({ "type": "nonsense" })), "/outputSchema/type"),
         (with("timeoutMs", json!(0)), "/timeoutMs"),
         (with("secret", json!("")), "/secret"),
     ];

@@ -30,6 +30,12 @@ delay_ms = 700
 json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "one", description = "Talk", stepType = "reasoning" }] }
 
 [[reply]]
+when = { phase = "refinement", query = "hang" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "two", description = "Try it again", stepType = "tool", toolValidationMode = "advisory" },
+] }
+
+[[reply]]
 when = { phase = "planning" }
 json = { title = "T", intent = "I", plan = "P", todoList = [
     { id = "one", description = "Try it", stepType = "tool", toolValidationMode = "advisory" },

@@ -184,7 +184,7 @@ async fn a_process_that_stops_does_not_wait_for_people_and_the_next_asks_again()
     let (second, _) = asked(&other, "t", seq).await;
     let late = other.runtime().resume(other.caller(), &"t".into(), said(&first, "left"), None).await;
     let taken_back = late.unwrap_err().extra.unwrap();
-    assert_eq!(taken_back["resolution"]["reason"], "the call was interrupted", "{taken_back:#?}");
+    assert_eq!(taken_back["resolution"]["reason"], "the call is made again", "{taken_back:#?}");
     other.runtime().resume(other.caller(), &"t".into(), said(&second, "right"), None).await.unwrap();
     let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
     assert_eq!((waited.run.status, probe.tally().begun), (RunStatus::Completed, 2));

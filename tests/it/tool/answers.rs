@@ -60,7 +60,7 @@ fn a_question_is_text_unless_it_says_otherwise() {
 #[rstest]
 #[case(json!({ "question": "?", "inputType": "select" }), "/options")]
 #[case(json!({ "question": "?", "inputType": "custom" }), "/schema")]
-#[case(json!({ "question": "?", "inputType": "custom", "schema": { "type": "nothing" } }), "/schema")]
+#[case(json!({ "question": "?", "inputType": "custom", "schema": { "type": "nothing" } }), "/schema/type")]
 #[case(json!({ "question": "?", "inputType": "essay" }), "/inputType")]
 #[case(json!({ "question": "" }), "/question")]
 fn a_question_that_nobody_could_answer_is_refused(#[case] arguments: Value, #[case] pointer: &str) {
