@@ -44,14 +44,6 @@ impl Incarnation {
         Self { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until, clock }
     }
 
-    /// One that nobody renews.
-    #[cfg(test)]
-    pub(super) fn of(ttl: Millis) -> Self {
-        let clock: Arc<dyn Clock> = Arc::<super::clock::System>::default();
-        let until = deadline(&*clock, ttl);
-        Self::new(Uuid::new_v4(), Some(until), clock)
-    }
-
     /// Whether something may start under it at this moment. Once its deadline has passed it is over for good, whoever
     /// notices first.
     pub(super) fn holds(&self) -> bool {

@@ -2,6 +2,15 @@ use super::*;
 use crate::runtime::clock::Manual;
 use crate::store::memory::Memory;
 
+impl Incarnation {
+    /// One that nobody renews.
+    pub(in crate::runtime) fn of(ttl: Millis) -> Self {
+        let clock: Arc<dyn Clock> = Arc::<crate::runtime::clock::System>::default();
+        let until = deadline(&*clock, ttl);
+        Self::new(Uuid::new_v4(), Some(until), clock)
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_right_ends_while_the_machine_is_suspended_though_no_timer_moves() {
     let (store, clock) = (Memory::new(), Arc::new(Manual::at(0)));
