@@ -8,9 +8,8 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, MetaObject, PaginatedRequestParams, ProgressToken, ProtocolVersion,
     RequestMetaObject, SubscriptionFilter,
 };
-use rmcp::service::{Peer, ServiceError};
+use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
@@ -18,14 +17,15 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::capped::Capped;
 use super::definition::{Definition, Hints};
 use super::handler::Handler;
 use super::http::{Failure, Wire};
+use super::lines::{Lines, Pipes, Returned};
 use super::process::Process;
 use super::questions::{self, Questions};
 use super::reply;
 use super::server::Profile;
+use super::tasks::TaskTools;
 use crate::config::env::Variables;
 use crate::domain::tool::ToolError;
 use crate::egress::{self, Destination, Egress};
@@ -50,6 +50,7 @@ pub(super) struct Connection {
     why: Arc<OnceLock<String>>,
     questions: Arc<Questions>,
     forgotten: CancellationToken,
+    tasks: TaskTools,
     _end: DropGuard,
 }
 
@@ -57,51 +58,32 @@ impl Connection {
     /// Starts or reaches the server and agrees on a protocol version. The message says why that failed.
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
         let questions = Arc::<Questions>::default();
-        let handler =
-            Handler { server: profile.name.clone(), label: profile.label(), changed, questions: questions.clone() };
-        let forgotten = CancellationToken::new();
-        match &profile.settings.url {
+        let handler = || Handler {
+            server: profile.name.clone(),
+            label: profile.label(),
+            changed: changed.clone(),
+            questions: questions.clone(),
+        };
+        let (forgotten, tasks) = (CancellationToken::new(), TaskTools::default());
+        let (running, process) = match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
-                let output = Capped::new(pipes.output, profile.message_bytes);
-                let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, pipes.input)
-                    .with_max_line_length(profile.message_bytes);
-                match handler.serve_with_lifecycle(transport, lifecycle()).await {
-                    Ok(running) => Ok(Self::of(running, Some(process), questions, forgotten)),
-                    Err(error) => Err(told(&error.to_string(), &process.kill().await)),
+                match agree(pipes, handler, profile.message_bytes, &tasks).await {
+                    Ok(running) => (running, Some(process)),
+                    Err(error) => return Err(told(&error.to_string(), &process.kill().await)),
                 }
             }
             Some(url) => {
-                let transport = wire(profile, egress, url, forgotten.clone())?;
-                let running = handler.serve_with_lifecycle(transport, lifecycle()).await;
-                running.map(|running| Self::of(running, None, questions, forgotten)).map_err(|error| chain(&error))
+                let transport = wire(profile, egress, url, forgotten.clone(), tasks.clone())?;
+                let running = handler().serve_with_lifecycle(transport, lifecycle()).await;
+                (running.map_err(|error| chain(&error))?, None)
             }
-        }
-    }
-
-    fn of(running: Running, process: Option<Process>, questions: Arc<Questions>, forgotten: CancellationToken) -> Self {
-        let peer = running.peer().clone();
+        };
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
-        let cancel = running.cancellation_token();
-        let (asked, gone, reason) = (end.clone(), ended.clone(), Arc::clone(&why));
-        let waiting = running.waiting();
-        tokio::spawn(async move {
-            let mut waiting = std::pin::pin!(waiting);
-            tokio::select! {
-                _ = &mut waiting => {}
-                () = asked.cancelled() => {
-                    cancel.cancel();
-                }
-            }
-            let words = match process {
-                Some(process) => process.kill().await,
-                None => String::new(),
-            };
-            let _: Result<(), String> = reason.set(told("the connection ended", &words));
-            gone.cancel();
-        });
-        Self { peer, ended, why, questions, forgotten, _end: end.drop_guard() }
+        let peer = running.peer().clone();
+        tokio::spawn(look_after(running, process, end.clone(), ended.clone(), why.clone()));
+        Ok(Self { peer, ended, why, questions, forgotten, tasks, _end: end.drop_guard() })
     }
 
     /// Returns when the connection has ended: why.
@@ -131,7 +113,7 @@ impl Connection {
         for _ in 0..MOST_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.peer.list_tools(Some(params)).await.map_err(|error| chain(&error))?;
-            found.extend(page.tools.into_iter().map(definition));
+            found.extend(page.tools.into_iter().map(|tool| definition(tool, &self.tasks)));
             cursor = page.next_cursor;
             if found.len() > most {
                 found.truncate(most);
@@ -199,6 +181,47 @@ impl Connection {
     }
 }
 
+/// Agrees on a protocol with a program, however long it needs before it answers.
+async fn agree(
+    pipes: Pipes,
+    handler: impl Fn() -> Handler,
+    message_bytes: usize,
+    tasks: &TaskTools,
+) -> Result<Running, ClientInitializeError> {
+    let returned = Returned::default();
+    let lines = Lines::new(pipes, message_bytes, tasks.clone(), returned.clone());
+    let error = match handler().serve_with_lifecycle(lines, lifecycle()).await {
+        Ok(running) => return Ok(running),
+        Err(error) => error,
+    };
+    let Some(pipes) = returned.to_ask_again() else { return Err(error) };
+    let lines = Lines::new(pipes, message_bytes, tasks.clone(), returned);
+    let again = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
+    handler().serve_with_lifecycle(lines, again).await
+}
+
+/// Waits for the end of a connection, by itself or as asked, and leaves nothing of its program.
+async fn look_after(
+    running: Running,
+    process: Option<Process>,
+    asked: CancellationToken,
+    ended: CancellationToken,
+    why: Arc<OnceLock<String>>,
+) {
+    let cancel = running.cancellation_token();
+    let waiting = running.waiting();
+    tokio::select! {
+        _ = waiting => {}
+        () = asked.cancelled() => cancel.cancel(),
+    }
+    let words = match process {
+        Some(process) => process.kill().await,
+        None => String::new(),
+    };
+    let _: Result<(), String> = why.set(told("the connection ended", &words));
+    ended.cancel();
+}
+
 fn lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::LATEST], legacy_version: None }
 }
@@ -208,6 +231,7 @@ fn wire(
     egress: &Arc<Egress>,
     url: &str,
     forgotten: CancellationToken,
+    tasks: TaskTools,
 ) -> Result<StreamableHttpClientTransport<Wire>, String> {
     let to = url::Url::parse(url).map_err(|error| format!("`{url}`: {error}"))?;
     let to = match profile.owner {
@@ -230,6 +254,7 @@ fn wire(
         patience: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
         forgotten,
+        tasks,
     };
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
@@ -251,8 +276,9 @@ fn meta(context: &ToolContext) -> RequestMetaObject {
     meta
 }
 
-fn definition(tool: rmcp::model::Tool) -> Definition {
+fn definition(tool: rmcp::model::Tool, tasks: &TaskTools) -> Definition {
     let hints = tool.annotations.unwrap_or_default();
+    let refused = tasks.contains(&tool.name).then(|| "its server runs it as a task only".to_owned());
     Definition {
         description: tool.description.or(tool.title.map(Into::into)).unwrap_or_default().into_owned(),
         name: tool.name.into_owned(),
@@ -264,7 +290,7 @@ fn definition(tool: rmcp::model::Tool) -> Definition {
             idempotent: hints.idempotent_hint,
             open_world: hints.open_world_hint,
         },
-        refused: None,
+        refused,
     }
     .checked()
 }

@@ -57,7 +57,7 @@ impl Definition {
             self.input_schema = Value::Null;
         }
         self.output_schema = self.output_schema.filter(|schema| !exceeds(schema, MOST_DEPTH));
-        Self { refused, ..self }
+        Self { refused: self.refused.or(refused), ..self }
     }
 
     /// The same for the same definition, whatever the order of its members.

@@ -1,10 +1,22 @@
-# Runs an MCP server in a process group of its own: $1 open files, $2 KiB of address space (0 = any), then its command.
+# Runs an MCP server in a process group of its own: $1 its mark, $2 open files, $3 KiB of address space (0 = any), then its
+# command.
 #
 # Everything for the server passes through `cat`. When that ends, whoever started us has closed the server's input, or is
-# gone; the server sees the end of its input, and what is left of the group two seconds later is killed. When the server
-# ends, what it left behind is killed at once.
+# gone; the server sees the end of its input, and what is left of it two seconds later is killed. When the server ends, what
+# it left behind is killed at once: first what carries its mark in the environment (it may have left the group), then the
+# group.
+mark=PES_MCP_PROCESS=$1
 ulimit -c 0
-ulimit -n "$1"
-[ "$2" = 0 ] || ulimit -v "$2"
-shift 2
-{ cat; exec >&-; sleep 2; kill -KILL 0; } | { "$@"; echo "it ended with status $?" >&2; kill -KILL 0; }
+ulimit -n "$2"
+[ "$3" = 0 ] || ulimit -v "$3"
+shift 3
+kill_all() {
+    for _ in 1 2 3; do
+        for found in $(grep -lszx "$mark" /proc/[0-9]*/environ 2>/dev/null); do
+            found=${found#/proc/}
+            kill -KILL "${found%/environ}" 2>/dev/null
+        done
+    done
+    kill -KILL 0
+}
+{ cat; exec >&-; sleep 2; kill_all; } | { (export "$mark"; exec "$@"); echo "it ended with status $?" >&2; kill_all; }

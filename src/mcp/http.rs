@@ -20,6 +20,7 @@ use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::tasks::TaskTools;
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
 
 /// How much of an error's body is read.
@@ -41,6 +42,7 @@ pub(super) struct Wire {
     pub(super) message_bytes: usize,
     /// Cancelled when the server no longer knows the session.
     pub(super) forgotten: CancellationToken,
+    pub(super) tasks: TaskTools,
 }
 
 /// What goes with a request besides its body.
@@ -68,6 +70,16 @@ impl Wire {
     fn bounds(&self) -> Bounds {
         let patience = self.patience;
         Bounds { headers: patience, stall: patience, total: patience, bytes: self.message_bytes }
+    }
+
+    fn events(&self, answer: Answer) -> BoxStream<'static, Result<Sse, SseError>> {
+        let tasks = self.tasks.clone();
+        let look = move |event: &Result<Sse, SseError>| {
+            if let Some(data) = event.as_ref().ok().and_then(|event| event.data.as_deref()) {
+                tasks.look_for(data.as_bytes());
+            }
+        };
+        events(answer, self.message_bytes).inspect(look).boxed()
     }
 
     fn stream_bounds(&self) -> Bounds {
@@ -124,12 +136,13 @@ impl StreamableHttpClient for Wire {
         }
         let session = answer.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if status.is_success() && is_type(&answer, EVENT_STREAM_MIME_TYPE) {
-            return Ok(StreamableHttpPostResponse::Sse(events(answer, self.message_bytes), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.events(answer), session));
         }
         let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
         let most = if status.is_success() { self.message_bytes } else { ERROR_BYTES };
         let body = timeout(self.patience, whole(&mut answer, most)).await;
         let body = body.map_err(|_| StreamableHttpError::UnexpectedServerResponse("it does not end".into()))??;
+        self.tasks.look_for(&body);
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(said) => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
             Err(_) if status.is_success() && !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -168,7 +181,7 @@ impl StreamableHttpClient for Wire {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
             _ if !is_type(&answer, EVENT_STREAM_MIME_TYPE) => Err(StreamableHttpError::UnexpectedContentType(None)),
-            _ => Ok(events(answer, self.message_bytes)),
+            _ => Ok(self.events(answer)),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! - it is started in the background, and again when it ends, with longer and longer pauses; nobody waits for it but the
 //!   calls that need it;
 //! - a program runs in a process group of its own, with an environment that holds nothing of ours, and leaves nothing
-//!   behind, even if this process is killed;
+//!   behind, even if it left the group or this process is killed;
 //! - a tool's definition is pinned when it is first seen. If it changes, the tool is off until a person approves;
 //! - a call carries its idempotency key and its trace in `_meta`. One whose connection broke is *lost*: repeated under the
 //!   same key if its tool declared that this is safe, else a person decides;
@@ -14,19 +14,21 @@
 //! The operator's servers stand in the configuration and may be programs or endpoints; tenants add endpoints only, and
 //! those are called through the guard of `egress`.
 
-mod capped;
 mod catalog;
 mod client;
 mod definition;
 mod desk;
 mod handler;
 mod http;
+mod lines;
+mod marked;
 mod pins;
 mod process;
 mod proxy_tool;
 mod questions;
 mod reply;
 mod server;
+mod tasks;
 mod tenants;
 mod view;
 

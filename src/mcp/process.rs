@@ -3,12 +3,17 @@
 use std::collections::VecDeque;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
+use super::lines::Pipes;
+use super::marked::kill_marked;
 use crate::config::McpServer;
 use crate::config::env::Variables;
 
@@ -20,21 +25,22 @@ const LOGGED_BYTES: usize = 64 << 10;
 /// How much of a line is logged, and kept for whoever asks why the server is down.
 const LINE_BYTES: usize = 500;
 
+/// How long the last lines of a program that has ended are waited for: somebody else may hold its standard error open.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// How many of the last lines that a program complained with are kept.
 const LAST_WORDS: usize = 3;
 
 /// The newest first.
 type LastWords = Arc<Mutex<VecDeque<String>>>;
 
-/// A running program. Dropping it kills its group.
+/// A running program. Dropping it kills it and all that it started.
 pub(super) struct Process {
     child: Child,
+    /// Stands in the environment of all that it starts.
+    mark: String,
     last_words: LastWords,
-}
-
-pub(super) struct Pipes {
-    pub(super) input: ChildStdin,
-    pub(super) output: ChildStdout,
+    drained: JoinHandle<()>,
 }
 
 impl Process {
@@ -44,7 +50,8 @@ impl Process {
         hide_ourselves()?;
         let variables = Variables::of_process();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", GUARD, "mcp", &server.open_files.to_string(), &kib(server.memory_mb)]);
+        let mark = mark()?;
+        command.args(["-c", GUARD, "mcp", &mark, &server.open_files.to_string(), &kib(server.memory_mb)]);
         command.arg(program).args(&server.args);
         command.env_clear();
         command.envs(HANDED_ON.iter().filter_map(|name| Some((name, variables.get(name)?))));
@@ -62,8 +69,8 @@ impl Process {
         else {
             return Err("it has no pipes".to_owned());
         };
-        tokio::spawn(drain(name.to_owned(), errors, last_words.clone()));
-        Ok((Self { child, last_words }, Pipes { input, output }))
+        let drained = tokio::spawn(drain(name.to_owned(), errors, last_words.clone()));
+        Ok((Self { child, mark, last_words, drained }, Pipes::new(input, output)))
     }
 
     /// Ends it and all that it started. Returns the last lines that it wrote to its standard error.
@@ -72,6 +79,12 @@ impl Process {
         if let Err(error) = self.child.wait().await {
             tracing::warn!(%error, "the end of an MCP server could not be waited for");
         }
+        let mark = self.mark.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || kill_marked(&mark)).await {
+            tracing::warn!(%error, "what an MCP server started could not be looked for");
+        }
+        // What it wrote last may still stand in the pipe.
+        let _: Result<_, tokio::time::error::Elapsed> = timeout(LAST_LINES, &mut self.drained).await;
         let kept = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().rev().cloned().collect::<Vec<_>>().join(" / ")
     }
@@ -88,8 +101,19 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        // Ended and looked after in `kill`.
+        if self.child.id().is_none() {
+            return;
+        }
         self.kill_group();
+        kill_marked(&self.mark);
     }
+}
+
+fn mark() -> Result<String, String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| format!("there are no random numbers: {error}"))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn kib(megabytes: Option<u32>) -> String {

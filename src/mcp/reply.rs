@@ -23,8 +23,7 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
         match split(block) {
             Ok(text) => texts.push(text),
             Err(part) => {
-                texts.push(format!("[{}: metadata.content.{}]", part.kind, parts.len()));
-                parts.push(part.stored(&mut kept));
+                texts.push(keep(part, &mut parts, &mut kept));
             }
         }
     }
@@ -33,9 +32,53 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
         let message = if text.is_empty() { "The tool failed without a word.".to_owned() } else { text };
         return Err(ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None });
     }
-    let output = result.structured_content.unwrap_or(Value::String(text));
+    let output = match result.structured_content {
+        Some(mut structured) => {
+            replace_binary(&mut structured, &mut parts, &mut kept);
+            structured
+        }
+        None => Value::String(text),
+    };
     let metadata = (!parts.is_empty()).then(|| json!({ "content": parts }));
     Ok(ToolOutput { output, metadata, state_patch: None })
+}
+
+/// Keeps a part; what stands in its place.
+fn keep(part: Part, parts: &mut Vec<Value>, kept: &mut usize) -> String {
+    let place = place(part.kind, parts.len());
+    parts.push(part.stored(kept));
+    place
+}
+
+fn place(kind: &str, index: usize) -> String {
+    format!("[{kind}: metadata.content.{index}]")
+}
+
+/// Servers repeat images and sounds in the structured content, as blocks: the bytes are kept once, outside the output.
+/// (The depth is bounded: what nests deeper is not taken from the connection.)
+fn replace_binary(value: &mut Value, parts: &mut Vec<Value>, kept: &mut usize) {
+    match value {
+        Value::Object(members) => {
+            let kind = match members.get("type").and_then(Value::as_str) {
+                Some("image") => Some("image"),
+                Some("audio") => Some("audio"),
+                Some(_) | None => None,
+            };
+            let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
+            if let (Some(kind), Some(data), Some(mime)) = (kind, text("data"), text("mimeType")) {
+                let known = parts.iter().position(|part| part.get("data").and_then(Value::as_str) == Some(&data));
+                let said = match known {
+                    Some(index) => place(kind, index),
+                    None => keep(Part { kind, mime: Some(mime), uri: None, data: Some(data) }, parts, kept),
+                };
+                members.insert("data".to_owned(), said.into());
+                return;
+            }
+            members.values_mut().for_each(|member| replace_binary(member, parts, kept));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_binary(item, parts, kept)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn split(block: ContentBlock) -> Result<String, Part> {

@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a server must have been up for its next pause to be the first again.
 const STEADY: Duration = Duration::from_secs(60);
-/// How long a call waits for a server that is not there.
+/// How long a call waits for a server that is not there; for one that is starting for the first time, as long as that may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Changes that a server tells of within this time are read together.
 const GATHER: Duration = Duration::from_millis(200);
@@ -105,7 +105,11 @@ impl Server {
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
         let mut live = self.live.subscribe();
         let is_live = |live: &Option<Arc<Connection>>| live.as_ref().is_some_and(|live| live.is_live());
-        let found = timeout(PATIENCE, live.wait_for(is_live)).await;
+        let patience = match self.state().health {
+            Health::Starting => self.profile.start.max(PATIENCE),
+            Health::Ready | Health::Down | Health::Disabled => PATIENCE,
+        };
+        let found = timeout(patience, live.wait_for(is_live)).await;
         match found.ok().and_then(Result::ok).and_then(|live| live.clone()) {
             Some(connection) => Ok(connection),
             None => {

@@ -47,6 +47,10 @@ async fn structured_content_comes_before_text_and_pictures_are_referred_to() {
     let content = &picture.metadata.unwrap()["content"];
     assert_eq!(content[0], json!({ "type": "image", "mimeType": "image/png", "data": "aGVsbG8=" }));
     assert_eq!(content[1]["uri"], "file:///x");
+    let gallery = bed.call("gallery", json!({})).await.unwrap();
+    let shown = |index| json!({ "type": "image", "mimeType": "image/png", "data": format!("[image: metadata.content.{index}]") });
+    assert_eq!(gallery.output, json!({ "pictures": [shown(0), shown(1)], "n": 2 }));
+    assert_eq!(gallery.metadata.unwrap()["content"][1]["data"], "d29ybGQ=");
     let error = bed.call("fail", json!({})).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.message.as_str()), ("failed", "no such thing"));
 }
@@ -97,7 +101,9 @@ async fn a_tool_whose_schema_is_refused_is_not_offered_and_it_is_said_why() {
     let mut bed = Bed::new(|_| ()).await;
     for _ in 0..2 {
         let view = bed.until(|view| view.health == Health::Ready).await;
-        for (name, why) in [("bomb", "inputSchema/unevaluatedProperties"), ("deep", "nests deeper")] {
+        let refused =
+            [("bomb", "inputSchema/unevaluatedProperties"), ("deep", "nests deeper"), ("task_only", "as a task only")];
+        for (name, why) in refused {
             let shown = view.tools.iter().find(|tool| tool.tool == name).unwrap();
             assert_eq!(shown.standing, pes::mcp::ToolStanding::Refused);
             assert!(shown.reason.as_ref().unwrap().contains(why), "{shown:?}");

@@ -1,11 +1,16 @@
-"""An MCP server that does what servers should not. `evil.py FOLDER`; what must outlive a restart stands in FOLDER."""
+"""An MCP server that does what servers should not. `evil.py FOLDER [MODE]`; what must outlive a restart stands in FOLDER.
 
+MODE `late`: it answers nothing before the second request stands in its input; `late-modern`: nor does it know `initialize`.
+"""
+
+import itertools
 import json
 import os
 import subprocess
 import sys
 
 folder = sys.argv[1]
+mode = sys.argv[2] if len(sys.argv) > 2 else ""
 path = lambda name: os.path.join(folder, name)
 pending = {}
 
@@ -47,6 +52,7 @@ def tool(name, schema=None, **hints):
         "description": f"{name} {version}",
         "inputSchema": schema or {"type": "object"},
         "annotations": hints,
+        **({"execution": {"taskSupport": "required"}} if name == "task_only" else {}),
     }
 
 
@@ -73,6 +79,8 @@ def tools():
         tool("denied"),
         tool("bomb", schema={"type": "object", "unevaluatedProperties": False}),
         tool("deep", schema=nested(70)),
+        tool("task_only"),
+        tool("gallery", readOnlyHint=True),
     ]
 
 
@@ -87,6 +95,9 @@ def call(ask, name, arguments, meta):
             {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
             {"type": "resource_link", "uri": "file:///x", "name": "x"},
         ])
+    elif name == "gallery":
+        pictures = [{"type": "image", "data": data, "mimeType": "image/png"} for data in ("aGVsbG8=", "d29ybGQ=")]
+        answer(ask, None, content=pictures[:1], structuredContent={"pictures": pictures, "n": 2})
     elif name == "fail":
         answer(ask, "no such thing", isError=True)
     elif name == "environment":
@@ -134,13 +145,24 @@ def main():
         # Whoever reads the pipe hears of the end of all that hold it: of us, and of a child that heeds nothing.
         alive = os.open(path("alive"), os.O_WRONLY)
         os.set_inheritable(alive, True)
+        # Another leaves the group, and its parent ends at once.
+        stubborn = "trap '' HUP TERM INT; sleep 1000"
+        subprocess.Popen(["sh", "-c", stubborn], pass_fds=[alive])
+        subprocess.Popen(["setsid", "sh", "-c", f"({stubborn}) &"], pass_fds=[alive]).wait()
         os.write(alive, b"started\n")
-        subprocess.Popen(["sh", "-c", "trap '' HUP TERM INT; sleep 1000"], pass_fds=[alive])
-    for line in sys.stdin:
+    requests = iter(sys.stdin)
+    if mode:
+        held = [next(requests), next(requests)]
+        requests = itertools.chain(held, requests)
+    for line in requests:
         message = json.loads(line)
         ask, method = message.get("id"), message.get("method")
         params = message.get("params") or {}
-        if method == "initialize":
+        if method == "server/discover" and mode == "late-modern":
+            say({"id": ask, "result": {
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                "ttlMs": 0, "cacheScope": "private"}})
+        elif method == "initialize" and mode != "late-modern":
             say({"id": ask, "result": {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {"listChanged": True}},

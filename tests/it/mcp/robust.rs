@@ -51,6 +51,16 @@ async fn a_server_that_cannot_be_started_says_why_and_holds_nothing_up() {
     assert!(view.tools.is_empty());
 }
 
+/// The library gives up its first question after ten seconds, which are its own; the server answers it after that.
+#[rstest::rstest]
+#[tokio::test]
+async fn a_server_that_takes_long_to_answer_first_is_waited_for(#[values("late", "late-modern")] mode: &str) {
+    let bed = Bed::new(|server| server.args.push(mode.to_owned())).await;
+    assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!(view.restarts, 0);
+}
+
 #[tokio::test]
 async fn a_server_sees_nothing_of_our_environment_but_what_it_is_given() {
     let bed = Bed::new(|server| {

@@ -76,7 +76,8 @@ async fn answer(State(endpoint): State<Endpoint>, Json(asked): Json<Value>) -> R
             "serverInfo": { "name": "far", "version": "1" },
         })))]),
         Some("tools/list") => {
-            let tools = ["plain", "asks", "breaks", "floods"].map(tool);
+            let mut tools = ["plain", "asks", "breaks", "floods", "task_only"].map(tool);
+            tools[4]["execution"] = json!({ "taskSupport": "required" });
             endpoint.stream(vec![event(&result(json!({ "tools": tools })))])
         }
         Some("tools/call") if name == "asks" => endpoint.asks(asked["id"].clone()),
@@ -153,6 +154,8 @@ fn streamed(pieces: mpsc::UnboundedReceiver<Vec<u8>>) -> Response {
 async fn a_streamed_answer_is_an_answer_wherever_it_is_cut(#[case] cut: usize) {
     let catalog = catalog(cut).await;
     assert_eq!(call(&catalog, "far__plain", context()).await.unwrap().output, "ünïcode ✓");
+    let offered = catalog.tools(TENANT);
+    assert!(offered.iter().all(|tool| tool.spec().name != "far__task_only"), "a task is needed, which we make none of");
     catalog.close();
 }
 
