@@ -22,6 +22,12 @@ pub(crate) fn sheet(text: &str) -> Result<Sheet> {
     read("sheet", text)
 }
 
+/// The same for lists: the thread is shown, without what cannot be read.
+pub(crate) fn shown_sheet(text: &str) -> Result<Sheet> {
+    let read = sheet(text).inspect_err(|error| tracing::error!(%error, "a thread is listed without its settings"));
+    Ok(read.unwrap_or_default())
+}
+
 /// What `ThreadFilter::q` is looked for in, and how `q` itself is written: without case, and without the one character
 /// that a text column may refuse.
 pub(crate) fn folded(text: &str) -> String {

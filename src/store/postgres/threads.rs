@@ -8,6 +8,7 @@ use super::nul::{escaped, unescaped};
 use super::pool::Pool;
 use super::{deliveries, lease, ledger};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::thread::Sheet;
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
@@ -131,7 +132,7 @@ pub(super) async fn list(
         .bind(last_at)
         .bind(last_pk);
     let found = pool.ask(async |line| query.fetch_all(line).await).await?;
-    let found = found.iter().map(thread).collect::<Result<_>>()?;
+    let found = found.iter().map(|row| read(row, text::shown_sheet)).collect::<Result<_>>()?;
     let page = page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string()));
     Ok(page.or_behind(last.map(|(at, pk)| Cursor::new(at, pk.to_string()))))
 }
@@ -155,7 +156,11 @@ async fn erase(line: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
 }
 
 fn thread(row: &PgRow) -> Result<ThreadRow> {
-    let sheet: &str = row.try_get("sheet").map_err(error)?;
+    read(row, text::sheet)
+}
+
+fn read(row: &PgRow, sheet: fn(&str) -> Result<Sheet>) -> Result<ThreadRow> {
+    let text: &str = row.try_get("sheet").map_err(error)?;
     let status: &str = row.try_get("status").map_err(error)?;
     Ok(ThreadRow {
         pk: ThreadPk(row.try_get("pk").map_err(error)?),
@@ -170,7 +175,7 @@ fn thread(row: &PgRow) -> Result<ThreadRow> {
         core: row.try_get("core").map_err(error)?,
         head: row.try_get("head").map_err(error)?,
         status: text::status(status)?,
-        sheet: text::sheet(sheet)?,
+        sheet: sheet(text)?,
         wake_at: row.try_get("wake_at").map_err(error)?,
         floor: row.try_get("floor").map_err(error)?,
         last_seq: row.try_get("last_seq").map_err(error)?,

@@ -9,6 +9,7 @@ use super::replicas::read_crashes;
 use super::rows;
 use super::writer::Writer;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::thread::Sheet;
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
@@ -80,7 +81,8 @@ pub(super) async fn list(
     let query = query.bind(tenant.0).bind(after.at).bind(after.id).bind(filter.status.map(|status| status.as_str()));
     let query = query.bind(filter.q.as_deref().map(text::folded)).bind(i64::from(ask.limit) + 1);
     let found = query.bind(last_at).bind(last_pk).fetch_all(db).await.map_err(unreadable)?;
-    let found = found.iter().map(thread).collect::<Result<Vec<_>>>()?;
+    let found =
+        found.iter().map(|row| read(row, text::shown_sheet).map_err(unreadable)?).collect::<Result<Vec<_>>>()?;
     let page = page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string()));
     Ok(page.or_behind(last.map(|(at, pk)| Cursor::new(at, pk.to_string()))))
 }
@@ -135,12 +137,12 @@ pub(super) async fn delete(writer: &Writer, erasure: Erasure) -> Result<bool> {
 }
 
 fn thread(row: &SqliteRow) -> Result<ThreadRow> {
-    read(row).map_err(unreadable)?
+    read(row, text::sheet).map_err(unreadable)?
 }
 
-fn read(row: &SqliteRow) -> std::result::Result<Result<ThreadRow>, sqlx::Error> {
+fn read(row: &SqliteRow, sheet: fn(&str) -> Result<Sheet>) -> std::result::Result<Result<ThreadRow>, sqlx::Error> {
     let status = text::status(row.try_get("status")?);
-    let sheet = text::sheet(row.try_get("sheet")?);
+    let sheet = sheet(row.try_get("sheet")?);
     let lease = row.try_get::<Option<uuid::fmt::Simple>, _>("lease")?;
     let replica = row.try_get::<Option<uuid::fmt::Simple>, _>("replica")?;
     let thread = ThreadRow {

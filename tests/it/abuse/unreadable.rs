@@ -5,7 +5,7 @@ use std::path::Path;
 use pes::domain::fault::Code;
 use pes::domain::run::RunStatus;
 use pes::runtime::{Answered, FeedAsk, ProcessAsk};
-use pes::store::PageAsk;
+use pes::store::{PageAsk, ThreadFilter};
 use pes::{Config, Instance};
 use sqlx::{Connection, Executor};
 
@@ -75,6 +75,20 @@ async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
         assert_eq!(runtime.run(caller, &well).await.unwrap().status, RunStatus::Suspended);
         instance.close().await;
     }
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_read_break_no_list_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "UPDATE threads SET sheet = '{' WHERE thread_id = 'hurt'";
+    let (instance, _) = spoilt(folder.path(), sql).await;
+    let page = PageAsk { cursor: None, limit: 10 };
+    let listed = instance.runtime().threads(instance.caller(), ThreadFilter::default(), page).await.unwrap().items;
+    let ids: Vec<&str> = listed.iter().map(|thread| thread.thread_id.as_str()).collect();
+    assert_eq!(ids, ["well", "hurt"]);
+    let fault = instance.runtime().thread(instance.caller(), &"hurt".into()).await.unwrap_err();
+    assert_eq!(fault.code, Code::Internal, "by itself it is not shown as if nothing were wrong");
+    instance.close().await;
 }
 
 #[tokio::test]
