@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pes::config::Config;
 use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
@@ -89,14 +90,19 @@ async fn the_answer_to_a_cancelled_run_comes_too_late() {
 
 #[tokio::test]
 async fn a_hundred_answers_have_one_winner() {
-    one_winner(App::start().await).await;
+    one_winner(App::with(all_at_once).await).await;
 }
 
 #[tokio::test]
 async fn a_hundred_answers_have_one_winner_on_postgresql() {
     let database = Database::fresh().await;
     let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-    one_winner(App::of(Arc::new(store), |_| {}).await).await;
+    one_winner(App::of(Arc::new(store), all_at_once).await).await;
+}
+
+/// All of them may wait for the thread's turn, however slow it is.
+fn all_at_once(config: &mut Config) {
+    config.limits.mailbox = 100;
 }
 
 /// 100 answers at once, by REST and by WebSocket: one decides, and everybody else is told who did, and when.
