@@ -73,7 +73,9 @@ impl Guard {
         };
         match literal {
             Some(address) => match self.refuses(address) {
-                Some(kind) => Err(Error::Refused(format!("{kind} address is not called"))),
+                Some(kind) => {
+                    Err(Error::Refused(format!("{kind} address is not called unless PES_EGRESS_ALLOW names it")))
+                }
                 None => Ok(Way::Checked),
             },
             // Where it leads is seen when it is looked up, but no range can let it through if there is none.
@@ -87,7 +89,7 @@ impl Guard {
     fn refuses(&self, address: IpAddr) -> Option<&'static str> {
         match self.allow.covers(address) {
             true => None,
-            false => not_public(address).or(self.deny.then_some("an unlisted (PES_EGRESS_ALLOW)")),
+            false => not_public(address).or(self.deny.then_some("an unlisted")),
         }
     }
 }
@@ -101,7 +103,7 @@ pub(super) struct CheckedNames {
 
 /// Found in the chain of causes of a failed call.
 #[derive(Debug, thiserror::Error)]
-#[error("the name leads to {0} address, which is not called")]
+#[error("the name leads to {0} address, which is not called unless PES_EGRESS_ALLOW names it")]
 pub(super) struct BadAddress(&'static str);
 
 impl Resolve for CheckedNames {
