@@ -99,7 +99,7 @@ pub struct CancelReceipt {
 pub enum WaitsFor {
     /// That the run's status is `suspended`: nothing goes on any more.
     Suspension,
-    /// That, or that a call asks in the middle of its work: it goes on, but to no end before it is answered.
+    /// That, or that a question is open while other steps or the asking call itself go on.
     Question,
 }
 

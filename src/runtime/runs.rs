@@ -58,8 +58,7 @@ impl Runtime {
         if what == WaitsFor::Suspension || !asks {
             return Ok(false);
         }
-        let open = self.open_suspensions_of(pk, &run.run_id).await?;
-        Ok(open.iter().any(|question| question["whileRunning"] == true))
+        Ok(!self.open_suspensions_of(pk, &run.run_id).await?.is_empty())
     }
 
     /// Oldest first.
