@@ -130,3 +130,38 @@ async fn a_servers_question_is_a_suspension_of_the_running_call() {
     let output: Value = serde_json::from_str(call["result"]["output"].as_str().unwrap()).unwrap();
     assert_eq!(output, json!({ "action": "accept", "content": { "colour": "red" } }));
 }
+
+const TWO_STEPS: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "A", intent = "A", plan = "A", todoList = [
+    { id = "hang", description = "Hang", stepType = "tool", requiredTools = ["evil__hang"] },
+    { id = "send", description = "Send", stepType = "tool", requiredTools = ["demo_send_email"] },
+] }
+[[reply]]
+when = { phase = "execution", item = "hang" }
+calls = [{ tool = "evil__hang", arguments = {} }]
+[[reply]]
+when = { phase = "execution", item = "send" }
+calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject = "A", body = "A" } }]
+"#;
+
+#[tokio::test]
+async fn who_waits_hears_of_an_approval_while_another_step_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("replies.toml");
+    std::fs::write(&script, TWO_STEPS).unwrap();
+    let app = App::with(|config| {
+        config.models.demo.script = Some(script);
+        config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
+    })
+    .await;
+    app.offers("evil__hang").await;
+    let config = json!({ "threadId": "t1", "config": { "executionConfig": { "maxParallelItems": 2 } } });
+    app.post("/threads", config).await.expect(201);
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30").json(&json!({ "query": "both" }));
+    let receipt = ask.send().await.expect(202);
+    assert_eq!(receipt["status"], "running", "{receipt:#}");
+    assert_eq!(receipt["suspensions"][0]["toolName"], "demo_send_email", "{receipt:#}");
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+}
