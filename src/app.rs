@@ -1,7 +1,7 @@
 //! The composition root: every room opened in order, from the ground up.
 
 pub mod instance;
-mod outward;
+pub(crate) mod outward;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::mcp;
 use crate::provider::{Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime, StartError};
-use crate::store::document::Documents;
+use crate::store::document::{Documents, Survey};
 use crate::store::{self, Store};
 use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;
@@ -86,6 +86,7 @@ impl App {
         rooms.tools.extend(outward::http_tools(&config, &egress)?);
         let documents = Documents::open(store.clone()).await?;
         let sealer = Arc::new(outward::sealer(&config));
+        Survey::of(documents.of_all(), &sealer).warn();
         let bytes = config.limits.tool_output_bytes;
         rooms.sources.push(Arc::new(HttpTools::new(documents.clone(), sealer.clone(), egress.clone(), bytes)));
         let clock = rooms.clock.clone();

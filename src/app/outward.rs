@@ -18,6 +18,9 @@ use crate::store::document::{Documents, KeySource, Sealer};
 use crate::tool::Tool;
 use crate::tool::http::HttpTool;
 
+/// What seals where no key is given.
+const KEY_FILE: &str = "sealing.key";
+
 /// The client of everything that a model, a tool or a tenant may name.
 pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> Result<Arc<Egress>, Error> {
     let settings = &config.egress;
@@ -45,19 +48,22 @@ pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Ar
         let secret =
             named.secret.as_deref().map(|reference| signing(&variables, reference).map_err(wrong)).transpose()?;
         let (to, bytes) = (Destination::Operator(url), config.limits.tool_output_bytes);
-        let tool = HttpTool::new(spec(named), to, secret.into_iter().collect(), egress.clone(), bytes);
+        let tool = HttpTool::new(spec(named), to, Ok(secret.into_iter().collect()), egress.clone(), bytes);
         Ok(Arc::new(tool) as Arc<dyn Tool>)
     };
     config.tools.http.iter().map(tool).collect()
 }
 
-/// `PES_SEALING_KEY`, else a file beside the embedded database.
-pub(super) fn sealer(config: &Config) -> Sealer {
-    Sealer::new(match (&config.auth.sealing_key, &config.store.url) {
-        (Some(key), _) => KeySource::Given(key.clone()),
-        (None, None) => KeySource::File(config.store.data_dir.join("sealing.key")),
-        (None, Some(_)) => KeySource::None,
-    })
+/// `PES_SEALING_KEY` with those that it replaced, among them the file beside an embedded database; else that file.
+pub(crate) fn sealer(config: &Config) -> Sealer {
+    let file = config.store.url.is_none().then(|| KeySource::File(config.store.data_dir.join(KEY_FILE)));
+    match &config.auth.sealing_key {
+        Some(key) => {
+            let old = config.auth.sealing_keys_old.iter().map(|key| KeySource::Given(key.0.clone()));
+            Sealer::with_old(KeySource::Given(key.clone()), old.chain(file).collect())
+        }
+        None => Sealer::new(file.unwrap_or(KeySource::None)),
+    }
 }
 
 /// `[[webhooks]]` and those of the tenants.
@@ -79,7 +85,8 @@ pub(super) async fn outbox(
             id: named.id.clone(),
             to: Destination::Operator(url),
             events: named.events.clone(),
-            secrets: secrets.collect::<Result<_, _>>()?,
+            secrets: Ok(secrets.collect::<Result<_, _>>()?),
+            secret_count: named.secrets.len(),
             is_fixed: true,
         };
         let owner = match &named.tenant {

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::secret::REDACTED;
+use super::secret::{self, REDACTED};
 use super::section::named;
 use crate::domain::caller::Scope;
 
@@ -21,7 +21,10 @@ section! {
         /// What seals secrets in the database: any long text, the same for all replicas. Unset = a file in
         /// `store.data_dir`; with `DATABASE_URL` secrets are refused then.
         #[serde(with = "super::secret")]
-        sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"what nobody guesses, 16 characters or more\"");
+        sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"what nobody guesses: 16 characters or more\"");
+        /// The keys that it replaced: they open what they sealed, and seal nothing. In the environment separated by commas.
+        /// `pes reseal` makes them superfluous.
+        sealing_keys_old: Vec<secret::Key> = Vec::new(), named("PES_SEALING_KEYS_OLD").secret();
     }
 }
 
@@ -79,12 +82,44 @@ impl Auth {
                 }
             }
         }
-        match &self.sealing_key {
-            Some(key) if is_weak(key.expose_secret()) => {
-                Err(Error(format!("auth.sealing_key (PES_SEALING_KEY): this key {WEAK}")))
+        self.check_sealing()
+    }
+
+    /// Of the ring of sealing keys each is one of its own, and can be written in a list.
+    fn check_sealing(&self) -> Result<(), Error> {
+        const CURRENT: &str = "auth.sealing_key (PES_SEALING_KEY)";
+        const OLD: &str = "auth.sealing_keys_old (PES_SEALING_KEYS_OLD)";
+        let current = self.sealing_key.as_ref().map(ExposeSecret::expose_secret);
+        if let Some(key) = current {
+            if is_weak(key) {
+                return Err(Error(format!("{CURRENT}: this key {WEAK}")));
             }
-            Some(_) | None => Ok(()),
+            if key.contains(',') || key.trim() != key {
+                return Err(Error(format!(
+                    "{CURRENT}: this key has a comma, or begins or ends with a space: it could not stand in \
+                     PES_SEALING_KEYS_OLD one day; take another"
+                )));
+            }
         }
+        let old: Vec<&str> = self.sealing_keys_old.iter().map(|key| key.0.expose_secret()).collect();
+        if current.is_none() && !old.is_empty() {
+            return Err(Error(format!("{OLD}: these keys only open; set PES_SEALING_KEY, which seals from now on")));
+        }
+        for (place, key) in old.iter().enumerate() {
+            if is_weak(key) {
+                return Err(Error(format!("{OLD}: the key of entry {} {WEAK}", place + 1)));
+            }
+            if Some(*key) == current {
+                return Err(Error(format!(
+                    "{OLD}: entry {} is the key of PES_SEALING_KEY; name here only keys that it replaced",
+                    place + 1
+                )));
+            }
+            if let Some(earlier) = old[..place].iter().position(|other| other == key) {
+                return Err(Error(format!("{OLD}: the entries {} and {} are the same key", earlier + 1, place + 1)));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -37,6 +37,9 @@ pub struct KnownAgent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     pub skills: Vec<KnownSkill>,
+    /// Why nothing is sent to it: its token cannot be opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -33,6 +33,49 @@ pub struct HttpToolSpec {
     pub secret: Option<String>,
 }
 
+/// An HTTP tool as clients see it.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpToolResource {
+    pub name: String,
+    pub description: String,
+    pub url: String,
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
+    pub class: ToolClass,
+    pub idempotent: bool,
+    pub timeout_ms: i64,
+    /// The secret that was made, in the answer to its creation only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Why it is not called: its secret cannot be opened. A new one repairs that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_error: Option<String>,
+}
+
+impl HttpToolResource {
+    /// `secret` is what may be shown, whatever the specification holds.
+    pub fn of(spec: HttpToolSpec, secret: Option<String>, secret_error: Option<String>) -> Self {
+        let HttpToolSpec { name, description, url, input_schema, output_schema, class, idempotent, timeout_ms, .. } =
+            spec;
+        Self {
+            name,
+            description,
+            url,
+            input_schema,
+            output_schema,
+            class,
+            idempotent,
+            timeout_ms,
+            secret,
+            secret_error,
+        }
+    }
+}
+
 fn external() -> ToolClass {
     ToolClass::External
 }

@@ -58,6 +58,9 @@ pub struct WebhookResource {
     /// The secret that was made, in the answer to its creation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// Why nothing is sent to it: a secret cannot be opened. It is told when that is possible again, or has new ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_error: Option<String>,
 }
 
 /// One message to one webhook, and what became of it.

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::domain::ids::TenantPk;
 use crate::domain::webhook::WebhookEvent;
 use crate::egress::{Destination, SigningSecret};
-use crate::store::document::{Document, DocumentKind, Documents, Sealer};
+use crate::store::document::{Document, DocumentKind, Documents, Sealer, Unreadable};
 
 /// One address, what it wants to know, and what is shared with it.
 #[derive(Clone, Debug)]
@@ -15,7 +13,9 @@ pub struct Webhook {
     pub id: String,
     pub to: Destination,
     pub events: Vec<WebhookEvent>,
-    pub secrets: Vec<SigningSecret>,
+    /// What its deliveries are signed with; none if one of them cannot be opened.
+    pub secrets: Result<Vec<SigningSecret>, Unreadable>,
+    pub secret_count: usize,
     /// Set up by the operator.
     pub is_fixed: bool,
 }
@@ -57,17 +57,17 @@ impl Directory {
     }
 }
 
-/// A stored webhook: `{url, events, secrets: [sealed]}`. A secret that cannot be opened any more signs nothing.
+/// A stored webhook: `{url, events, secrets: [sealed]}`. One whose secrets cannot be opened is there all the same: what it
+/// is to be told is kept for it.
 fn of_document(document: &Document, sealer: &Sealer) -> Option<Webhook> {
     let body = document.body.as_ref()?;
     let url = body["url"].as_str()?.parse().ok()?;
-    let sealed = body["secrets"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let opened = sealed.iter().filter_map(Value::as_str).filter_map(|sealed| sealer.open(sealed, &document.id));
     Some(Webhook {
         id: document.id.clone(),
         to: Destination::Untrusted { url, tenant: document.tenant },
         events: serde_json::from_value(body["events"].clone()).ok()?,
-        secrets: opened.filter_map(|text| SigningSecret::parse(&text).ok()).collect(),
+        secrets: document.signing_secrets(sealer),
+        secret_count: document.secret_count(),
         is_fixed: false,
     })
 }

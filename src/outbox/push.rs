@@ -10,8 +10,12 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::egress::Destination;
 use crate::engine::step::{Keep, Row, RowKind};
-use crate::store::document::Sealer;
+use crate::store::delivery::TargetKind;
+use crate::store::document::{Owner, Sealer, Unreadable};
 
+/// The members that are sealed, as [`Owner`] names them.
+const CREDENTIALS: &str = "credentials";
+const TOKEN_MEMBER: &str = "token";
 const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
 
 /// One receiver of one task's changes.
@@ -63,32 +67,63 @@ impl PushTarget {
         format!("push:{}:{}", thread.0, Self::name(&self.run_id, &self.id))
     }
 
-    pub fn seal(&mut self, sealer: &Sealer) -> Result<(), Fault> {
-        let owner = Self::name(&self.run_id, &self.id);
-        for secret in [&mut self.credentials, &mut self.token].into_iter().flatten() {
-            *secret = sealer.seal(secret, &owner)?;
+    pub fn seal(&mut self, sealer: &Sealer, tenant: TenantPk) -> Result<(), Fault> {
+        let name = Self::name(&self.run_id, &self.id);
+        for (member, secret) in self.sealed() {
+            *secret = sealer.seal(secret, owner(tenant, member, &name))?;
         }
         Ok(())
     }
 
-    /// Where to, and with which headers; `None`: a secret cannot be opened any more.
-    pub(super) fn address(&self, tenant: TenantPk, sealer: &Sealer) -> Option<(Destination, HeaderMap)> {
-        let owner = Self::name(&self.run_id, &self.id);
-        let open = |sealed: &String| sealer.open(sealed, &owner);
+    /// Seals under the key that seals now what was sealed under another; `false`: nothing was.
+    pub fn reseal(&mut self, sealer: &Sealer, tenant: TenantPk) -> Result<bool, Unreadable> {
+        let (name, mut is_changed) = (Self::name(&self.run_id, &self.id), false);
+        for (member, secret) in self.sealed() {
+            if let Some(again) = sealer.reseal(secret, owner(tenant, member, &name))? {
+                *secret = again;
+                is_changed = true;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// Whether it has secrets.
+    pub fn is_sealed(&self) -> bool {
+        self.credentials.is_some() || self.token.is_some()
+    }
+
+    fn sealed(&mut self) -> impl Iterator<Item = (&'static str, &mut String)> {
+        let members = [(CREDENTIALS, self.credentials.as_mut()), (TOKEN_MEMBER, self.token.as_mut())];
+        members.into_iter().filter_map(|(member, secret)| Some((member, secret?)))
+    }
+
+    /// Where to, and with which headers; `None`: there is no such place.
+    pub(super) fn address(
+        &self,
+        tenant: TenantPk,
+        sealer: &Sealer,
+    ) -> Result<Option<(Destination, HeaderMap)>, Unreadable> {
+        let name = Self::name(&self.run_id, &self.id);
+        let open = |member, sealed: &String| sealer.open(sealed, owner(tenant, member, &name));
         let mut headers = HeaderMap::new();
         if let (Some(scheme), Some(sealed)) = (&self.scheme, &self.credentials) {
-            headers.insert(AUTHORIZATION, secret(&format!("{scheme} {}", open(sealed)?))?);
+            headers.insert(AUTHORIZATION, secret(&format!("{scheme} {}", open(CREDENTIALS, sealed)?))?);
         }
-        if let Some(token) = &self.token {
-            headers.insert(TOKEN, secret(&open(token)?)?);
+        if let Some(sealed) = &self.token {
+            headers.insert(TOKEN, secret(&open(TOKEN_MEMBER, sealed)?)?);
         }
-        Some((Destination::Untrusted { url: self.url.parse().ok()?, tenant }, headers))
+        Ok(self.url.parse().ok().map(|url| (Destination::Untrusted { url, tenant }, headers)))
     }
 }
 
+/// What its secrets are sealed for.
+fn owner<'a>(tenant: TenantPk, member: &'static str, name: &'a str) -> Owner<'a> {
+    Owner { tenant, kind: TargetKind::Push.as_str(), member, id: name }
+}
+
 /// What may stand in a header; never shown.
-fn secret(text: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(text).ok()?;
+fn secret(text: &str) -> Result<HeaderValue, Unreadable> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| Unreadable::Malformed)?;
     value.set_sensitive(true);
-    Some(value)
+    Ok(value)
 }

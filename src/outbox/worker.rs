@@ -20,6 +20,7 @@ use crate::egress::{Bounds, Destination, Error, Post, sign, told_of};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::store::delivery::{Delivery, Settled, TargetKind};
+use crate::store::document::Unreadable;
 use crate::store::{self, Store};
 
 /// Deliveries under way at once.
@@ -114,7 +115,7 @@ impl Worker {
 
     async fn attempt(&self, delivery: &Delivery) -> (Outcome, String) {
         let address = match delivery.kind {
-            TargetKind::Webhook => Ok(self.webhook(delivery)),
+            TargetKind::Webhook => self.webhook(delivery),
             TargetKind::Push => self.receiver(delivery).await,
             TargetKind::Agent => {
                 let stopped = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone())).await;
@@ -122,9 +123,14 @@ impl Worker {
             }
         };
         let (to, mut headers) = match address {
-            Ok(Some(address)) => address,
-            Ok(None) => return (Outcome::Useless, "the receiver is gone".to_owned()),
-            Err(error) => return (Outcome::Failed, error.to_string()),
+            Ok(address) => address,
+            Err(Unaddressed::Gone) => return (Outcome::Useless, "the receiver is gone".to_owned()),
+            Err(Unaddressed::Unread(error)) => return (Outcome::Failed, error.to_string()),
+            // The right key may come yet.
+            Err(Unaddressed::Unreadable(why)) => {
+                why.warn(delivery.kind.as_str(), delivery.tenant, &delivery.target);
+                return (Outcome::Failed, format!("{}: nothing was sent: {why}", Unreadable::CODE));
+            }
         };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let time = self.outbox.pace.attempt;
@@ -141,21 +147,36 @@ impl Worker {
         }
     }
 
-    /// Where it goes, and what proves who sends it; `None`: nobody wants it any more.
-    fn webhook(&self, delivery: &Delivery) -> Option<(Destination, HeaderMap)> {
-        let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target)?;
+    /// Where it goes, and what proves who sends it.
+    fn webhook(&self, delivery: &Delivery) -> Result<Address, Unaddressed> {
+        let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target).ok_or(Unaddressed::Gone)?;
+        let secrets = webhook.secrets.as_ref().map_err(|why| Unaddressed::Unreadable(why.clone()))?;
         let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
         told_of(&mut headers, &trace_of(delivery));
-        sign(&mut headers, &webhook.secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
-        Some((webhook.to.clone(), headers))
+        sign(&mut headers, secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
+        Ok((webhook.to.clone(), headers))
     }
 
     /// The same for a client of a task.
-    async fn receiver(&self, delivery: &Delivery) -> store::Result<Option<(Destination, HeaderMap)>> {
-        let row = self.store.row(delivery.thread, RowKind::Push, &delivery.target).await?;
-        let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten();
-        Ok(target.and_then(|target| target.address(delivery.tenant, self.outbox.directory.sealer())))
+    async fn receiver(&self, delivery: &Delivery) -> Result<Address, Unaddressed> {
+        let row = self.store.row(delivery.thread, RowKind::Push, &delivery.target).await;
+        let row = row.map_err(Unaddressed::Unread)?;
+        let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten().ok_or(Unaddressed::Gone)?;
+        let address = target.address(delivery.tenant, self.outbox.directory.sealer());
+        address.map_err(Unaddressed::Unreadable)?.ok_or(Unaddressed::Gone)
     }
+}
+
+/// Where something goes, and with which headers.
+type Address = (Destination, HeaderMap);
+
+/// Why it goes nowhere.
+enum Unaddressed {
+    /// Nobody wants it any more.
+    Gone,
+    /// What must prove who sends it cannot be opened.
+    Unreadable(Unreadable),
+    Unread(store::Error),
 }
 
 /// The trace of the run that it tells of, under a span of its own.

@@ -10,7 +10,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::mcp::{self, Endpoint, ServerView};
 use crate::store::IdempotencyRow;
-use crate::store::document::{Change, DocumentKind, Expected};
+use crate::store::document::{ANSWER, Change, DocumentKind, Expected, SEALED, answer_id, owner_of_answer};
 
 impl Shared {
     /// A change by this caller, now. No `body` deletes.
@@ -73,7 +73,10 @@ impl Shared {
         let key = key.clone();
         Ok(IdempotencyRow {
             tenant: caller.tenant,
-            body: if self.sealer.is_able() { self.sealer.seal(&plain, &key.scope)? } else { plain },
+            body: match self.sealer.is_able() {
+                true => self.sealer.seal(&plain, owner_of_answer(caller.tenant, &answer_id(&key.scope, &key.key)))?,
+                false => plain,
+            },
             scope: key.scope,
             key: key.key,
             fingerprint: key.fingerprint,
@@ -84,11 +87,16 @@ impl Shared {
     }
 
     fn opened<T>(&self, row: IdempotencyRow) -> Result<Answered<T>> {
-        if !self.sealer.is_able() {
+        // What is not sealed is JSON, which begins otherwise.
+        if !row.body.starts_with(SEALED) {
             return Ok(row.into());
         }
-        let unreadable = || Fault::new(Code::Internal, "The kept answer was sealed under another key.");
-        let body = self.sealer.open(&row.body, &row.scope).ok_or_else(unreadable)?;
+        let owner = answer_id(&row.scope, &row.key);
+        let body = self.sealer.open(&row.body, owner_of_answer(row.tenant, &owner)).map_err(|why| {
+            why.warn(ANSWER, row.tenant, &row.scope);
+            let detail = format!("What was answered to the first request of this key is not known any more: {why}.");
+            Fault::new(Code::SecretUnreadable, detail)
+        })?;
         Ok(Answered::Replayed { status: row.status, body, location: row.location })
     }
 }

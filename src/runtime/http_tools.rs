@@ -3,20 +3,21 @@
 use super::{Answered, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::http_tool::HttpToolSpec;
+use crate::domain::http_tool::{HttpToolResource, HttpToolSpec};
 use crate::egress::{Destination, SigningSecret};
-use crate::store::document::{Change, Document, DocumentKind};
+use crate::store::document::{Change, Document, DocumentKind, owner_of_document};
 use crate::tool::Toolset;
 
 impl Runtime {
     /// In order of their names; without secrets.
-    pub fn http_tools(&self, caller: &Caller) -> Result<Vec<HttpToolSpec>> {
-        self.0.documents.of(caller.tenant, DocumentKind::HttpTool).iter().map(|document| shown(document)).collect()
+    pub fn http_tools(&self, caller: &Caller) -> Result<Vec<HttpToolResource>> {
+        let documents = self.0.documents.of(caller.tenant, DocumentKind::HttpTool);
+        documents.iter().map(|document| self.shown(document)).collect()
     }
 
-    pub fn http_tool(&self, caller: &Caller, name: &str) -> Result<HttpToolSpec> {
+    pub fn http_tool(&self, caller: &Caller, name: &str) -> Result<HttpToolResource> {
         let document = self.0.documents.one(caller.tenant, DocumentKind::HttpTool, name);
-        shown(&*document.ok_or_else(|| Fault::not_found("HTTP tool"))?)
+        self.shown(&*document.ok_or_else(|| Fault::not_found("HTTP tool"))?)
     }
 
     /// Without a secret it gets one, which the answer shows.
@@ -25,7 +26,7 @@ impl Runtime {
         caller: &Caller,
         spec: HttpToolSpec,
         key: Option<Idempotent>,
-    ) -> Result<Answered<HttpToolSpec>> {
+    ) -> Result<Answered<HttpToolResource>> {
         let taken = Fault::new(Code::PreconditionFailed, "Somebody else just made a tool of this name; look again.");
         self.0
             .create(caller, key, taken, || {
@@ -36,13 +37,13 @@ impl Runtime {
                 };
                 let secret = spec.secret.clone().or_else(|| made.clone());
                 let change = self.http_tool_change(caller, HttpToolSpec { secret, ..spec.clone() }, None)?;
-                Ok((change, HttpToolSpec { secret: made, ..spec }))
+                Ok((change, HttpToolResource::of(spec, made, None)))
             })
             .await
     }
 
     /// Without a secret it keeps its own.
-    pub async fn put_http_tool(&self, caller: &Caller, name: &str, spec: HttpToolSpec) -> Result<HttpToolSpec> {
+    pub async fn put_http_tool(&self, caller: &Caller, name: &str, spec: HttpToolSpec) -> Result<HttpToolResource> {
         let known = self.0.documents.one(caller.tenant, DocumentKind::HttpTool, name);
         let known = known.ok_or_else(|| Fault::not_found("HTTP tool"))?;
         if spec.name != name {
@@ -72,21 +73,23 @@ impl Runtime {
         spec.secret = match &spec.secret {
             Some(secret) => {
                 SigningSecret::parse(secret).map_err(|why| wrong("secret", why))?;
-                Some(self.0.sealer.seal(secret, &spec.name)?)
+                let owner = owner_of_document(caller.tenant, DocumentKind::HttpTool, &spec.name);
+                Some(self.0.sealer.seal(secret, owner)?)
             }
             None => sealed,
         };
         let body = serde_json::to_value(&spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
         Ok(self.0.change(caller, DocumentKind::HttpTool, &spec.name, Some(body)))
     }
+
+    fn shown(&self, document: &Document) -> Result<HttpToolResource> {
+        let body = document.body.clone().unwrap_or_default();
+        let spec: HttpToolSpec = serde_json::from_value(body)
+            .map_err(|_| Fault::new(Code::Internal, "What is stored of this tool cannot be read."))?;
+        let secret_error = document.signing_secrets(&self.0.sealer).err().map(|why| why.to_string());
+        Ok(HttpToolResource::of(spec, None, secret_error))
+    }
 }
 
 /// How long a call may take at most, in milliseconds.
 const LONGEST: i64 = 600_000;
-
-fn shown(document: &Document) -> Result<HttpToolSpec> {
-    let body = document.body.clone().unwrap_or_default();
-    let spec: HttpToolSpec = serde_json::from_value(body)
-        .map_err(|_| Fault::new(Code::Internal, "What is stored of this tool cannot be read."))?;
-    Ok(HttpToolSpec { secret: None, ..spec })
-}

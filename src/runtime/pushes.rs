@@ -18,7 +18,7 @@ use crate::a2a::view;
 use crate::a2a::wire::Version;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
 use crate::egress::Destination;
@@ -87,6 +87,7 @@ impl Shared {
     pub(super) async fn told_to(
         &self,
         audience: Audience,
+        tenant: TenantPk,
         pk: ThreadPk,
         thread: &ThreadId,
         step: &Step,
@@ -99,7 +100,7 @@ impl Shared {
             heard.content = payload::inline(heard.content.take(), &known);
         }
         let (mut deliveries, mut over, mut mint) = (Vec::new(), Vec::new(), self.mint());
-        for (target, mut teller) in audience.0 {
+        for (mut target, mut teller) in audience.0 {
             let events: Vec<StreamEvent> = heard.iter().flat_map(|heard| teller.hear(heard)).collect();
             deliveries.extend(bodies(&target, events).into_iter().map(|(event, body)| NewDelivery {
                 id: mint.delivery(),
@@ -110,6 +111,8 @@ impl Shared {
                 body: body.to_string(),
             }));
             if teller.state().is_terminal() {
+                // It was read before: since then all secrets may have been sealed again. One that cannot be opened stays.
+                let _ = target.reseal(&self.sealer, tenant);
                 over.push(target.row(true));
             }
         }
@@ -190,7 +193,7 @@ impl Runtime {
                 return Err(wrong(pointer, format!("this is more than {SECRET_LENGTH} visible ASCII characters")));
             }
         }
-        target.seal(&self.0.sealer)?;
+        target.seal(&self.0.sealer, caller.tenant)?;
         Ok(target)
     }
 

@@ -67,7 +67,7 @@ impl Runtime {
         if self.0.agents.one(caller.tenant, &spec.id).is_some() {
             return Err(taken());
         }
-        let body = self.0.agents.sealed(&spec)?;
+        let body = self.0.agents.sealed(caller.tenant, &spec)?;
         let change = self.0.change(caller, DocumentKind::Agent, &spec.id, Some(body));
         let AgentSpec { id, card, token: _, dedupes, timeout_ms } = spec;
         let made = KnownAgent {
@@ -79,6 +79,7 @@ impl Runtime {
             name: None,
             description: None,
             skills: Vec::new(),
+            secret_error: None,
         };
         Ok((change, made))
     }

@@ -73,7 +73,7 @@ impl Actor {
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
         let mut receivers: Vec<Row> = note.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(audience) = audience {
-            let (pushes, over) = match shared.told_to(audience, seat.row.pk, thread, &step).await {
+            let (pushes, over) = match shared.told_to(audience, tenant, seat.row.pk, thread, &step).await {
                 Ok(told) => told,
                 Err(error) => {
                     self.seat = None;

@@ -14,7 +14,7 @@ use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::{Webhook, Worker};
 use crate::store::delivery::{Delivery, TargetKind};
-use crate::store::document::{Change, DocumentKind};
+use crate::store::document::{Change, DocumentKind, owner_of_document};
 use crate::store::{IdempotencyRow, Page, PageAsk};
 
 impl Runtime {
@@ -45,7 +45,7 @@ impl Runtime {
                     None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
                 };
                 let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
-                let change = self.webhook_change(caller, &id, &spec, self.sealed(&id, &secrets)?)?;
+                let change = self.webhook_change(caller, &id, &spec, self.sealed(caller, &id, &secrets)?)?;
                 let shown = WebhookResource {
                     url: change.body.as_ref().and_then(|body| body["url"].as_str()).unwrap_or_default().to_owned(),
                     webhook_id: id,
@@ -53,6 +53,7 @@ impl Runtime {
                     secret_count: secrets.len(),
                     is_fixed: false,
                     secret: made,
+                    secret_error: None,
                 };
                 Ok((change, shown))
             })
@@ -64,7 +65,7 @@ impl Runtime {
         let known = self.0.documents.one(caller.tenant, DocumentKind::Webhook, id);
         let known = known.ok_or_else(|| Fault::not_found("webhook"))?;
         let sealed = match &spec.secrets {
-            Some(secrets) => self.sealed(id, secrets)?,
+            Some(secrets) => self.sealed(caller, id, secrets)?,
             None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
         };
         self.0.replace(self.webhook_change(caller, id, &spec, sealed)?, known.version).await?;
@@ -121,7 +122,7 @@ impl Runtime {
         }
     }
 
-    fn sealed(&self, id: &str, secrets: &[String]) -> Result<Value> {
+    fn sealed(&self, caller: &Caller, id: &str, secrets: &[String]) -> Result<Value> {
         if secrets.is_empty() || secrets.len() > MOST_SECRETS {
             let why = format!("has 1 to {MOST_SECRETS} entries");
             return Err(Fault::new(Code::Invalid, format!("`secrets` {why}.")).at("/secrets", why));
@@ -130,7 +131,8 @@ impl Runtime {
             let wrong = |why: String| Fault::new(Code::Invalid, why.clone()).at(format!("/secrets/{at}"), why);
             SigningSecret::parse(secret).map_err(wrong)?;
         }
-        secrets.iter().map(|secret| self.0.sealer.seal(secret, id).map(Value::from)).collect()
+        let owner = owner_of_document(caller.tenant, DocumentKind::Webhook, id);
+        secrets.iter().map(|secret| self.0.sealer.seal(secret, owner).map(Value::from)).collect()
     }
 
     fn webhook_change(&self, caller: &Caller, id: &str, spec: &WebhookSpec, sealed: Value) -> Result<Change> {
@@ -166,9 +168,10 @@ fn resource(webhook: &Webhook, secret: Option<String>) -> WebhookResource {
         webhook_id: webhook.id.clone(),
         url: shown_url(webhook),
         events: webhook.events.clone(),
-        secret_count: webhook.secrets.len(),
+        secret_count: webhook.secret_count,
         is_fixed: webhook.is_fixed,
         secret,
+        secret_error: webhook.secrets.as_ref().err().map(ToString::to_string),
     }
 }
 

@@ -10,24 +10,27 @@ use serde_json::{Value, json};
 
 use super::outward::{failed, refusal, whole};
 use super::{Tool, ToolContext, ToolOutput};
+use crate::domain::ids::TenantPk;
 use crate::domain::tool::{ToolError, ToolSpec};
 use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign, told_of};
+use crate::store::document::{DocumentKind, Unreadable};
 
 /// Where an HTTP tool is, and what it shares with us.
 pub struct HttpTool {
     spec: Arc<ToolSpec>,
     to: Destination,
-    secrets: Vec<SigningSecret>,
+    secrets: Result<Vec<SigningSecret>, Unreadable>,
     egress: Arc<Egress>,
     /// The largest answer.
     bytes: usize,
 }
 
 impl HttpTool {
+    /// Without its secrets it makes no call.
     pub fn new(
         spec: ToolSpec,
         to: Destination,
-        secrets: Vec<SigningSecret>,
+        secrets: Result<Vec<SigningSecret>, Unreadable>,
         egress: Arc<Egress>,
         bytes: usize,
     ) -> Self {
@@ -36,6 +39,21 @@ impl HttpTool {
 
     fn failed(&self, error: Error) -> ToolError {
         failed(&error, self.spec.class)
+    }
+
+    /// A call that was certainly not sent, because it could not have been signed.
+    fn unsigned(&self, why: &Unreadable) -> ToolError {
+        let tenant = match &self.to {
+            Destination::Untrusted { tenant, .. } => *tenant,
+            Destination::Operator(_) => TenantPk(0),
+        };
+        why.warn(DocumentKind::HttpTool.as_str(), tenant, &self.spec.name);
+        ToolError {
+            code: Unreadable::CODE.to_owned(),
+            message: format!("The call cannot be signed, so it was not sent: {why}."),
+            pointer: None,
+            retry_after_ms: None,
+        }
     }
 
     fn bounds(&self) -> Bounds {
@@ -52,6 +70,7 @@ impl Tool for HttpTool {
 
     /// The same `Idempotency-Key` and `webhook-id` for every attempt of a call.
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let secrets = self.secrets.as_ref().map_err(|why| self.unsigned(why))?;
         let body = json!({
             "callId": context.call_id,
             "tool": self.spec.name,
@@ -68,7 +87,7 @@ impl Tool for HttpTool {
             headers.insert(HeaderName::from_static("idempotency-key"), key);
         }
         told_of(&mut headers, &context.trace);
-        sign(&mut headers, &self.secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
+        sign(&mut headers, secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
         let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
         let mut answer = self.egress.post(post).await.map_err(|error| self.failed(error))?;
         if !answer.status().is_success() {

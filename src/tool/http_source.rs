@@ -7,7 +7,7 @@ use super::http::HttpTool;
 use super::{Tool, ToolSource};
 use crate::domain::http_tool::HttpToolSpec;
 use crate::domain::ids::TenantPk;
-use crate::egress::{Destination, Egress, SigningSecret};
+use crate::egress::{Destination, Egress};
 use crate::store::document::{Document, DocumentKind, Documents, Sealer};
 
 pub struct HttpTools {
@@ -31,9 +31,7 @@ impl HttpTools {
     fn tool(&self, document: &Document) -> Option<Arc<dyn Tool>> {
         let spec: HttpToolSpec = serde_json::from_value(document.body.clone()?).ok()?;
         let to = Destination::Untrusted { url: spec.url.parse().ok()?, tenant: document.tenant };
-        let secret = spec.secret.as_deref().and_then(|sealed| self.sealer.open(sealed, &document.id));
-        let secret = secret.and_then(|text| SigningSecret::parse(&text).ok());
-        let secrets = secret.into_iter().collect();
+        let secrets = document.signing_secrets(&self.sealer);
         Some(Arc::new(HttpTool::new(spec.spec(), to, secrets, self.egress.clone(), self.bytes)))
     }
 }

@@ -54,7 +54,7 @@ impl Client {
             headers.insert(CONTENT_TYPE, JSON);
         }
         headers.insert("a2a-version", HeaderValue::from_static(line.version.as_str()));
-        headers.extend(peer.token.clone().map(|token| (AUTHORIZATION, token)));
+        headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
         told_of(&mut headers, &peer.trace);
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let post = Post { to: peer.destination(url), headers, body, bounds };

@@ -84,7 +84,7 @@ impl Cards {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
-        headers.extend(peer.token.clone().map(|token| (AUTHORIZATION, token)));
+        headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
         let bounds = Bounds { headers: self.time, stall: self.time, total: self.time, bytes: MOST_BYTES };
         let post = Post { to: peer.destination(peer.card.clone()), headers, body: Bytes::new(), bounds };
         let not_yet = |why: String| Error::Unreachable { why: format!("its card: {why}"), retry_after_ms: None };

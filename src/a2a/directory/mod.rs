@@ -14,11 +14,12 @@ use url::Url;
 use super::client::Client;
 use super::types::AgentCard;
 use crate::domain::agent::{AgentSpec, KnownAgent, KnownSkill};
+use crate::domain::fault::Fault;
 use crate::domain::ids::TenantPk;
 use crate::domain::trace::CallTrace;
 use crate::egress::{Destination, Egress};
 use crate::store;
-use crate::store::document::{Document, DocumentKind, Documents, Sealer};
+use crate::store::document::{Document, DocumentKind, Documents, Sealer, Unreadable, owner_of_document};
 
 use cards::Cards;
 pub use tool::Delegating;
@@ -32,8 +33,8 @@ pub struct Peer {
     pub owner: Option<TenantPk>,
     /// On behalf of whom it is called.
     pub tenant: TenantPk,
-    /// The value of `Authorization`.
-    pub token: Option<HeaderValue>,
+    /// The value of `Authorization`, if it has one. One whose token cannot be opened is not spoken to.
+    pub token: Result<Option<HeaderValue>, Unreadable>,
     /// It takes a message once, however often it is sent.
     pub dedupes: bool,
     /// What it is told of the trace of this call.
@@ -44,6 +45,15 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// What it is shown of who speaks. If that cannot be opened, nothing is sent: it may be another time.
+    pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, super::client::Error> {
+        self.token.clone().map_err(|why| {
+            why.warn(DocumentKind::Agent.as_str(), self.tenant, &self.id);
+            let why = format!("{}: nothing was sent: {why}", Unreadable::CODE);
+            super::client::Error::Unreachable { why, retry_after_ms: None }
+        })
+    }
+
     /// An address of the agent, on whose word it is called: what the operator vouches for is the origin of the card. What
     /// the card names elsewhere is judged.
     pub fn destination(&self, url: Url) -> Destination {
@@ -159,25 +169,30 @@ impl Directory {
             name: card.map(|card| card.name.clone()),
             description: card.map(|card| card.description.clone()),
             skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
+            secret_error: peer.token.as_ref().err().map(ToString::to_string),
         }
     }
 
     /// What is stored of an agent: its token sealed for it.
-    pub fn sealed(&self, spec: &AgentSpec) -> Result<serde_json::Value, crate::domain::fault::Fault> {
-        let token = spec.token.as_ref().map(|token| self.sealer.seal(token, &spec.id)).transpose()?;
+    pub fn sealed(&self, tenant: TenantPk, spec: &AgentSpec) -> Result<serde_json::Value, Fault> {
+        let owner = owner_of_document(tenant, DocumentKind::Agent, &spec.id);
+        let token = spec.token.as_ref().map(|token| self.sealer.seal(token, owner)).transpose()?;
         let stored = Stored { card: spec.card.clone(), token, dedupes: spec.dedupes, timeout_ms: spec.timeout_ms };
         Ok(serde_json::json!(stored))
     }
 
     fn stored(&self, document: &Document) -> Option<Peer> {
         let stored: Stored = serde_json::from_value(document.body.clone()?).ok()?;
-        let token = stored.token.as_deref().and_then(|sealed| self.sealer.open(sealed, &document.id));
+        let token = document.secrets(&self.sealer).and_then(|secrets| {
+            let tokens = secrets.iter().map(|token| bearer(token).ok_or(Unreadable::Malformed));
+            Ok(tokens.collect::<Result<Vec<_>, _>>()?.pop())
+        });
         Some(Peer {
             id: document.id.clone(),
             card: stored.card.parse().ok()?,
             owner: Some(document.tenant),
             tenant: document.tenant,
-            token: token.as_deref().and_then(bearer),
+            token,
             dedupes: stored.dedupes,
             trace: CallTrace::default(),
             timeout_ms: stored.timeout_ms,
@@ -193,7 +208,7 @@ impl Vouched {
             card: self.card.clone(),
             owner: None,
             tenant,
-            token: self.token.clone(),
+            token: Ok(self.token.clone()),
             dedupes: self.dedupes,
             trace: CallTrace::default(),
             timeout_ms: self.timeout_ms,

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::domain::http_tool::HttpToolSpec;
+use crate::domain::http_tool::{HttpToolResource, HttpToolSpec};
 use crate::http::asked::Asked;
 use crate::http::caller::MayAdmin;
 use crate::http::front::Front;
@@ -18,19 +18,19 @@ use crate::http::problem::Answer;
 
 /// Every HTTP tool of the caller's tenant. Secrets are never shown.
 #[utoipa::path(get, path = "/http-tools", operation_id = "listHttpTools",
-    tag = "tools", responses((status = 200, body = Listed<HttpToolSpec>)))]
+    tag = "tools", responses((status = 200, body = Listed<HttpToolResource>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     _: NoParams,
-) -> Answer<Json<Listed<HttpToolSpec>>> {
+) -> Answer<Json<Listed<HttpToolResource>>> {
     Ok(Json(Listed::whole(front.runtime.http_tools(&caller)?)))
 }
 
 /// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
 #[utoipa::path(post, path = "/http-tools", operation_id = "createHttpTool", tag = "tools", request_body = HttpToolSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 201, body = HttpToolSpec)))]
+    responses((status = 201, body = HttpToolResource)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
@@ -47,13 +47,13 @@ pub(crate) async fn create(
 
 /// One tool.
 #[utoipa::path(get, path = "/http-tools/{tool}", operation_id = "getHttpTool",
-    tag = "tools", responses((status = 200, body = HttpToolSpec)))]
+    tag = "tools", responses((status = 200, body = HttpToolResource)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<HttpToolSpec>> {
+) -> Answer<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
     Ok(Json(front.runtime.http_tool(&caller, &name)?))
 }
@@ -61,14 +61,14 @@ pub(crate) async fn get(
 /// Replace a tool. Without `secret` it keeps its own.
 #[utoipa::path(put, path = "/http-tools/{tool}", operation_id = "replaceHttpTool",
     tag = "tools", request_body = HttpToolSpec,
-    responses((status = 200, body = HttpToolSpec)))]
+    responses((status = 200, body = HttpToolResource)))]
 pub(crate) async fn put(
     MayAdmin(caller): MayAdmin,
     State(front): State<Front>,
     ids: Ids,
     _: NoParams,
     sent: Sent<HttpToolSpec>,
-) -> Answer<Json<HttpToolSpec>> {
+) -> Answer<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
     Ok(Json(front.runtime.put_http_tool(&caller, &name, sent.value).await?))
 }

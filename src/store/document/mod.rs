@@ -1,6 +1,8 @@
 //! Documents: what a tenant configures over REST, and the view of them that every replica keeps.
 
+mod key;
 mod seal;
+mod secrets;
 mod shelf;
 
 use serde_json::Value;
@@ -8,7 +10,9 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
-pub use seal::{KeySource, Sealer};
+pub use key::KeySource;
+pub use seal::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
+pub use secrets::{ANSWER, Survey, answer_id, owner_of_answer, owner_of_document};
 pub use shelf::{Change, Documents};
 
 macro_rules! kinds {

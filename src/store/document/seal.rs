@@ -1,146 +1,156 @@
-//! Secrets that must be kept to be used: a document holds them sealed, under a key that the database does not hold.
+//! Secrets that must be kept to be used: they are stored sealed, under a key that the database does not hold.
+//!
+//! A sealed text is `v1.KEY.BASE64`: KEY is the fingerprint of the key, what follows are the nonce and AES-256-GCM. One key
+//! seals; others, which it replaced, only open. What a text was sealed for ([`Owner`]) is authenticated with it.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
 
-use crate::domain::fault::{Code, Fault};
+use super::key::{Key, KeySource, LazyKey, broken};
+use crate::domain::fault::Fault;
+use crate::domain::ids::TenantPk;
 
-/// Where the key comes from.
-#[derive(Clone)]
-pub enum KeySource {
-    /// `PES_SEALING_KEY`: any text, the same for all replicas.
-    Given(SecretString),
-    /// A file beside an embedded database, made when it is first needed.
-    File(PathBuf),
-    /// Nowhere: nothing can be sealed.
-    None,
+/// How a sealed text begins.
+pub const SEALED: &str = "v1.";
+
+/// What a sealed text is for: it opens for nothing else, be it of another tenant, another object or another member.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    pub tenant: TenantPk,
+    pub kind: &'static str,
+    pub member: &'static str,
+    pub id: &'a str,
 }
 
+impl Owner<'_> {
+    /// Only the last part may hold any character.
+    fn aad(&self) -> String {
+        format!("{}\n{}\n{}\n{}", self.tenant.0, self.kind, self.member, self.id)
+    }
+}
+
+/// Why a secret cannot be used. Nothing that needs it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("its secret was sealed with the key {0}, which this server does not hold")]
+    UnknownKey(String),
+    #[error("its secret was changed in the database, or sealed for something else")]
+    NotItsOwn,
+    #[error("what is stored as its secret is none")]
+    Malformed,
+    #[error("its secret could not be sealed again: {0}")]
+    Unsealable(String),
+}
+
+impl Unreadable {
+    /// As it is told of deliveries, tool calls and requests.
+    pub const CODE: &'static str = "secret_unreadable";
+
+    /// Counts and logs that something was not sent.
+    pub fn warn(&self, kind: &'static str, tenant: TenantPk, id: &str) {
+        metrics::counter!("pes_secrets_unreadable_total", "kind" => kind).increment(1);
+        tracing::warn!(code = Self::CODE, kind, tenant = tenant.0, id, why = %self, "nothing is sent without its secret");
+    }
+}
+
+/// Which keys are held, by their fingerprints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprints {
+    /// Of the key that seals; `None`: it is not made yet, or there is none.
+    pub current: Option<String>,
+    /// Of those that only open.
+    pub old: Vec<String>,
+}
+
+/// The ring of sealing keys.
 pub struct Sealer {
-    source: KeySource,
-    key: Mutex<Option<[u8; 32]>>,
+    current: LazyKey,
+    old: Vec<LazyKey>,
 }
 
 impl Sealer {
-    pub fn new(source: KeySource) -> Self {
-        Self { source, key: Mutex::default() }
+    pub fn new(current: KeySource) -> Self {
+        Self::with_old(current, Vec::new())
     }
 
-    /// Whether there is a key, or one can be made.
+    /// `old` keys open what they sealed, and seal nothing any more.
+    pub fn with_old(current: KeySource, old: Vec<KeySource>) -> Self {
+        Self { current: LazyKey::new(current), old: old.into_iter().map(LazyKey::new).collect() }
+    }
+
+    /// Whether there is a key that seals, or one can be made.
     pub fn is_able(&self) -> bool {
-        !matches!(self.source, KeySource::None)
+        self.current.is_able()
     }
 
-    /// Seals `secret` for the object of this id, and for no other.
-    pub fn seal(&self, secret: &str, owner: &str) -> Result<String, Fault> {
-        let key = self.key(true)?;
+    pub fn fingerprints(&self) -> Fingerprints {
+        let id = |key: &LazyKey| key.get(false).ok().map(|key| key.id.clone());
+        Fingerprints { current: id(&self.current), old: self.old.iter().filter_map(id).collect() }
+    }
+
+    pub fn seal(&self, secret: &str, owner: Owner<'_>) -> Result<String, Fault> {
+        let key = self.current.get(true)?;
         let mut bytes = secret.as_bytes().to_vec();
-        let nonce = key.seal_in_place_append_tag(Aad::from(owner), &mut bytes).map_err(|_| broken())?;
+        let nonce = key.sealing.seal_in_place_append_tag(Aad::from(owner.aad()), &mut bytes).map_err(|_| broken())?;
         let nonce: &[u8; NONCE_LEN] = nonce.as_ref();
-        let sealed = [nonce.as_slice(), &bytes].concat();
-        Ok(BASE64_STANDARD_NO_PAD.encode(sealed))
+        let sealed = BASE64_STANDARD_NO_PAD.encode([nonce.as_slice(), &bytes].concat());
+        Ok(format!("{SEALED}{}.{sealed}", key.id))
     }
 
-    /// `None`: it was sealed under another key, or for somebody else.
-    pub fn open(&self, sealed: &str, owner: &str) -> Option<String> {
-        let sealed = BASE64_STANDARD_NO_PAD.decode(sealed).ok()?;
-        let (nonce, bytes) = sealed.split_at_checked(NONCE_LEN)?;
+    pub fn open(&self, sealed: &str, owner: Owner<'_>) -> Result<String, Unreadable> {
+        let (id, sealed) = parts(sealed).ok_or(Unreadable::Malformed)?;
+        let key = self.keys().find(|key| key.id == id).ok_or_else(|| Unreadable::UnknownKey(id.to_owned()))?;
+        let sealed = BASE64_STANDARD_NO_PAD.decode(sealed).map_err(|_| Unreadable::Malformed)?;
+        let (nonce, bytes) = sealed.split_at_checked(NONCE_LEN).ok_or(Unreadable::Malformed)?;
         let mut bytes = bytes.to_vec();
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let plain = self.key(false).ok()?.open_in_place(nonce, Aad::from(owner), &mut bytes).ok()?;
-        String::from_utf8(plain.to_vec()).ok()
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Unreadable::Malformed)?;
+        let plain = key.sealing.open_in_place(nonce, Aad::from(owner.aad()), &mut bytes);
+        let plain = plain.map_err(|_| Unreadable::NotItsOwn)?;
+        String::from_utf8(plain.to_vec()).map_err(|_| Unreadable::Malformed)
     }
 
-    /// A MAC of `text` that only holders of the key can make; `purpose` sets it apart from others.
+    /// The same secret under the key that seals now; `None`: that is how it is sealed.
+    pub fn reseal(&self, sealed: &str, owner: Owner<'_>) -> Result<Option<String>, Unreadable> {
+        let secret = self.open(sealed, owner)?;
+        let current = self.current.get(true).map_err(unsealable)?;
+        match parts(sealed) {
+            Some((id, _)) if id == current.id => Ok(None),
+            Some(_) | None => self.seal(&secret, owner).map(Some).map_err(unsealable),
+        }
+    }
+
+    /// A MAC of `text` that only holders of the key can make; each `purpose` has a key of its own.
     pub fn mac(&self, purpose: &str, text: &str) -> Result<Vec<u8>, Fault> {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.bytes(true)?);
-        Ok(hmac::sign(&key, spoken(purpose, text).as_bytes()).as_ref().to_vec())
+        let key = self.current.get(true)?.mac(purpose)?;
+        Ok(hmac::sign(&key, text.as_bytes()).as_ref().to_vec())
     }
 
-    /// Whether it is that MAC; takes the same time whatever is wrong with it.
+    /// Whether it is that MAC, under any key of the ring; takes the same time whatever is wrong with it.
     pub fn has_mac(&self, purpose: &str, text: &str, mac: &[u8]) -> bool {
-        let Ok(bytes) = self.bytes(false) else { return false };
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
-        hmac::verify(&key, spoken(purpose, text).as_bytes(), mac).is_ok()
+        let is_of = |key: Arc<Key>| key.mac(purpose).is_ok_and(|key| hmac::verify(&key, text.as_bytes(), mac).is_ok());
+        self.keys().fold(false, |is_known, key| is_of(key) | is_known)
     }
 
-    fn key(&self, may_make: bool) -> Result<RandomizedNonceKey, Fault> {
-        RandomizedNonceKey::new(&AES_256_GCM, &self.bytes(may_make)?).map_err(|_| broken())
-    }
-
-    fn bytes(&self, may_make: bool) -> Result<[u8; 32], Fault> {
-        let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
-        match *known {
-            Some(bytes) => Ok(bytes),
-            None => Ok(*known.insert(self.read(may_make)?)),
-        }
-    }
-
-    fn read(&self, may_make: bool) -> Result<[u8; 32], Fault> {
-        match &self.source {
-            KeySource::Given(text) => Ok(Sha256::digest(text.expose_secret().as_bytes()).into()),
-            KeySource::File(path) => match std::fs::read(path) {
-                Ok(bytes) => Ok(Sha256::digest(bytes).into()),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_make => make(path),
-                Err(error) => Err(Fault::new(Code::Internal, format!("The sealing key cannot be read: {error}"))),
-            },
-            KeySource::None => {
-                Err(Fault::new(Code::Invalid, "This server keeps no secrets: set PES_SEALING_KEY on all its replicas."))
-            }
-        }
+    /// Those that can be read, the one that seals first. None is made for this.
+    fn keys(&self) -> impl Iterator<Item = Arc<Key>> {
+        std::iter::once(&self.current).chain(&self.old).filter_map(|key| key.get(false).ok())
     }
 }
 
-fn spoken(purpose: &str, text: &str) -> String {
-    format!("{purpose}\n{text}")
+fn unsealable(fault: Fault) -> Unreadable {
+    Unreadable::Unsealable(fault.detail)
 }
 
-/// Readable by this user only.
-fn make(path: &Path) -> Result<[u8; 32], Fault> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|_| broken())?;
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-        .map_err(|error| Fault::new(Code::Internal, format!("The sealing key cannot be written: {error}")))?;
-    Ok(Sha256::digest(bytes).into())
-}
-
-fn broken() -> Fault {
-    Fault::new(Code::Internal, "A secret could not be sealed.")
+/// The key's fingerprint and the rest; a fingerprint has only hexadecimal digits, so it can be shown.
+fn parts(sealed: &str) -> Option<(&str, &str)> {
+    let (id, rest) = sealed.strip_prefix(SEALED)?.split_once('.')?;
+    let is_named = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_named.then_some((id, rest))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_is_opened_for_its_owner_under_its_key_and_nowhere_else() {
-        let sealer = |text: &str| Sealer::new(KeySource::Given(text.to_owned().into()));
-        let sealed = sealer("key").seal("whsec_abc", "whk_1").unwrap();
-        assert!(!sealed.contains("abc"));
-        assert_eq!(sealer("key").open(&sealed, "whk_1").as_deref(), Some("whsec_abc"));
-        assert_eq!(sealer("key").open(&sealed, "whk_2"), None);
-        assert_eq!(sealer("other").open(&sealed, "whk_1"), None);
-        assert_eq!(sealer("key").open("AAAA", "whk_1"), None);
-        assert!(Sealer::new(KeySource::None).seal("x", "y").is_err());
-    }
-
-    #[test]
-    fn a_key_file_is_made_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let sealer = || Sealer::new(KeySource::File(folder.path().join("sealing.key")));
-        assert_eq!(sealer().open("AAAA", "whk_1"), None);
-        assert!(!folder.path().join("sealing.key").exists(), "only what is sealed needs a key");
-        let sealed = sealer().seal("s", "whk_1").unwrap();
-        assert_eq!(sealer().open(&sealed, "whk_1").as_deref(), Some("s"));
-    }
-}
+mod tests;

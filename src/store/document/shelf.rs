@@ -64,6 +64,11 @@ impl Documents {
         self.held().by_key.values().filter(|document| document.kind == kind).cloned().collect()
     }
 
+    /// Everybody's documents of every kind.
+    pub fn of_all(&self) -> Vec<Arc<Document>> {
+        self.held().by_key.values().cloned().collect()
+    }
+
     pub fn one(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
         self.held().by_key.get(&(tenant, kind, id.to_owned())).cloned()
     }

@@ -243,6 +243,31 @@ fn what_is_unknown_or_wrong_is_named() {
 }
 
 #[test]
+fn a_ring_of_sealing_keys_has_no_weak_and_no_doubled_key() {
+    const CURRENT: &str = "hush-0123456789-current";
+    let load = |current: &str, old: &str| {
+        let set = [("PES_SEALING_KEY", current), ("PES_SEALING_KEYS_OLD", old)];
+        load(&set.into_iter().filter(|(_, value)| !value.is_empty()).collect::<Vec<_>>())
+    };
+    let sound = load(CURRENT, "hush-0123456789-first, hush-0123456789-second").unwrap();
+    let old: Vec<&str> = sound.auth.sealing_keys_old.iter().map(|key| key.0.expose_secret()).collect();
+    assert_eq!(old, ["hush-0123456789-first", "hush-0123456789-second"]);
+    assert!(!toml::to_string(&sound).unwrap().contains("hush"));
+    for (current, old, expected) in [
+        (CURRENT, "hush-0123456789-first,hush", "entry 2 can be guessed: "),
+        (CURRENT, CURRENT, "entry 1 is the key of PES_SEALING_KEY; name here only keys that it replaced"),
+        (CURRENT, "hush-0123456789-first,hush-0123456789-first", "the entries 1 and 2 are the same key"),
+        ("", "hush-0123456789-first", "these keys only open; set PES_SEALING_KEY, which seals from now on"),
+        ("hush,0123456789-current", "", "this key has a comma, or begins or ends with a space"),
+        (" hush-0123456789-current", "", "this key has a comma, or begins or ends with a space"),
+    ] {
+        let error = load(current, old).unwrap_err();
+        assert!(error.contains(expected) && error.contains("PES_SEALING_KEY"), "{error}\nshould contain\n{expected}");
+        assert!(!error.contains("hush"), "{error}");
+    }
+}
+
+#[test]
 fn every_default_may_come_from_the_environment() {
     let mut named = None;
     let mut tried = 0;

@@ -162,7 +162,7 @@ fn service(url: &str, egress: &Arc<Egress>) -> Option<HttpTool> {
         timeout_ms: 5_000,
         risk_level: None,
     };
-    Some(HttpTool::new(spec, untrusted(url)?, Vec::new(), egress.clone(), 1_000))
+    Some(HttpTool::new(spec, untrusted(url)?, Ok(Vec::new()), egress.clone(), 1_000))
 }
 
 #[tokio::test]

@@ -1,0 +1,138 @@
+//! One sealing key: where it comes from, what it is called, and the keys that are derived from it for each purpose.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::aead::{AES_256_GCM, RandomizedNonceKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use aws_lc_rs::hmac;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::domain::fault::{Code, Fault};
+
+/// Where a key comes from.
+#[derive(Clone)]
+pub enum KeySource {
+    /// `PES_SEALING_KEY`, or one of `PES_SEALING_KEYS_OLD`: any text, the same for all replicas.
+    Given(SecretString),
+    /// A file beside an embedded database, made when it is first needed.
+    File(PathBuf),
+    /// Nowhere: nothing can be sealed.
+    None,
+}
+
+/// Sets what is derived here apart from what others derive from the same text.
+const SALT: &[u8] = b"pes sealing key";
+/// What a fingerprint is derived for, and how many bytes of it are told.
+const NAMING: &str = "fingerprint";
+const FINGERPRINT_BYTES: usize = 6;
+const SEALING: &str = "seal";
+/// A file with less is not one that this server made.
+const LEAST_BYTES: usize = 16;
+
+/// A key that was read. Its own bytes are used for nothing but deriving others (HKDF-SHA256).
+pub(super) struct Key {
+    /// Its fingerprint: says which key it is and nothing about it.
+    pub id: String,
+    pub sealing: RandomizedNonceKey,
+    root: Prk,
+}
+
+impl Key {
+    fn of(secret: &[u8]) -> Result<Self, Fault> {
+        let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
+        let mut name = [0; FINGERPRINT_BYTES];
+        derive(&root, NAMING, &mut name)?;
+        let mut bytes = [0; 32];
+        derive(&root, SEALING, &mut bytes)?;
+        let sealing = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| broken())?;
+        let id = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { id, sealing, root })
+    }
+
+    /// The key of the MACs of this purpose.
+    pub fn mac(&self, purpose: &str) -> Result<hmac::Key, Fault> {
+        let mut bytes = [0; 32];
+        derive(&self.root, &format!("mac {purpose}"), &mut bytes)?;
+        Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+    }
+}
+
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+fn derive(root: &Prk, purpose: &str, out: &mut [u8]) -> Result<(), Fault> {
+    let purpose = [purpose.as_bytes()];
+    root.expand(&purpose, Length(out.len())).and_then(|key| key.fill(out)).map_err(|_| broken())
+}
+
+/// A key that is read when it is first needed, and kept.
+pub(super) struct LazyKey {
+    source: KeySource,
+    key: Mutex<Option<Arc<Key>>>,
+}
+
+impl LazyKey {
+    pub fn new(source: KeySource) -> Self {
+        Self { source, key: Mutex::default() }
+    }
+
+    /// Whether there is a key, or one can be made.
+    pub fn is_able(&self) -> bool {
+        !matches!(self.source, KeySource::None)
+    }
+
+    /// With `may_make`, a file that is not there is made.
+    pub fn get(&self, may_make: bool) -> Result<Arc<Key>, Fault> {
+        let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some(key) => Ok(key.clone()),
+            None => Ok(known.insert(Arc::new(self.read(may_make)?)).clone()),
+        }
+    }
+
+    fn read(&self, may_make: bool) -> Result<Key, Fault> {
+        match &self.source {
+            KeySource::Given(text) => Key::of(text.expose_secret().as_bytes()),
+            KeySource::File(path) => match std::fs::read(path) {
+                Ok(bytes) if bytes.len() < LEAST_BYTES => Err(short(path)),
+                Ok(bytes) => Key::of(&bytes),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_make => make(path),
+                Err(error) => {
+                    let path = path.display();
+                    Err(Fault::new(Code::Internal, format!("The sealing key {path} cannot be read: {error}")))
+                }
+            },
+            KeySource::None => {
+                Err(Fault::new(Code::Invalid, "This server keeps no secrets: set PES_SEALING_KEY on all its replicas."))
+            }
+        }
+    }
+}
+
+/// Readable by this user only.
+fn make(path: &Path) -> Result<Key, Fault> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|_| broken())?;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
+        .map_err(|error| Fault::new(Code::Internal, format!("The sealing key cannot be written: {error}")))?;
+    Key::of(&bytes)
+}
+
+fn short(path: &Path) -> Fault {
+    let path = path.display();
+    let detail = format!("The sealing key {path} has less than {LEAST_BYTES} bytes: restore it from a backup.");
+    Fault::new(Code::Internal, detail)
+}
+
+pub(super) fn broken() -> Fault {
+    Fault::new(Code::Internal, "A secret could not be sealed.")
+}

@@ -1,0 +1,136 @@
+//! Which secrets a document holds, and whether they can be opened.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Document, DocumentKind, Owner, Sealer, Unreadable};
+use crate::domain::ids::TenantPk;
+use crate::egress::SigningSecret;
+
+impl DocumentKind {
+    /// The member of its body whose texts are sealed: one text, or a list.
+    fn sealed_member(self) -> Option<&'static str> {
+        match self {
+            DocumentKind::HttpTool => Some("secret"),
+            DocumentKind::Webhook => Some("secrets"),
+            DocumentKind::Agent => Some("token"),
+            // What they refer to stands elsewhere.
+            DocumentKind::McpServer | DocumentKind::McpTools | DocumentKind::Policy => None,
+        }
+    }
+}
+
+/// What the secrets of a document are sealed for.
+pub fn owner_of_document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Owner<'_> {
+    Owner { tenant, kind: kind.as_str(), member: kind.sealed_member().unwrap_or_default(), id }
+}
+
+/// What a kept answer is called among what is sealed.
+pub const ANSWER: &str = "answer";
+
+/// Names the answer to an `Idempotency-Key`, whatever characters both have.
+pub fn answer_id(scope: &str, key: &str) -> String {
+    format!("{}:{scope}{key}", scope.len())
+}
+
+/// What a kept answer is sealed for.
+pub fn owner_of_answer(tenant: TenantPk, id: &str) -> Owner<'_> {
+    Owner { tenant, kind: ANSWER, member: "body", id }
+}
+
+impl Document {
+    /// Its secrets, if each of them can be opened.
+    pub fn secrets(&self, sealer: &Sealer) -> Result<Vec<String>, Unreadable> {
+        self.sealed()?.into_iter().map(|sealed| sealer.open(sealed, self.owner())).collect()
+    }
+
+    /// The same, for signing with them: there must be one.
+    pub fn signing_secrets(&self, sealer: &Sealer) -> Result<Vec<SigningSecret>, Unreadable> {
+        let secrets = self.secrets(sealer)?;
+        if secrets.is_empty() {
+            return Err(Unreadable::Malformed);
+        }
+        secrets.iter().map(|secret| SigningSecret::parse(secret).map_err(|_| Unreadable::Malformed)).collect()
+    }
+
+    /// How many secrets it has, whether or not they can be opened.
+    pub fn secret_count(&self) -> usize {
+        self.sealed().map_or(1, |sealed| sealed.len())
+    }
+
+    /// Its body with every secret under the key that seals now; `None`: that is how it is stored.
+    pub fn resealed(&self, sealer: &Sealer) -> Result<Option<Value>, Unreadable> {
+        let sealed = self.sealed()?;
+        let again = sealed.iter().map(|text| sealer.reseal(text, self.owner())).collect::<Result<Vec<_>, _>>()?;
+        if again.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let mut texts =
+            again.into_iter().zip(sealed).map(|(again, old)| Value::from(again.unwrap_or_else(|| old.to_owned())));
+        let mut body = self.body.clone().unwrap_or_default();
+        match self.kind.sealed_member().and_then(|member| body.get_mut(member)) {
+            Some(Value::Array(list)) => *list = texts.collect(),
+            Some(one) => *one = texts.next().unwrap_or_default(),
+            None => {}
+        }
+        Ok(Some(body))
+    }
+
+    fn owner(&self) -> Owner<'_> {
+        owner_of_document(self.tenant, self.kind, &self.id)
+    }
+
+    fn sealed(&self) -> Result<Vec<&str>, Unreadable> {
+        let member = self.kind.sealed_member().and_then(|member| self.body.as_ref()?.get(member));
+        match member {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::String(sealed)) => Ok(vec![sealed]),
+            Some(Value::Array(sealed)) => {
+                sealed.iter().map(|sealed| sealed.as_str().ok_or(Unreadable::Malformed)).collect()
+            }
+            Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => Err(Unreadable::Malformed),
+        }
+    }
+}
+
+/// What became of the secrets of many documents under the keys held.
+pub struct Survey {
+    /// Documents that hold secrets.
+    pub sealed: usize,
+    pub unreadable: Vec<(Arc<Document>, Unreadable)>,
+}
+
+impl Survey {
+    pub fn of(documents: impl IntoIterator<Item = Arc<Document>>, sealer: &Sealer) -> Self {
+        let mut survey = Self { sealed: 0, unreadable: Vec::new() };
+        for document in documents {
+            match document.secrets(sealer) {
+                Ok(secrets) if secrets.is_empty() => {}
+                Ok(_) => survey.sealed += 1,
+                Err(why) => {
+                    survey.sealed += 1;
+                    survey.unreadable.push((document, why));
+                }
+            }
+        }
+        survey
+    }
+
+    /// Tells of what cannot be opened, once at the start.
+    pub fn warn(&self) {
+        if self.unreadable.is_empty() {
+            return;
+        }
+        let of = |kind: DocumentKind| self.unreadable.iter().filter(|(document, _)| document.kind == kind).count();
+        tracing::warn!(
+            code = Unreadable::CODE,
+            unreadable = self.unreadable.len(),
+            sealed = self.sealed,
+            webhooks = of(DocumentKind::Webhook),
+            httpTools = of(DocumentKind::HttpTool),
+            agents = of(DocumentKind::Agent),
+            "secrets cannot be opened with the sealing keys held: what needs them is not sent; `pes doctor` names them"
+        );
+    }
+}
