@@ -77,6 +77,8 @@ CREATE INDEX rows_open ON thread_rows (tenant, id) WHERE kind = 6 AND keep = 1;
 CREATE INDEX rows_used ON thread_rows (tenant, ord) WHERE kind = 11;
 -- Since when runs stand as they do: rows of the kind 12, whose `ord` is the time.
 CREATE INDEX rows_standing ON thread_rows (tenant, ord, id) WHERE kind = 12;
+-- Who is told of tasks' changes: their secrets are sealed again when the key changes.
+CREATE INDEX rows_push ON thread_rows (pk, id) WHERE kind = 13;
 
 -- What one commit recorded is one entry, under the number of its last observation: `body` holds them all, `types` the
 -- types among them.

@@ -19,6 +19,7 @@ mod log;
 pub mod memory;
 mod open;
 pub mod postgres;
+pub mod sealed;
 pub mod sqlite;
 mod standing;
 mod text;
@@ -46,6 +47,7 @@ use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use delivery::{Deliveries, NewDelivery};
 use document::{Document, DocumentKind, Expected};
+use sealed::SealedRows;
 
 /// What a caller can do about a failed store call.
 #[derive(Debug, thiserror::Error)]
@@ -206,7 +208,7 @@ pub struct Found {
 }
 
 #[async_trait]
-pub trait Store: Deliveries {
+pub trait Store: Deliveries + SealedRows {
     /// `sqlite`, `postgres` or `memory`, and where; for the start line.
     fn describe(&self) -> String;
     /// Whether other processes write here too. What they do must be looked for.

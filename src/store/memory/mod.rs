@@ -6,6 +6,7 @@ mod deliveries;
 mod documents;
 mod query;
 mod replicas;
+mod sealed;
 mod tenants;
 mod usage;
 

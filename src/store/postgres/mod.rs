@@ -13,6 +13,7 @@ mod nul;
 mod open;
 mod pool;
 mod query;
+mod sealed;
 mod sql;
 mod statement;
 mod threads;

@@ -17,6 +17,7 @@ mod private;
 mod replicas;
 mod rows;
 mod schema;
+mod sealed;
 mod sheaf;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ mod keys;
 mod log;
 mod postgres;
 mod rows;
+mod sealed;
 mod sqlite;
 mod texts;
 mod threads;

@@ -13,6 +13,7 @@ use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
 use pes::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
+use pes::store::sealed::{SealedKind, SealedRow, SealedRows};
 use pes::store::{
     AuditRow, Claimable, Commit, Committed, Error, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
     PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
@@ -122,6 +123,13 @@ passed_on! {
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: Option<IdempotencyRow>) -> Option<bool>;
     abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
     forget_deliveries(before: Millis, limit: u32) -> u64;
+}
+
+passed_on! {
+    SealedRows {}
+    sealed_rows(kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Vec<SealedRow>;
+    replace_sealed(row: &SealedRow, body: &str) -> bool;
+    tenant_name(tenant: TenantPk) -> Option<String>;
 }
 
 passed_on! {

@@ -1,0 +1,72 @@
+//! Rows that hold sealed texts.
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::Postgres;
+use super::fault::error;
+use super::nul::{escaped, unescaped};
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::Result;
+use crate::store::sealed::{SealedKind, SealedRow, SealedRows};
+
+/// The index `rows_push` serves it.
+const RECEIVERS: &str = "
+SELECT tenant, pk, '' AS scope, id, body FROM thread_rows
+WHERE kind = 13 AND (pk, id) > ($1, $2) ORDER BY pk, id LIMIT $3";
+
+const ANSWERS: &str = "
+SELECT tenant, 0::bigint AS pk, scope, key AS id, body FROM idempotency
+WHERE (tenant, scope, key) > ($1, $2, $3) AND body LIKE 'v1.%' ORDER BY tenant, scope, key LIMIT $4";
+
+const REPLACE_RECEIVER: &str = "UPDATE thread_rows SET body = $4 WHERE pk = $1 AND kind = 13 AND id = $2 AND body = $3";
+
+const REPLACE_ANSWER: &str =
+    "UPDATE idempotency SET body = $5 WHERE tenant = $1 AND scope = $2 AND key = $3 AND body = $4";
+
+#[async_trait]
+impl SealedRows for Postgres {
+    async fn sealed_rows(&self, kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Result<Vec<SealedRow>> {
+        let (scope, id) = after.map_or(("", ""), |row| (&row.scope, &row.id));
+        let (scope, id) = (escaped(scope), escaped(id));
+        let query = match kind {
+            SealedKind::Receiver => sqlx::query(RECEIVERS).bind(after.map_or(i64::MIN, |row| row.thread.0)).bind(id),
+            SealedKind::Answer => {
+                let tenant = after.map_or(i64::MIN, |row| row.tenant.0);
+                sqlx::query(ANSWERS).bind(tenant).bind(scope).bind(id)
+            }
+        };
+        let query = query.bind(i64::from(limit));
+        let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
+        found.iter().map(|row| sealed_row(kind, row).map_err(error)).collect()
+    }
+
+    async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool> {
+        let query = match row.kind {
+            SealedKind::Receiver => sqlx::query(REPLACE_RECEIVER).bind(row.thread.0).bind(escaped(&row.id)),
+            SealedKind::Answer => {
+                sqlx::query(REPLACE_ANSWER).bind(row.tenant.0).bind(escaped(&row.scope)).bind(escaped(&row.id))
+            }
+        };
+        let query = query.bind(&row.body).bind(body);
+        Ok(self.pool.ask(async |line| query.execute(line).await).await?.rows_affected() == 1)
+    }
+
+    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
+        let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = $1").bind(tenant.0);
+        let name: Option<String> = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        Ok(name.map(unescaped))
+    }
+}
+
+fn sealed_row(kind: SealedKind, row: &PgRow) -> sqlx::Result<SealedRow> {
+    Ok(SealedRow {
+        kind,
+        tenant: TenantPk(row.try_get("tenant")?),
+        thread: ThreadPk(row.try_get("pk")?),
+        scope: unescaped(row.try_get("scope")?),
+        id: unescaped(row.try_get("id")?),
+        body: row.try_get("body")?,
+    })
+}
