@@ -35,6 +35,8 @@ pub(super) enum Command {
         #[arg(long)]
         url: Option<String>,
     },
+    /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
+    Reseal,
     /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
     Doctor,
     /// Print the effective configuration, without secrets

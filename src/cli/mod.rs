@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod health;
 mod keys;
+mod reseal;
 mod serve;
 mod server;
 
@@ -61,6 +62,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, &variables, load).await,
         Command::Health { url } => health::health(url, &variables, load).await,
+        Command::Reseal => reseal::reseal(&load()?).await,
         Command::Doctor => doctor::doctor(&load()?, &variables).await,
         Command::Config { template } => config::show(template, load),
         Command::Version => {

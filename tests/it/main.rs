@@ -12,6 +12,7 @@ mod library;
 mod mcp;
 mod provider;
 mod recovery;
+mod sealing;
 mod store;
 mod support;
 mod tool;

@@ -9,16 +9,19 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::Url;
 
+use super::super::reseal::Walk;
 use super::Finding;
+use crate::app::outward;
 use crate::config::Config;
 use crate::config::env::Variables;
-use crate::store::{self, sqlite};
+use crate::store::document::Fingerprints;
+use crate::store::{self, Store, sqlite};
 
 /// How long somebody else has to take a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Finding> {
-    let mut findings = vec![Finding::of("database", database(config).await)];
+    let mut findings = database(config).await;
     if config.store.url.is_none() {
         findings.push(Finding::of("folder", folder(&config.store.data_dir)));
     }
@@ -38,21 +41,45 @@ pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Find
 }
 
 /// Opened as a server would; one that is held by a server is in use, and nothing is made that is not there.
-async fn database(config: &Config) -> Result<String, String> {
+async fn database(config: &Config) -> Vec<Finding> {
     let store = &config.store;
+    let of = |found| vec![Finding::of("database", found)];
     if store.url.is_none() {
         if let Some(url) = sqlite::served(&store.data_dir) {
-            return Ok(format!("in use by the server at {url}"));
+            return of(Ok(format!("in use by the server at {url}, whose log says at its start what it cannot open")));
         }
         if !store.data_dir.join("pes.db").exists() {
-            return Ok(format!("{} has none yet; the first start makes it", store.data_dir.display()));
+            return of(Ok(format!("{} has none yet; the first start makes it", store.data_dir.display())));
         }
     }
-    let opened = store::open(store).await.map_err(|error| error.to_string())?;
+    let opened = match store::open(store).await {
+        Ok(opened) => opened,
+        Err(error) => return of(Err(error.to_string())),
+    };
     let written = opened.ping().await.map_err(|error| error.to_string());
     let place = opened.describe();
+    let mut findings = of(written.map(|()| format!("{place} takes writes")));
+    findings.extend(secrets(config, &*opened).await);
     opened.close().await;
-    written.map(|()| format!("{place} takes writes"))
+    findings
+}
+
+/// A line for each secret that cannot be opened; one if all can be.
+async fn secrets(config: &Config, store: &dyn Store) -> Vec<Finding> {
+    let sealer = outward::sealer(config);
+    let found = match Walk::new(store, &sealer, false).run().await {
+        Ok(found) => found,
+        Err(error) => return vec![Finding::of("secrets", Err(error.to_string()))],
+    };
+    if !found.unreadable.is_empty() {
+        return found.unreadable.into_iter().map(|one| Finding::of("secrets", Err(one))).collect();
+    }
+    let all = found.stale + found.current;
+    let said = match found.stale {
+        0 => format!("{all} can be opened, all with the key that seals"),
+        stale => format!("{all} can be opened, {stale} only with an old key: `pes reseal` seals them again"),
+    };
+    vec![Finding::of("secrets", Ok(said))]
 }
 
 fn folder(path: &Path) -> Result<String, String> {
@@ -80,8 +107,11 @@ fn try_writing(folder: &Path) -> std::io::Result<()> {
 }
 
 fn sealing_key(config: &Config) -> Result<String, String> {
+    let Fingerprints { current, old } = outward::sealer(config).fingerprints();
+    let current = current.unwrap_or_default();
     match (&config.auth.sealing_key, &config.store.url) {
-        (Some(_), _) => Ok("PES_SEALING_KEY".to_owned()),
+        (Some(_), _) if old.is_empty() => Ok(format!("PES_SEALING_KEY ({current})")),
+        (Some(_), _) => Ok(format!("PES_SEALING_KEY ({current}); only opens: {}", old.join(", "))),
         (None, Some(_)) => Err(
             "none: secrets of webhooks, tools and agents are refused; set PES_SEALING_KEY, the same for all replicas"
                 .to_owned(),
@@ -89,8 +119,10 @@ fn sealing_key(config: &Config) -> Result<String, String> {
         (None, None) => {
             let path = config.store.data_dir.join("sealing.key");
             match std::fs::read(&path) {
-                Ok(key) if key.is_empty() => Err(format!("{} is empty", path.display())),
-                Ok(_) => Ok(path.display().to_string()),
+                Ok(_) if current.is_empty() => {
+                    Err(format!("{} is too short to be the key: restore it from a backup", path.display()))
+                }
+                Ok(_) => Ok(format!("{} ({current})", path.display())),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     Ok("made when the first secret is kept".to_owned())
                 }

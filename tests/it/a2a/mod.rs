@@ -2,7 +2,7 @@
 
 mod card;
 mod contexts;
-mod door;
+pub mod door;
 mod envelope;
 mod errors;
 #[cfg(feature = "failpoints")]

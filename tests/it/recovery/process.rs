@@ -51,6 +51,15 @@ impl Place {
         self.folder.path().join(name)
     }
 
+    /// Another command of the binary, with the same settings and the same database.
+    pub fn run(&self, arguments: &[&str]) -> std::process::Output {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pes"));
+        command.args(arguments).env_clear().env("PES_DATA_DIR", self.file("data")).current_dir(self.folder.path());
+        command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", self.file("script.toml"));
+        command.envs(self.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
+        command.output().expect("the binary starts")
+    }
+
     /// Where `test_count` writes a line for each execution that really happened.
     pub fn counted(&self) -> PathBuf {
         self.file("counted")

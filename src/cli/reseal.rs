@@ -1,0 +1,201 @@
+//! `pes reseal`: everything that is sealed, under the key that seals now. Each entry is written by itself, and only if it
+//! stands as it was read: it may run beside servers on PostgreSQL, be interrupted, and be run again.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+
+use super::Error;
+use crate::app::outward;
+use crate::config::Config;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::engine::step::{Keep, Row, RowKind};
+use crate::outbox::PushTarget;
+use crate::runtime::clock::{Clock, System};
+use crate::store::document::{ANSWER, Document, Expected, Sealer, Unreadable, answer_id, owner_of_answer};
+use crate::store::sealed::{SealedKind, SealedRow};
+use crate::store::{self, AuditRow, Store, sqlite};
+
+/// What the audit calls whoever holds the database.
+const OPERATOR: &str = "local";
+/// Rows that are read at once.
+const BATCH: u32 = 200;
+
+pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
+    let store = &config.store;
+    if store.url.is_none() {
+        if let Some(url) = sqlite::served(&store.data_dir) {
+            return Err(Error::Failed(format!("stop the server at {url} first: it holds the database")));
+        }
+        if !store.data_dir.join("pes.db").exists() {
+            return Err(Error::Failed(format!(
+                "{} has no database; name it with PES_DATA_DIR",
+                store.data_dir.display()
+            )));
+        }
+    }
+    let sealer = outward::sealer(config);
+    let Some(key) = sealer.fingerprints().current else {
+        return Err(Error::Failed("there is no key to seal with: set PES_SEALING_KEY".to_owned()));
+    };
+    let store = crate::store::open(store).await?;
+    let done = Walk::new(&*store, &sealer, true).run().await;
+    store.close().await;
+    let Found { stale, current, unreadable } = done?;
+    println!("sealed again with the key {key}: {stale}; sealed with it already: {current}");
+    for one in &unreadable {
+        println!("not opened: {one}");
+    }
+    match unreadable.len() {
+        0 => Ok(()),
+        count => Err(Error::Failed(format!(
+            "{count} could not be opened: add the keys they were sealed with to PES_SEALING_KEYS_OLD and run it again, or \
+             give what is named new secrets, or remove it"
+        ))),
+    }
+}
+
+/// How the entries that hold sealed texts stand.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Under another key than the one that seals now, when they were found.
+    pub stale: usize,
+    pub current: usize,
+    /// Each as a sentence: kind, name, tenant, and why.
+    pub unreadable: Vec<String>,
+}
+
+/// A walk past all that is sealed.
+pub(super) struct Walk<'s> {
+    store: &'s dyn Store,
+    sealer: &'s Sealer,
+    /// Whether what is stale is sealed again.
+    writes: bool,
+    found: Found,
+    tenants: HashMap<TenantPk, String>,
+}
+
+impl<'s> Walk<'s> {
+    pub fn new(store: &'s dyn Store, sealer: &'s Sealer, writes: bool) -> Self {
+        Self { store, sealer, writes, found: Found::default(), tenants: HashMap::new() }
+    }
+
+    pub async fn run(mut self) -> store::Result<Found> {
+        for document in self.store.documents_since(0).await? {
+            self.document(document).await?;
+        }
+        for kind in [SealedKind::Receiver, SealedKind::Answer] {
+            let mut rows = self.store.sealed_rows(kind, None, BATCH).await?;
+            while let Some(last) = rows.last().cloned() {
+                for row in rows {
+                    self.row(row).await?;
+                }
+                rows = self.store.sealed_rows(kind, Some(&last), BATCH).await?;
+            }
+        }
+        Ok(self.found)
+    }
+
+    async fn document(&mut self, document: Document) -> store::Result<()> {
+        let mut document = document;
+        loop {
+            match document.resealed(self.sealer) {
+                Err(why) => {
+                    return self.unreadable(document.kind.as_str(), &document.id, document.tenant, &why).await;
+                }
+                Ok(None) => {
+                    self.found.current += usize::from(document.secret_count() > 0);
+                    return Ok(());
+                }
+                Ok(Some(body)) => {
+                    if !self.writes || self.write(&document, body).await? {
+                        self.found.stale += 1;
+                        return Ok(());
+                    }
+                }
+            }
+            // Somebody else was faster.
+            match self.store.document(document.tenant, document.kind, &document.id).await? {
+                Some(newer) => document = newer,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn write(&self, document: &Document, body: serde_json::Value) -> store::Result<bool> {
+        let now = System::default().now();
+        let audit = AuditRow {
+            tenant: document.tenant,
+            thread: ThreadPk::NONE,
+            thread_id: None,
+            at: now,
+            actor: OPERATOR.to_owned(),
+            action: "reseal document".to_owned(),
+            detail: json!({ "kind": document.kind.as_str(), "id": document.id }),
+        };
+        let new = Document { updated_at: now, body: Some(body), ..document.clone() };
+        let written = self.store.write_document(new, Expected::Version(document.version), audit, None).await?;
+        Ok(written.is_some())
+    }
+
+    /// One that changed meanwhile was written by a server, under its own key, or is gone.
+    async fn row(&mut self, row: SealedRow) -> store::Result<()> {
+        let again = match row.kind {
+            SealedKind::Receiver => self.receiver(&row),
+            SealedKind::Answer => {
+                let id = answer_id(&row.scope, &row.id);
+                self.sealer.reseal(&row.body, owner_of_answer(row.tenant, &id)).map(Entry::of)
+            }
+        };
+        let (kind, name) = match row.kind {
+            SealedKind::Receiver => ("push configuration", row.id.clone()),
+            SealedKind::Answer => (ANSWER, format!("to the Idempotency-Key {} of {}", row.id, row.scope)),
+        };
+        match again {
+            Ok(Entry::Open) => {}
+            Ok(Entry::Current) => self.found.current += 1,
+            Ok(Entry::Stale(body)) => {
+                let is_written = !self.writes || self.store.replace_sealed(&row, &body).await?;
+                self.found.stale += usize::from(is_written);
+            }
+            Err(why) => self.unreadable(kind, &name, row.tenant, &why).await?,
+        }
+        Ok(())
+    }
+
+    fn receiver(&self, row: &SealedRow) -> Result<Entry, Unreadable> {
+        let (id, body) = (row.id.clone(), row.body.clone());
+        let stored = Row { kind: RowKind::Push, id, ord: 0, keep: Keep::Never, body };
+        let target = PushTarget::read(&stored).map_err(|_| Unreadable::Malformed)?;
+        let Some(mut target) = target.filter(PushTarget::is_sealed) else { return Ok(Entry::Open) };
+        Ok(match target.reseal(self.sealer, row.tenant)? {
+            true => Entry::Stale(target.row(false).body),
+            false => Entry::Current,
+        })
+    }
+
+    async fn unreadable(&mut self, kind: &str, name: &str, tenant: TenantPk, why: &Unreadable) -> store::Result<()> {
+        if !self.tenants.contains_key(&tenant) {
+            let name = self.store.tenant_name(tenant).await?.unwrap_or_default();
+            self.tenants.insert(tenant, name);
+        }
+        let tenant = &self.tenants[&tenant];
+        self.found.unreadable.push(format!("{kind} {name} of tenant {tenant}: {why}"));
+        Ok(())
+    }
+}
+
+/// What is sealed in one row.
+enum Entry {
+    /// Nothing.
+    Open,
+    Current,
+    /// What to store in its place.
+    Stale(String),
+}
+
+impl Entry {
+    fn of(again: Option<String>) -> Self {
+        again.map_or(Entry::Current, Entry::Stale)
+    }
+}
