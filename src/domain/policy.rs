@@ -62,8 +62,10 @@ pub struct Condition {
     pub value: Value,
 }
 
-/// Where nothing stands at the pointer, only `ne` holds, and `exists` with `false`. What cannot be compared (a text with a
-/// number) holds in rules that ask or deny, and does not in rules that allow.
+/// What is missing and what cannot be compared (a text with a number) counts against the call: the condition holds in rules
+/// that ask or deny, and does not in rules that allow. `exists` alone says whether something is there. Rules that ask or
+/// deny compare texts also as people read them: without case, in NFKC, without blanks at the ends and without invisible
+/// characters; rules that allow take nothing that is not exactly so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -78,10 +80,18 @@ pub enum Op {
     /// A text has this part, or a list this entry.
     Contains,
     StartsWith,
-    /// A glob.
+    /// A glob. `*` passes no line break, and in a pattern with an `@` only what belongs to one address.
     Matches,
     /// `true` (the default): something stands there; `false`: nothing does.
     Exists,
+    /// A mail address, addresses with commas between them or a list of addresses: of one of these domains
+    /// (`example.com`, `*.example.com` for all below it).
+    EmailDomain,
+    /// A URL or host, or a list of them: one of these hosts (`example.com`, `*.example.com`, `192.0.2.1`, `[2001:db8::1]`).
+    Host,
+    /// A number, or a text that is written as one, within the bounds of an object: `eq`, `ne`, `min`, `max`, `above`,
+    /// `below`.
+    Number,
 }
 
 /// What was decided about a call, and by what.

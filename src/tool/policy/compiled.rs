@@ -4,16 +4,20 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
-
-use super::{condition, glob, strictness};
+use super::argument::{Argument, MOST_EXAMINED, Steps};
+use super::condition::Test;
+use super::{glob, normal, strictness};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::policy::{Op, PolicyRule, RuleScope, Ruling, Terms};
+use crate::domain::policy::{self as domain, PolicyRule, RuleScope, Ruling, Terms};
 use crate::domain::settings::{LONGEST_SPAN, PolicyAction};
 use crate::domain::tool::Proposal;
 
 /// How many rules one scope may have.
 pub const MOST_RULES: usize = 2_000;
+/// How many conditions all rules of one scope may have; a call is judged by the server's rules and its tenant's.
+pub const MOST_CONDITIONS: usize = 4_000;
+/// How large the values of all conditions of one scope may be together, counted as [`MOST_EXAMINED`] is.
+pub const MOST_VALUES: usize = 8 * MOST_EXAMINED;
 /// Of how many tools it is remembered which rules are about them.
 const MOST_TOOLS: usize = 4_096;
 
@@ -49,13 +53,12 @@ pub(super) struct Rank {
 struct Condition {
     /// Its place in `pointers`.
     pointer: usize,
-    op: Op,
-    expected: Value,
+    test: Test,
 }
 
 /// What was found out about a call, each thing when it was first asked for.
 struct Found<'v> {
-    pointers: Vec<Option<Option<&'v Value>>>,
+    pointers: Vec<Option<Option<Box<Argument<'v>>>>>,
     threads: Vec<Option<bool>>,
 }
 
@@ -63,55 +66,28 @@ impl Compiled {
     /// From rules that [`check`] passed.
     pub fn new(rules: &[PolicyRule], scope: RuleScope) -> Self {
         let mut compiled = Self::default();
-        compiled.rules = rules.iter().map(|rule| compiled.rule(rule, scope)).collect();
+        let (mut pointers, mut threads) = (Places::default(), Places::default());
+        compiled.rules = rules.iter().map(|rule| compile(rule, scope, &mut pointers, &mut threads)).collect();
+        (compiled.pointers, compiled.threads) = (pointers.texts, threads.texts);
         compiled.rules.sort_by_key(|rule| Reverse((rule.rank, strictness(rule.ruling.action))));
         compiled
     }
 
-    fn rule(&mut self, rule: &PolicyRule, scope: RuleScope) -> Rule {
-        let when: Vec<Condition> = rule
-            .when
-            .iter()
-            .map(|when| Condition {
-                pointer: place(&mut self.pointers, &when.pointer),
-                op: when.op,
-                expected: when.value.clone(),
-            })
-            .collect();
-        Rule {
-            rank: Rank {
-                thread: rule.thread.as_deref().map(glob::specificity),
-                tool: glob::specificity(&rule.tool),
-                conditions: rule.when.len(),
-            },
-            when,
-            thread: rule.thread.as_ref().map(|thread| place(&mut self.threads, thread)),
-            tool: rule.tool.clone(),
-            ruling: Ruling {
-                action: rule.action,
-                rule: rule.id.clone().unwrap_or_else(|| super::words(&rule.tool, rule.action)),
-                scope,
-                reason: rule.reason.clone(),
-                terms: Terms {
-                    approvers: rule.approvers.clone(),
-                    four_eyes: rule.four_eyes,
-                    expires_after_ms: rule.expires_after_ms,
-                    on_expiry: rule.on_expiry,
-                },
-            },
-        }
-    }
-
     /// The most specific rule that is about this call.
-    pub(super) fn first(&self, call: &Proposal<'_>) -> Option<&Rule> {
+    pub(super) fn first(&self, call: &Proposal<'_>, steps: &Steps) -> Option<&Rule> {
         if self.rules.is_empty() {
             return None;
         }
-        let mut found = Found { pointers: vec![None; self.pointers.len()], threads: vec![None; self.threads.len()] };
+        let mut found = Found { pointers: Vec::new(), threads: vec![None; self.threads.len()] };
+        found.pointers.resize_with(self.pointers.len(), || None);
         let about = self.about(call.tool);
         about.iter().map(|at| &self.rules[*at]).find(|rule| {
+            let allows = rule.ruling.action == PolicyAction::Auto;
             rule.thread.is_none_or(|thread| self.is_on(thread, call.thread.as_str(), &mut found))
-                && rule.when.iter().all(|when| self.holds(when, rule.ruling.action, call.arguments, &mut found))
+                && rule.when.iter().all(|when| {
+                    let argument = self.argument(when.pointer, call, &mut found);
+                    when.test.holds(argument, steps, allows)
+                })
         })
     }
 
@@ -119,10 +95,9 @@ impl Compiled {
         *found.threads[thread].get_or_insert_with(|| glob::matches(&self.threads[thread], name))
     }
 
-    fn holds<'v>(&self, when: &Condition, action: PolicyAction, arguments: &'v Value, found: &mut Found<'v>) -> bool {
-        let value =
-            *found.pointers[when.pointer].get_or_insert_with(|| arguments.pointer(&self.pointers[when.pointer]));
-        condition::holds(when.op, &when.expected, value, action != PolicyAction::Auto)
+    fn argument<'f, 'v>(&self, at: usize, call: &Proposal<'v>, found: &'f mut Found<'v>) -> Option<&'f Argument<'v>> {
+        let find = || call.arguments.pointer(&self.pointers[at]).map(|value| Box::new(Argument::new(value)));
+        found.pointers[at].get_or_insert_with(find).as_deref()
     }
 
     /// The places of the rules that name this tool, in their order.
@@ -141,12 +116,49 @@ impl Compiled {
     }
 }
 
-/// Where a text stands in a list that holds each once.
-fn place(list: &mut Vec<String>, text: &str) -> usize {
-    list.iter().position(|known| known == text).unwrap_or_else(|| {
-        list.push(text.to_owned());
-        list.len() - 1
-    })
+/// Texts, each once, and where each stands.
+#[derive(Default)]
+struct Places<'r> {
+    texts: Vec<String>,
+    places: HashMap<&'r str, usize>,
+}
+
+impl<'r> Places<'r> {
+    fn of(&mut self, text: &'r str) -> usize {
+        *self.places.entry(text).or_insert_with(|| {
+            self.texts.push(text.to_owned());
+            self.texts.len() - 1
+        })
+    }
+}
+
+fn compile<'r>(rule: &'r PolicyRule, scope: RuleScope, pointers: &mut Places<'r>, threads: &mut Places<'r>) -> Rule {
+    let condition = |when: &'r domain::Condition| {
+        let test = Test::new(when).expect("check passed the rule");
+        Condition { pointer: pointers.of(&when.pointer), test }
+    };
+    Rule {
+        rank: Rank {
+            thread: rule.thread.as_deref().map(glob::specificity),
+            tool: glob::specificity(&rule.tool),
+            conditions: rule.when.len(),
+        },
+        when: rule.when.iter().map(condition).collect(),
+        thread: rule.thread.as_ref().map(|thread| threads.of(thread)),
+        tool: rule.tool.clone(),
+        ruling: Ruling {
+            action: rule.action,
+            rule: rule.id.clone().unwrap_or_else(|| super::words(&rule.tool, rule.action)),
+            scope,
+            reason: rule.reason.clone(),
+            terms: Terms {
+                approvers: rule.approvers.clone(),
+                four_eyes: rule.four_eyes,
+                expires_after_ms: rule.expires_after_ms,
+                on_expiry: rule.on_expiry,
+            },
+        },
+    }
 }
 
 /// Refuses rules that cannot mean anything, each with its pointer into `/rules`.
@@ -169,15 +181,35 @@ pub fn check(rules: &[PolicyRule]) -> Result<(), Fault> {
         if rule.expires_after_ms.is_some_and(|span| !(1..=LONGEST_SPAN).contains(&span)) {
             refuse("expiresAfterMs".to_owned(), "must be 1 to 315360000000, which is ten years");
         }
-        for (of, when) in rule.when.iter().enumerate() {
-            if let Err((member, how)) = condition::check(when) {
-                refuse(format!("when/{of}/{member}"), how);
-            }
-        }
     }
+    wrong.extend(wrong_conditions(rules));
     if wrong.is_empty() {
         return Ok(());
     }
     let fault = Fault::new(Code::Invalid, "These rules cannot be used.");
     Err(wrong.into_iter().take(8).fold(fault, |fault, (pointer, how)| fault.at(pointer, how)))
+}
+
+/// The conditions that cannot be used. What goes beyond the bounds is named once, and not looked at.
+fn wrong_conditions(rules: &[PolicyRule]) -> Vec<(String, String)> {
+    let (mut wrong, mut room) = (Vec::new(), MOST_VALUES);
+    let conditions = rules.iter().enumerate().flat_map(|(at, rule)| {
+        rule.when.iter().enumerate().map(move |(of, when)| (format!("/rules/{at}/when/{of}"), when))
+    });
+    for (number, (place, when)) in conditions.enumerate() {
+        if number == MOST_CONDITIONS {
+            wrong.push((place, format!("is one condition too many; at most {MOST_CONDITIONS} are taken in all rules")));
+            break;
+        }
+        let Some(size) = normal::size(&when.value, room) else {
+            let how = format!("is too large with those before it; at most {} KiB are taken in all", MOST_VALUES / 1024);
+            wrong.push((format!("{place}/value"), how));
+            break;
+        };
+        room -= size;
+        if let Err((member, how)) = Test::new(when) {
+            wrong.push((format!("{place}/{member}"), how.to_owned()));
+        }
+    }
+    wrong
 }

@@ -1,55 +1,188 @@
-//! What a rule asks of a call's arguments.
+//! What a rule asks of a call's arguments. An answer is yes, no or in doubt, and doubt counts against the call: the
+//! condition holds in rules that deny or ask and does not in rules that allow.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::glob;
+use super::argument::{Argument, MOST_EXAMINED, Steps};
+use super::host::{Host, Pattern};
+use super::number::{self, Bounds};
+use super::{glob, normal};
 use crate::domain::policy::{Condition, Op};
 
-/// Whether the condition holds of what stands at its pointer. `in_doubt` is the answer where the two cannot be compared.
-pub(super) fn holds(op: Op, expected: &Value, found: Option<&Value>, in_doubt: bool) -> bool {
-    let Some(found) = found else {
-        return op == Op::Ne || (op == Op::Exists && *expected == Value::Bool(false));
-    };
-    let ordered = |wanted: &[Ordering]| order(found, expected).map_or(in_doubt, |order| wanted.contains(&order));
-    match op {
-        Op::Eq => is_same(found, expected),
-        Op::Ne => !is_same(found, expected),
-        Op::Lt => ordered(&[Ordering::Less]),
-        Op::Le => ordered(&[Ordering::Less, Ordering::Equal]),
-        Op::Gt => ordered(&[Ordering::Greater]),
-        Op::Ge => ordered(&[Ordering::Greater, Ordering::Equal]),
-        Op::In => expected.as_array().is_some_and(|list| list.iter().any(|one| is_same(found, one))),
-        Op::Contains => match (found, expected) {
-            (Value::Array(list), one) => list.iter().any(|entry| is_same(entry, one)),
-            (Value::String(text), Value::String(part)) => text.contains(part),
-            (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_), _) => in_doubt,
-        },
-        Op::StartsWith => texts(found, expected).map_or(in_doubt, |(text, start)| text.starts_with(start)),
-        Op::Matches => texts(found, expected).map_or(in_doubt, |(text, pattern)| glob::matches(pattern, text)),
-        Op::Exists => *expected != Value::Bool(false),
+/// The longest pointer, in bytes.
+const LONGEST_POINTER: usize = 1_024;
+/// Steps to compare one host with one pattern.
+const STEPS: usize = 16;
+
+/// What is asked of an argument, made ready.
+#[derive(Debug)]
+pub(super) enum Test {
+    Exists(bool),
+    Compared(Compared),
+    EmailDomain(Vec<Pattern>),
+    Host(Vec<Pattern>),
+    Number(Bounds),
+}
+
+/// A comparison, by two readings: as it is written, and as people read it. In rules that deny or ask it holds when it may
+/// hold by either; in rules that allow, when it certainly holds by both.
+#[derive(Debug)]
+pub(super) struct Compared {
+    comparison: Comparison,
+    exact: Value,
+    folded: Value,
+    size: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Same,
+    Differs,
+    Ordered(&'static [Ordering]),
+    OneOf,
+    Contains,
+    StartsWith,
+    Matches,
+}
+
+/// The member of a condition that cannot be used, and why.
+pub(super) type Refusal = (String, &'static str);
+
+impl Test {
+    pub(super) fn new(condition: &Condition) -> Result<Self, Refusal> {
+        let pointer = &condition.pointer;
+        if (!pointer.is_empty() && !pointer.starts_with('/')) || pointer.len() > LONGEST_POINTER {
+            return unusable("pointer", "must be a JSON Pointer: empty, or beginning with /, of at most 1024 bytes");
+        }
+        let value = &condition.value;
+        let compared = |comparison| Compared::new(comparison, value).map(Self::Compared);
+        match condition.op {
+            Op::Eq => compared(Comparison::Same),
+            Op::Ne => compared(Comparison::Differs),
+            Op::Lt => compared(Comparison::Ordered(&[Ordering::Less])),
+            Op::Le => compared(Comparison::Ordered(&[Ordering::Less, Ordering::Equal])),
+            Op::Gt => compared(Comparison::Ordered(&[Ordering::Greater])),
+            Op::Ge => compared(Comparison::Ordered(&[Ordering::Greater, Ordering::Equal])),
+            Op::In => compared(Comparison::OneOf),
+            Op::Contains => compared(Comparison::Contains),
+            Op::StartsWith => compared(Comparison::StartsWith),
+            Op::Matches => compared(Comparison::Matches),
+            Op::Exists => match value {
+                Value::Null => Ok(Self::Exists(true)),
+                Value::Bool(wanted) => Ok(Self::Exists(*wanted)),
+                Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                    unusable("value", "must be true or false")
+                }
+            },
+            Op::EmailDomain => patterns(value, false).map(Self::EmailDomain),
+            Op::Host => patterns(value, true).map(Self::Host),
+            Op::Number => Bounds::new(value).map(Self::Number).ok_or((
+                "value".to_owned(),
+                "must be an object of bounds (eq, ne, min, max, above, below), each a number",
+            )),
+        }
+    }
+
+    /// Whether the condition holds of what stands at its pointer, in a rule that allows or in another.
+    pub(super) fn holds(&self, argument: Option<&Argument<'_>>, steps: &Steps, allows: bool) -> bool {
+        let answer = match (self, argument) {
+            (Self::Exists(wanted), argument) => Some(argument.is_some() == *wanted),
+            (Self::Compared(compared), Some(argument)) => compared.answer(argument, steps, allows),
+            (Self::EmailDomain(patterns), Some(argument)) => within(argument.domains(steps), patterns, steps),
+            (Self::Host(patterns), Some(argument)) => within(argument.hosts(steps), patterns, steps),
+            (Self::Number(bounds), Some(argument)) => argument.exact(steps).and_then(|(value, _)| bounds.hold(value)),
+            (Self::Compared(_) | Self::EmailDomain(_) | Self::Host(_) | Self::Number(_), None) => None,
+        };
+        answer.unwrap_or(!allows)
     }
 }
 
-/// 1000 and 1000.0 are the same number.
-fn is_same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(_), Value::Number(_)) => order(a, b) == Some(Ordering::Equal),
-        (
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_),
-            _,
-        ) => a == b,
+impl Compared {
+    fn new(comparison: Comparison, value: &Value) -> Result<Self, Refusal> {
+        let (is_right, how) = match comparison {
+            Comparison::Same | Comparison::Differs => (true, ""),
+            Comparison::Ordered(_) => (value.is_number() || value.is_string(), "must be a number or a text"),
+            Comparison::OneOf => (value.is_array(), "must be a list"),
+            Comparison::Contains => (!value.is_null(), "is missing"),
+            Comparison::StartsWith | Comparison::Matches => (value.is_string(), "must be a text"),
+        };
+        if !is_right {
+            return unusable("value", how);
+        }
+        let Some(size) = normal::size(value, MOST_EXAMINED) else { return unusable("value", "is larger than 64 KiB") };
+        let folded = normal::fold_all(value);
+        let is_part = matches!(comparison, Comparison::Contains | Comparison::StartsWith | Comparison::Matches);
+        if is_part && folded == "" {
+            return unusable("value", "must have a character that is neither blank nor invisible");
+        }
+        Ok(Self { comparison, exact: value.clone(), folded, size })
+    }
+
+    fn answer(&self, argument: &Argument<'_>, steps: &Steps, allows: bool) -> Option<bool> {
+        let (found, size) = argument.exact(steps)?;
+        let exact = self.compare(found, &self.exact, size, steps, allows);
+        let reads_otherwise = matches!(found, Value::String(_) | Value::Array(_) | Value::Object(_));
+        if exact != Some(allows) || !reads_otherwise {
+            return exact;
+        }
+        let folded = argument.folded(steps)?;
+        let answer = self.compare(&folded.value, &self.folded, size, steps, allows);
+        match &self.folded {
+            Value::String(pattern) if self.comparison == Comparison::Matches && !allows => {
+                answer.map(|is_met| is_met || folded.lines.iter().any(|line| glob::matches(pattern, line)))
+            }
+            _ => answer,
+        }
+    }
+
+    /// By one of the readings. A comparison costs no more than the shorter of the two, a search no more than both.
+    fn compare(&self, found: &Value, expected: &Value, size: usize, steps: &Steps, allows: bool) -> Option<bool> {
+        let is_search = matches!(self.comparison, Comparison::Contains | Comparison::Matches);
+        if !steps.take(self.size + if is_search { 2 * size } else { 0 }) {
+            return None;
+        }
+        match self.comparison {
+            Comparison::Same => same(found, expected),
+            Comparison::Differs => same(found, expected).map(|is_same| !is_same),
+            Comparison::Ordered(wanted) => order(found, expected).map(|order| wanted.contains(&order)),
+            Comparison::OneOf => any(expected.as_array()?.iter().map(|one| same(found, one))),
+            Comparison::Contains => match (found, expected) {
+                (Value::Array(list), one) => any(list.iter().map(|entry| same(entry, one))),
+                (found, part) => texts(found, part).map(|(text, part)| text.contains(part)),
+            },
+            Comparison::StartsWith => texts(found, expected).map(|(text, start)| text.starts_with(start)),
+            Comparison::Matches => texts(found, expected).map(|(text, pattern)| match allows {
+                true => glob::certainly(pattern, text),
+                false => glob::possibly(pattern, text),
+            }),
+        }
     }
 }
 
-fn order(a: &Value, b: &Value) -> Option<Ordering> {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => match (a.as_i128(), b.as_i128()) {
-            (Some(a), Some(b)) => Some(a.cmp(&b)),
-            (Some(_) | None, _) => a.as_f64()?.partial_cmp(&b.as_f64()?),
-        },
-        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+/// Whether two values are the same; in doubt where one is a text and the other a number, say, or where nothing (null)
+/// stands for something. 1000 and 1000.0 are the same number.
+fn same(found: &Value, expected: &Value) -> Option<bool> {
+    match (found, expected) {
+        (Value::Number(_), Value::Number(_)) => order(found, expected).map(|order| order == Ordering::Equal),
+        (Value::String(found), Value::String(expected)) => Some(found == expected),
+        (Value::Bool(found), Value::Bool(expected)) => Some(found == expected),
+        (found, Value::Null) => Some(found.is_null()),
+        (Value::Array(found), Value::Array(expected)) => {
+            if found.len() != expected.len() {
+                return Some(false);
+            }
+            all(found.iter().zip(expected).map(|(found, expected)| same(found, expected)))
+        }
+        (Value::Object(found), Value::Object(expected)) => {
+            if found.len() != expected.len() {
+                return Some(false);
+            }
+            all(expected
+                .iter()
+                .map(|(name, expected)| found.get(name).map_or(Some(false), |found| same(found, expected))))
+        }
         (
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_),
             _,
@@ -57,25 +190,68 @@ fn order(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
+fn order(found: &Value, expected: &Value) -> Option<Ordering> {
+    match (found, expected) {
+        (Value::Number(found), Value::Number(expected)) => number::order(found, expected),
+        (found, expected) => texts(found, expected).map(|(found, expected)| found.cmp(expected)),
+    }
+}
+
 fn texts<'v>(a: &'v Value, b: &'v Value) -> Option<(&'v str, &'v str)> {
     Some((a.as_str()?, b.as_str()?))
 }
 
-/// What is wrong with a condition: where in it, and how.
-pub(super) fn check(condition: &Condition) -> Result<(), (&'static str, &'static str)> {
-    if !condition.pointer.is_empty() && !condition.pointer.starts_with('/') {
-        return Err(("pointer", "must be a JSON Pointer: empty, or beginning with /"));
+/// Yes if one is; no if none is; else in doubt.
+fn any(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    all(answers.map(|answer| answer.map(|is_met| !is_met))).map(|none| !none)
+}
+
+/// No if one is not; yes if all are; else in doubt.
+fn all(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut every = Some(true);
+    for answer in answers {
+        match answer {
+            Some(true) => {}
+            Some(false) => return Some(false),
+            None => every = None,
+        }
     }
-    let value = &condition.value;
-    let (is_right, how) = match condition.op {
-        Op::Eq | Op::Ne => (true, ""),
-        Op::Lt | Op::Le | Op::Gt | Op::Ge => (value.is_number() || value.is_string(), "must be a number or a text"),
-        Op::In => (value.is_array(), "must be a list"),
-        Op::Contains => (!value.is_null(), "is missing"),
-        Op::StartsWith | Op::Matches => (value.is_string(), "must be a text"),
-        Op::Exists => (value.is_boolean() || value.is_null(), "must be true or false"),
+    every
+}
+
+/// Yes if the patterns cover all of these, no if none; of some of them it is in doubt what the rule says.
+fn within(hosts: Option<&[Host]>, patterns: &[Pattern], steps: &Steps) -> Option<bool> {
+    let hosts = hosts.filter(|hosts| steps.take(STEPS * hosts.len() * patterns.len()))?;
+    let covered = hosts.iter().filter(|host| patterns.iter().any(|pattern| pattern.covers(host))).count();
+    match covered {
+        0 => Some(false),
+        covered => (covered == hosts.len()).then_some(true),
+    }
+}
+
+/// One host or a list of them, names alone or addresses too.
+fn patterns(value: &Value, with_addresses: bool) -> Result<Vec<Pattern>, Refusal> {
+    if normal::size(value, MOST_EXAMINED).is_none() {
+        return unusable("value", "is larger than 64 KiB");
+    }
+    let how = match with_addresses {
+        true => "must be a host such as example.com, *.example.com for all below it, 192.0.2.1 or [2001:db8::1]",
+        false => "must be a domain such as example.com, or *.example.com for all below it",
     };
-    if is_right { Ok(()) } else { Err(("value", how)) }
+    let pattern = |value: &Value, place: String| {
+        let pattern = value.as_str().and_then(Pattern::new);
+        let is_wanted = |pattern: &Pattern| with_addresses || !matches!(pattern, Pattern::Is(Host::Address(_)));
+        pattern.filter(is_wanted).ok_or((place, how))
+    };
+    match value {
+        Value::Array(list) if list.is_empty() => unusable("value", how),
+        Value::Array(list) => list.iter().enumerate().map(|(at, one)| pattern(one, format!("value/{at}"))).collect(),
+        one => Ok(vec![pattern(one, "value".to_owned())?]),
+    }
+}
+
+fn unusable<T>(member: &str, how: &'static str) -> Result<T, Refusal> {
+    Err((member.to_owned(), how))
 }
 
 #[cfg(test)]

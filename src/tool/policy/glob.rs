@@ -1,7 +1,40 @@
 //! Names and globs.
 
+use super::normal::{is_invisible, is_line_break};
+
 /// Whether a name or glob (`*` = any characters) covers a text.
 pub fn matches(pattern: &str, text: &str) -> bool {
+    covers(pattern, text, |_| true)
+}
+
+/// Whether an argument is certainly what the pattern means: `*` passes no line break and nothing invisible. In a pattern
+/// with an `@`, which means one mail address, it passes nothing that stands between two.
+pub(super) fn certainly(pattern: &str, text: &str) -> bool {
+    let is_of_address = pattern.contains('@');
+    covers(pattern, text, |passed| {
+        !passed.contains(|c| {
+            is_line_break(c) || is_invisible(c) || (is_of_address && (c == '@' || stands_between_addresses(c)))
+        })
+    })
+}
+
+/// Whether an argument may be what the pattern means: as a whole, by one of its lines or by one of the addresses in it.
+pub(super) fn possibly(pattern: &str, text: &str) -> bool {
+    matches(pattern, text)
+        || match pattern.contains('@') {
+            true => text.split(stands_between_addresses).any(|part| matches(pattern, part)),
+            false => text.contains(is_line_break) && text.split(is_line_break).any(|line| matches(pattern, line)),
+        }
+}
+
+/// Blanks, separators, and what surrounds an address in its longer forms.
+fn stands_between_addresses(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ',' | ';' | ':' | '<' | '>' | '(' | ')' | '[' | ']' | '"' | '\\' | '|' | '%' | '!')
+}
+
+/// Whether the literal parts stand in the text in their order, with nothing between them that `passes` refuses. The first
+/// place of each part is the best one: what lies before a later place includes all that lies before the first.
+fn covers(pattern: &str, text: &str, passes: impl Fn(&str) -> bool) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == text;
     };
@@ -13,9 +46,12 @@ pub fn matches(pattern: &str, text: &str) -> bool {
         let Some(at) = left.find(part) else {
             return false;
         };
+        if !passes(&left[..at]) {
+            return false;
+        }
         left = &left[at + part.len()..];
     }
-    left.ends_with(tail)
+    left.strip_suffix(tail).is_some_and(passes)
 }
 
 /// How exactly a pattern says what it covers: names before globs, then by their literal characters.

@@ -5,24 +5,35 @@
 //! one that names the tool more exactly, then the one with more conditions, then the tenant's before the server's, then
 //! the stricter. But where the server's own rules deny, that is the end of it.
 //!
+//! What rules ask of arguments is answered with yes, no or in doubt (`condition.rs`); doubt and what is missing count
+//! against the call. What one judgement costs is bounded (`argument.rs`).
+//!
 //! A thread's `toolPolicy` makes a rule's decision only stricter. Where no rule is about a call it stands above the default
 //! of the tool's class (only somebody who may approve writes what could be looser: `runtime/tool_policy.rs`); in
 //! production it turns a denial into a question at most.
 
+mod argument;
 mod compiled;
 mod condition;
+mod email;
 mod glob;
+mod host;
+mod normal;
+mod number;
 mod tenants;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use argument::Steps;
 
 use crate::config::Environment;
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::PolicyAction;
 use crate::domain::tool::{Proposal, ToolClass};
 
-pub use compiled::{Compiled, MOST_RULES, check};
+pub use argument::{MOST_EXAMINED, MOST_STEPS};
+pub use compiled::{Compiled, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
 pub use glob::matches;
 pub use tenants::{POLICY_ID, Policies};
 
@@ -47,8 +58,9 @@ impl Policy {
 
     /// The rule of server or tenant that decides.
     fn imposed(&self, call: &Proposal<'_>) -> Option<&Ruling> {
-        let server = self.server.first(call);
-        let tenant = self.tenant.as_ref().and_then(|rules| rules.first(call));
+        let steps = Steps::new();
+        let server = self.server.first(call, &steps);
+        let tenant = self.tenant.as_ref().and_then(|rules| rules.first(call, &steps));
         match (server, tenant) {
             (Some(server), _) if server.ruling.action == PolicyAction::Deny => Some(&server.ruling),
             (Some(server), Some(tenant)) if server.rank > tenant.rank => Some(&server.ruling),

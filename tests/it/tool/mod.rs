@@ -3,6 +3,7 @@
 mod answers;
 mod at_once;
 mod builtins;
+mod conditions;
 mod many;
 mod policy;
 mod registry;

@@ -21,7 +21,7 @@ fn rules(rules: Value) -> Vec<PolicyRule> {
     rules
 }
 
-fn policy(server: Value, tenant: Value) -> Policy {
+pub(super) fn policy(server: Value, tenant: Value) -> Policy {
     Policy {
         environment: Environment::Development,
         server: Arc::new(Compiled::new(&rules(server), RuleScope::Server)),
@@ -30,7 +30,7 @@ fn policy(server: Value, tenant: Value) -> Policy {
 }
 
 /// What is decided about `mail__send` with these arguments on the thread `vip-1`.
-fn decided(policy: &Policy, settings: &RunSettings, arguments: &Value) -> Ruling {
+pub(super) fn decided(policy: &Policy, settings: &RunSettings, arguments: &Value) -> Ruling {
     let thread = ThreadId::from("vip-1");
     let call = Proposal { thread: &thread, settings, tool: "mail__send", arguments };
     policy.decide(&call, policy.of_class(ToolClass::Write, false))

@@ -1,0 +1,96 @@
+//! Texts as people read them: two that differ only in case, width, blanks at their ends or characters that nobody sees
+//! are the same text here.
+
+use serde_json::Value;
+use unicode_normalization::UnicodeNormalization;
+
+/// Unicode's `Default_Ignorable_Code_Point`: what is not shown.
+const IGNORABLE: &[(u32, u32)] = &[
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+];
+
+/// The text in NFKC, without case and without invisible characters; a run of blanks is one space, at the ends none.
+pub(super) fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        let seen = text.chars().filter(|c| !is_invisible(*c));
+        return single_spaced(seen.map(|c| c.to_ascii_lowercase()));
+    }
+    let seen = text.chars().filter(|c| !is_invisible(*c)).nfkc();
+    let without_case = seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    single_spaced(without_case.nfkc().filter(|c| !is_invisible(*c)))
+}
+
+/// Whether a character is shown as nothing, not even as a blank.
+pub(super) fn is_invisible(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_control() && !c.is_whitespace();
+    }
+    let code = u32::from(c);
+    (c.is_control() && !c.is_whitespace()) || IGNORABLE.iter().any(|(first, last)| (*first..=*last).contains(&code))
+}
+
+pub(super) fn is_line_break(c: char) -> bool {
+    matches!(c, '\n' | '\u{b}' | '\u{c}' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn single_spaced(chars: impl Iterator<Item = char>) -> String {
+    let mut text = String::new();
+    let mut is_apart = false;
+    for c in chars {
+        if c.is_whitespace() {
+            is_apart = !text.is_empty();
+            continue;
+        }
+        if is_apart {
+            text.push(' ');
+            is_apart = false;
+        }
+        text.push(c);
+    }
+    text
+}
+
+/// The value with every text in it folded; names of members stay as they are.
+pub(super) fn fold_all(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(fold(text)),
+        Value::Array(list) => list.iter().map(fold_all).collect(),
+        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), fold_all(member))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// How large a value is: its texts in bytes and 16 for each value in it. `None`: more than `most`.
+pub(super) fn size(value: &Value, most: usize) -> Option<usize> {
+    fn left(value: &Value, room: usize) -> Option<usize> {
+        let room = room.checked_sub(16)?;
+        match value {
+            Value::String(text) => room.checked_sub(text.len()),
+            Value::Array(list) => list.iter().try_fold(room, |room, entry| left(entry, room)),
+            Value::Object(members) => {
+                members.iter().try_fold(room, |room, (name, member)| left(member, room.checked_sub(name.len())?))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Some(room),
+        }
+    }
+    left(value, most).map(|left| most - left)
+}
+
+#[cfg(test)]
+mod tests;
