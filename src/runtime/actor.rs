@@ -257,7 +257,9 @@ impl Actor {
                 Err(_) => continue,
             };
             let Some(seat) = &self.seat else { continue };
-            let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
+            let now = self.shared.now();
+            let mut commit = seat.commit(LeaseChange::Keep, now);
+            commit.audit.extend(audit::patched(&seat.row, &sheet, now, &by.name));
             commit.sheet = Some(sheet.clone());
             if self.write(commit).await? {
                 return Ok(sheet);

@@ -1,5 +1,7 @@
 //! Who decided what: lines written in the transaction of what they tell about, and read back here.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -8,6 +10,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{ObservationType, Record};
+use crate::domain::thread::Sheet;
 use crate::store::{AuditRow, Page, PageAsk, ThreadRow};
 
 /// Who did what, and when.
@@ -61,6 +64,27 @@ pub(super) fn line(thread: &ThreadRow, at: Millis, actor: &str, action: &str, de
 pub(super) fn erased(thread: &ThreadRow, at: Millis, actor: &str) -> AuditRow {
     let detail = json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq, "createdBy": thread.created_by });
     AuditRow { thread: ThreadPk::NONE, ..line(thread, at, actor, "delete thread", detail) }
+}
+
+/// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is
+/// as it was.
+pub(super) fn patched(thread: &ThreadRow, sheet: &Sheet, at: Millis, actor: &str) -> Option<AuditRow> {
+    let old = &thread.sheet;
+    let mut changed = differing(&json!(old.config), &json!(sheet.config), "/config/");
+    changed.extend((old.title != sheet.title).then(|| "/title".to_owned()));
+    changed.extend((old.metadata != sheet.metadata).then(|| "/metadata".to_owned()));
+    let mut detail = json!({ "changed": changed });
+    if old.config.tool_policy != sheet.config.tool_policy {
+        detail["toolPolicy"] = json!(sheet.config.tool_policy);
+    }
+    (!changed.is_empty()).then(|| line(thread, at, actor, "patch thread", detail))
+}
+
+/// The members that two objects do not have alike, in the order of their names.
+fn differing(old: &Value, new: &Value, place: &str) -> Vec<String> {
+    let names = [old, new].into_iter().filter_map(Value::as_object).flat_map(|object| object.keys());
+    let names: BTreeSet<&String> = names.filter(|name| old.get(name) != new.get(name)).collect();
+    names.into_iter().map(|name| format!("{place}{name}")).collect()
 }
 
 /// What people, the policy and the timer decided by what is recorded here. Calls that simply run are in the log alone.

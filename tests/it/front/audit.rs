@@ -1,25 +1,31 @@
 //! Who did what is told also of what is gone.
 
-use pes::config::ConfiguredKey;
+use std::sync::Arc;
+
+use pes::config::{Config, ConfiguredKey, Synchronous};
+use pes::store::postgres::Postgres;
+use pes::store::sqlite::Sqlite;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::Said;
+use crate::support::postgres::Database;
 
 const BOSS: &str = "boss-0123456789abcdef";
 const ANN: &str = "ann-0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef";
 
-async fn app() -> App {
+fn keys(config: &mut Config) {
     let key = |text: String| text.parse::<ConfiguredKey>().expect("a key");
-    App::with(|config| {
-        config.auth.keys = vec![
-            key(format!("one/boss:admin:{BOSS}")),
-            key(format!("one/ann:run+read:{ANN}")),
-            key(format!("one/bob:run+read+approve:{BOB}")),
-        ];
-    })
-    .await
+    config.auth.keys = vec![
+        key(format!("one/boss:admin:{BOSS}")),
+        key(format!("one/ann:run+read:{ANN}")),
+        key(format!("one/bob:run+read+approve:{BOB}")),
+    ];
+}
+
+async fn app() -> App {
+    App::with(keys).await
 }
 
 async fn delete(app: &App, key: &str) -> Said {
@@ -80,4 +86,38 @@ async fn making_and_revoking_a_key_is_told() {
     let lines = app.get("/audit").await.expect(200);
     assert_eq!(told(&lines), [("boss", "revoke key"), ("boss", "make key")]);
     assert_eq!(lines["items"][0]["detail"], json!({ "keyId": issued["keyId"], "name": "ci", "scopes": ["read"] }));
+}
+
+#[tokio::test]
+async fn whoever_changes_a_thread_stands_in_its_audit() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Full).await.unwrap();
+    a_change_is_told(App::of(Arc::new(store), keys).await).await;
+}
+
+#[tokio::test]
+async fn whoever_changes_a_thread_stands_in_its_audit_on_postgresql() {
+    let database = Database::fresh().await;
+    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
+    a_change_is_told(App::of(Arc::new(store), keys).await).await;
+}
+
+async fn a_change_is_told(app: App) {
+    create(&app, ANN).await;
+    let patch = |key: &str, body: Value| app.ask("PATCH", "/threads/t").key(key).json(&body).send();
+    patch(ANN, json!({ "title": "Mail", "config": { "toolPolicy": { "mail__*": "deny" } } })).await.expect(200);
+    patch(BOB, json!({ "config": { "toolPolicy": { "mail__*": "auto" }, "enabledTools": ["mail__*"] } }))
+        .await
+        .expect(200);
+    patch(ANN, json!({ "title": "Mail" })).await.expect(200);
+    patch(ANN, json!({ "config": { "toolPolicy": { "*": "auto" } } })).await.problem("forbidden");
+    patch(ANN, json!({ "metadata": { "secret": "word" } })).await.expect(200);
+    let lines = app.ask("GET", "/threads/t/audit").key(ANN).send().await.expect(200);
+    let told = told(&lines);
+    assert_eq!(told, [("ann", "patch thread"), ("bob", "patch thread"), ("ann", "patch thread")], "{lines:#}");
+    let details: Vec<_> = lines["items"].as_array().unwrap().iter().map(|line| line["detail"].clone()).collect();
+    let denied = json!({ "changed": ["/config/toolPolicy", "/title"], "toolPolicy": { "mail__*": "deny" } });
+    let allowed = json!({
+        "changed": ["/config/enabledTools", "/config/toolPolicy"], "toolPolicy": { "mail__*": "auto" } });
+    assert_eq!(details, [denied, allowed, json!({ "changed": ["/metadata"] })]);
 }
