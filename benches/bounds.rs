@@ -4,11 +4,18 @@
 //! `cargo bench --bench bounds`.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use pes::config::Environment;
 use pes::domain::digest;
 use pes::domain::hitl::{FeedbackSchema, InputType, SelectOption};
+use pes::domain::ids::ThreadId;
+use pes::domain::policy::{PolicyRule, RuleScope};
+use pes::domain::settings::RunSettings;
+use pes::domain::tool::{Proposal, ToolClass};
 use pes::tool::answer;
+use pes::tool::policy::{Compiled, MOST_EXAMINED, Policy, check};
 use pes::tool::schema::{MOST_SCHEMAS, MOST_WORK, Schema};
 use serde_json::{Map, Value, json};
 
@@ -87,5 +94,35 @@ fn values(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, schemas, values);
+/// All steps of a judgement, each way that takes the longest for its steps.
+fn conditions(criterion: &mut Criterion) {
+    let long = |text: &str| text.repeat((MOST_EXAMINED - 64) / text.len());
+    let (thread, settings) = (ThreadId::from("t"), RunSettings::default());
+    for (name, op, value, argument) in [
+        ("texts that grow", "eq", json!("x"), json!(long("\u{fdfa}"))),
+        ("letters with accents", "eq", json!("x"), json!(long("\u{1f82}"))),
+        ("searches", "contains", json!(format!("{}b", "a".repeat(1_000))), json!(long("a"))),
+        ("addresses in a text", "matches", json!("*@*b"), json!(long("a@,"))),
+        ("lines of a text", "matches", json!("*b"), json!(long("a\n"))),
+        ("addresses", "email_domain", json!("b.example"), json!(long("a@b\u{fc}.example,").trim_end_matches(','))),
+        ("hosts", "host", json!("b.example"), json!(vec!["https://b\u{fc}.example/"; 1_500])),
+    ] {
+        let when = |at: usize| json!({ "pointer": format!("/{}", at % 16), "op": op, "value": value });
+        let rule = |at: usize| json!({ "tool": "t", "action": "deny", "when": vec![when(at)] });
+        let rules: Vec<PolicyRule> = (0..200).map(|at| serde_json::from_value(rule(at)).expect("a rule")).collect();
+        check(&rules).expect("sound rules");
+        let policy = Policy {
+            environment: Environment::Development,
+            server: Arc::new(Compiled::default()),
+            tenant: Some(Arc::new(Compiled::new(&rules, RuleScope::Tenant))),
+        };
+        let arguments = json!(vec![argument; 16]);
+        let call = Proposal { thread: &thread, settings: &settings, tool: "t", arguments: &arguments };
+        criterion.bench_function(&format!("bounds/conditions: {name}"), |bench| {
+            bench.iter(|| policy.decide(black_box(&call), policy.of_class(ToolClass::Write, false)));
+        });
+    }
+}
+
+criterion_group!(benches, schemas, values, conditions);
 criterion_main!(benches);

@@ -1,24 +1,19 @@
 //! One argument of a call as conditions look at it: each reading of it is made once, and within bounds.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 
 use serde_json::Value;
 
 use super::host::{self, Host};
+use super::steps::Steps;
 use super::{email, normal};
 
 /// The largest argument that conditions look into: its texts in bytes, and 16 for each value in it. What is larger is in
 /// doubt.
 pub const MOST_EXAMINED: usize = 64 * 1024;
 
-/// How many steps one judgement may take, a byte compared being one. What is asked when they are used up is in doubt.
-pub const MOST_STEPS: usize = 32 * 1024 * 1024;
-
-/// Steps for a byte that is normalised, or read as a host or an address.
-const STEPS_TO_READ: usize = 32;
-
-/// The steps that are left of one judgement.
-pub(super) struct Steps(Cell<usize>);
+/// Steps for a byte that is read as a host or an address.
+const STEPS_TO_READ: usize = 256;
 
 /// What stands at a pointer.
 pub(super) struct Argument<'v> {
@@ -32,21 +27,8 @@ pub(super) struct Argument<'v> {
 /// A value as people read it.
 pub(super) struct Folded {
     pub(super) value: Value,
-    /// Each line of a text that has several.
+    /// Each line of a text that has several; else nothing but an empty one.
     pub(super) lines: Vec<String>,
-}
-
-impl Steps {
-    pub(super) fn new() -> Self {
-        Self(Cell::new(MOST_STEPS))
-    }
-
-    /// Whether so many are left, and then they are taken.
-    pub(super) fn take(&self, steps: usize) -> bool {
-        let left = self.0.get().checked_sub(steps);
-        self.0.set(left.unwrap_or(0));
-        left.is_some()
-    }
 }
 
 impl<'v> Argument<'v> {
@@ -57,11 +39,10 @@ impl<'v> Argument<'v> {
     /// The value as it is and its size, unless it is too large.
     pub(super) fn exact(&self, steps: &Steps) -> Option<(&'v Value, usize)> {
         let measure = || {
-            if !steps.take(1) {
-                return None;
-            }
+            steps.take(1)?;
             let size = normal::size(self.value, MOST_EXAMINED);
-            if steps.take(size.unwrap_or(MOST_EXAMINED)) { size } else { None }
+            steps.take(size.unwrap_or(MOST_EXAMINED))?;
+            size
         };
         Some((self.value, (*self.size.get_or_init(measure))?))
     }
@@ -69,10 +50,10 @@ impl<'v> Argument<'v> {
     /// The value with its texts normalised.
     pub(super) fn folded(&self, steps: &Steps) -> Option<&Folded> {
         let fold = || {
-            self.readable(steps)?;
-            let text = self.value.as_str().filter(|text| text.contains(normal::is_line_break));
-            let lines = text.map(|text| text.split(normal::is_line_break).map(normal::fold).collect());
-            Some(Folded { value: normal::fold_all(self.value), lines: lines.unwrap_or_default() })
+            let (value, _) = self.exact(steps)?;
+            let text = value.as_str().filter(|text| text.contains(normal::is_line_break)).unwrap_or_default();
+            let lines = text.split(normal::is_line_break).map(|line| normal::fold(line, steps));
+            Some(Folded { lines: lines.collect::<Option<_>>()?, value: normal::fold_all(value, steps)? })
         };
         self.folded.get_or_init(fold).as_ref()
     }
@@ -89,6 +70,7 @@ impl<'v> Argument<'v> {
 
     fn readable(&self, steps: &Steps) -> Option<&'v Value> {
         let (value, size) = self.exact(steps)?;
-        steps.take(size * STEPS_TO_READ).then_some(value)
+        steps.take(size * STEPS_TO_READ)?;
+        Some(value)
     }
 }

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::argument::{Argument, MOST_EXAMINED, Steps};
+use super::argument::{Argument, MOST_EXAMINED};
 use super::condition::Test;
+use super::steps::Steps;
 use super::{glob, normal, strictness};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::policy::{self as domain, PolicyRule, RuleScope, Ruling, Terms};
@@ -67,7 +68,8 @@ impl Compiled {
     pub fn new(rules: &[PolicyRule], scope: RuleScope) -> Self {
         let mut compiled = Self::default();
         let (mut pointers, mut threads) = (Places::default(), Places::default());
-        compiled.rules = rules.iter().map(|rule| compile(rule, scope, &mut pointers, &mut threads)).collect();
+        let steps = Steps::new();
+        compiled.rules = rules.iter().map(|rule| compile(rule, scope, &mut pointers, &mut threads, &steps)).collect();
         (compiled.pointers, compiled.threads) = (pointers.texts, threads.texts);
         compiled.rules.sort_by_key(|rule| Reverse((rule.rank, strictness(rule.ruling.action))));
         compiled
@@ -132,9 +134,15 @@ impl<'r> Places<'r> {
     }
 }
 
-fn compile<'r>(rule: &'r PolicyRule, scope: RuleScope, pointers: &mut Places<'r>, threads: &mut Places<'r>) -> Rule {
+fn compile<'r>(
+    rule: &'r PolicyRule,
+    scope: RuleScope,
+    pointers: &mut Places<'r>,
+    threads: &mut Places<'r>,
+    steps: &Steps,
+) -> Rule {
     let condition = |when: &'r domain::Condition| {
-        let test = Test::new(when).expect("check passed the rule");
+        let test = Test::new(when, steps).expect("check passed the rule");
         Condition { pointer: pointers.of(&when.pointer), test }
     };
     Rule {
@@ -192,7 +200,7 @@ pub fn check(rules: &[PolicyRule]) -> Result<(), Fault> {
 
 /// The conditions that cannot be used. What goes beyond the bounds is named once, and not looked at.
 fn wrong_conditions(rules: &[PolicyRule]) -> Vec<(String, String)> {
-    let (mut wrong, mut room) = (Vec::new(), MOST_VALUES);
+    let (mut wrong, mut room, steps) = (Vec::new(), MOST_VALUES, Steps::new());
     let conditions = rules.iter().enumerate().flat_map(|(at, rule)| {
         rule.when.iter().enumerate().map(move |(of, when)| (format!("/rules/{at}/when/{of}"), when))
     });
@@ -207,7 +215,7 @@ fn wrong_conditions(rules: &[PolicyRule]) -> Vec<(String, String)> {
             break;
         };
         room -= size;
-        if let Err((member, how)) = Test::new(when) {
+        if let Err((member, how)) = Test::new(when, &steps) {
             wrong.push((format!("{place}/{member}"), how.to_owned()));
         }
     }

@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::argument::{Argument, MOST_EXAMINED, Steps};
+use super::argument::{Argument, MOST_EXAMINED};
 use super::host::{Host, Pattern};
 use super::number::{self, Bounds};
+use super::steps::Steps;
 use super::{glob, normal};
 use crate::domain::policy::{Condition, Op};
 
@@ -51,13 +52,14 @@ enum Comparison {
 pub(super) type Refusal = (String, &'static str);
 
 impl Test {
-    pub(super) fn new(condition: &Condition) -> Result<Self, Refusal> {
+    /// Reads a condition, which takes of the steps for all that are read with it.
+    pub(super) fn new(condition: &Condition, steps: &Steps) -> Result<Self, Refusal> {
         let pointer = &condition.pointer;
         if (!pointer.is_empty() && !pointer.starts_with('/')) || pointer.len() > LONGEST_POINTER {
             return unusable("pointer", "must be a JSON Pointer: empty, or beginning with /, of at most 1024 bytes");
         }
         let value = &condition.value;
-        let compared = |comparison| Compared::new(comparison, value).map(Self::Compared);
+        let compared = |comparison| Compared::new(comparison, value, steps).map(Self::Compared);
         match condition.op {
             Op::Eq => compared(Comparison::Same),
             Op::Ne => compared(Comparison::Differs),
@@ -100,7 +102,7 @@ impl Test {
 }
 
 impl Compared {
-    fn new(comparison: Comparison, value: &Value) -> Result<Self, Refusal> {
+    fn new(comparison: Comparison, value: &Value, steps: &Steps) -> Result<Self, Refusal> {
         let (is_right, how) = match comparison {
             Comparison::Same | Comparison::Differs => (true, ""),
             Comparison::Ordered(_) => (value.is_number() || value.is_string(), "must be a number or a text"),
@@ -112,12 +114,19 @@ impl Compared {
             return unusable("value", how);
         }
         let Some(size) = normal::size(value, MOST_EXAMINED) else { return unusable("value", "is larger than 64 KiB") };
-        let folded = normal::fold_all(value);
+        let (mut exact, Some(mut folded)) = (value.clone(), normal::fold_all(value, steps)) else {
+            return unusable("value", "is too long with those before it, once they are normalised");
+        };
+        if comparison == Comparison::Matches {
+            for pattern in [&mut exact, &mut folded] {
+                *pattern = pattern.as_str().map(glob::simplified).into();
+            }
+        }
         let is_part = matches!(comparison, Comparison::Contains | Comparison::StartsWith | Comparison::Matches);
         if is_part && folded == "" {
             return unusable("value", "must have a character that is neither blank nor invisible");
         }
-        Ok(Self { comparison, exact: value.clone(), folded, size })
+        Ok(Self { comparison, exact, folded, size })
     }
 
     fn answer(&self, argument: &Argument<'_>, steps: &Steps, allows: bool) -> Option<bool> {
@@ -130,8 +139,8 @@ impl Compared {
         let folded = argument.folded(steps)?;
         let answer = self.compare(&folded.value, &self.folded, size, steps, allows);
         match &self.folded {
-            Value::String(pattern) if self.comparison == Comparison::Matches && !allows => {
-                answer.map(|is_met| is_met || folded.lines.iter().any(|line| glob::matches(pattern, line)))
+            Value::String(pattern) if self.comparison == Comparison::Matches && answer == Some(false) && !allows => {
+                glob::any(pattern, folded.lines.iter().map(String::as_str), steps)
             }
             _ => answer,
         }
@@ -140,9 +149,7 @@ impl Compared {
     /// By one of the readings. A comparison costs no more than the shorter of the two, a search no more than both.
     fn compare(&self, found: &Value, expected: &Value, size: usize, steps: &Steps, allows: bool) -> Option<bool> {
         let is_search = matches!(self.comparison, Comparison::Contains | Comparison::Matches);
-        if !steps.take(self.size + if is_search { 2 * size } else { 0 }) {
-            return None;
-        }
+        steps.take(self.size + if is_search { 2 * size } else { 0 })?;
         match self.comparison {
             Comparison::Same => same(found, expected),
             Comparison::Differs => same(found, expected).map(|is_same| !is_same),
@@ -153,9 +160,9 @@ impl Compared {
                 (found, part) => texts(found, part).map(|(text, part)| text.contains(part)),
             },
             Comparison::StartsWith => texts(found, expected).map(|(text, start)| text.starts_with(start)),
-            Comparison::Matches => texts(found, expected).map(|(text, pattern)| match allows {
-                true => glob::certainly(pattern, text),
-                false => glob::possibly(pattern, text),
+            Comparison::Matches => texts(found, expected).and_then(|(text, pattern)| match allows {
+                true => Some(glob::certainly(pattern, text)),
+                false => glob::possibly(pattern, text, steps),
             }),
         }
     }
@@ -221,7 +228,8 @@ fn all(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
 
 /// Yes if the patterns cover all of these, no if none; of some of them it is in doubt what the rule says.
 fn within(hosts: Option<&[Host]>, patterns: &[Pattern], steps: &Steps) -> Option<bool> {
-    let hosts = hosts.filter(|hosts| steps.take(STEPS * hosts.len() * patterns.len()))?;
+    let hosts = hosts?;
+    steps.take(STEPS * hosts.len() * patterns.len())?;
     let covered = hosts.iter().filter(|host| patterns.iter().any(|pattern| pattern.covers(host))).count();
     match covered {
         0 => Some(false),

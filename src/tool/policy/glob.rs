@@ -1,6 +1,11 @@
 //! Names and globs.
 
 use super::normal::{is_invisible, is_line_break};
+use super::steps::Steps;
+
+/// Steps for a byte that is looked at to divide a text, and for a part of it that is compared.
+const STEPS_OF_BYTE: usize = 8;
+const STEPS_OF_PART: usize = 64;
 
 /// Whether a name or glob (`*` = any characters) covers a text.
 pub fn matches(pattern: &str, text: &str) -> bool {
@@ -19,12 +24,40 @@ pub(super) fn certainly(pattern: &str, text: &str) -> bool {
 }
 
 /// Whether an argument may be what the pattern means: as a whole, by one of its lines or by one of the addresses in it.
-pub(super) fn possibly(pattern: &str, text: &str) -> bool {
-    matches(pattern, text)
-        || match pattern.contains('@') {
-            true => text.split(stands_between_addresses).any(|part| matches(pattern, part)),
-            false => text.contains(is_line_break) && text.split(is_line_break).any(|line| matches(pattern, line)),
+/// `None`: there are no steps left to find out.
+pub(super) fn possibly(pattern: &str, text: &str, steps: &Steps) -> Option<bool> {
+    if matches(pattern, text) {
+        return Some(true);
+    }
+    steps.take(STEPS_OF_BYTE * text.len())?;
+    match pattern.contains('@') {
+        true => any(pattern, text.split(stands_between_addresses), steps),
+        false => any(pattern, text.split(is_line_break), steps),
+    }
+}
+
+/// Whether the pattern covers one of these; those that are too short for it cost next to nothing.
+pub(super) fn any<'t>(pattern: &str, parts: impl Iterator<Item = &'t str>, steps: &Steps) -> Option<bool> {
+    let shortest = pattern.len() - pattern.matches('*').count();
+    for part in parts {
+        let is_long_enough = part.len() >= shortest;
+        steps.take(if is_long_enough { STEPS_OF_PART + pattern.len() } else { STEPS_OF_BYTE })?;
+        if is_long_enough && matches(pattern, part) {
+            return Some(true);
         }
+    }
+    Some(false)
+}
+
+/// The same pattern without a star beside a star.
+pub(super) fn simplified(pattern: &str) -> String {
+    let mut simple = String::with_capacity(pattern.len());
+    for c in pattern.chars() {
+        if c != '*' || !simple.ends_with('*') {
+            simple.push(c);
+        }
+    }
+    simple
 }
 
 /// Blanks, separators, and what surrounds an address in its longer forms.

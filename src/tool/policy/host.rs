@@ -98,7 +98,7 @@ pub(super) fn named(text: &str) -> Option<Host> {
 
 /// Whether nothing in it is read otherwise by a program that knows less of Unicode, but for the case of its letters.
 fn is_plain(text: &str) -> bool {
-    !text.contains(['%', '\\']) && (text.is_ascii() || normal::fold(text) == text.to_lowercase())
+    !text.contains(['%', '\\']) && normal::is_folded(text)
 }
 
 /// Whether the encoded name has the labels of the text: no other character than the dot was taken for one, and only labels

@@ -6,7 +6,7 @@
 //! the stricter. But where the server's own rules deny, that is the end of it.
 //!
 //! What rules ask of arguments is answered with yes, no or in doubt (`condition.rs`); doubt and what is missing count
-//! against the call. What one judgement costs is bounded (`argument.rs`).
+//! against the call. What one judgement costs is bounded (`steps.rs`).
 //!
 //! A thread's `toolPolicy` makes a rule's decision only stricter. Where no rule is about a call it stands above the default
 //! of the tool's class (only somebody who may approve writes what could be looser: `runtime/tool_policy.rs`); in
@@ -20,21 +20,23 @@ mod glob;
 mod host;
 mod normal;
 mod number;
+mod steps;
 mod tenants;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use argument::Steps;
+use steps::Steps;
 
 use crate::config::Environment;
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::PolicyAction;
 use crate::domain::tool::{Proposal, ToolClass};
 
-pub use argument::{MOST_EXAMINED, MOST_STEPS};
+pub use argument::MOST_EXAMINED;
 pub use compiled::{Compiled, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
 pub use glob::matches;
+pub use steps::MOST_STEPS;
 pub use tenants::{POLICY_ID, Policies};
 
 /// The policy of one tenant, as of some moment.

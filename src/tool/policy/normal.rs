@@ -4,6 +4,12 @@
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
+use super::steps::Steps;
+
+/// Steps for a byte that is read, and for a character that comes of a text that is not all ASCII.
+const STEPS_OF_BYTE: usize = 16;
+const STEPS_OF_CHARACTER: usize = 256;
+
 /// Unicode's `Default_Ignorable_Code_Point`: what is not shown.
 const IGNORABLE: &[(u32, u32)] = &[
     (0x00AD, 0x00AD),
@@ -26,14 +32,26 @@ const IGNORABLE: &[(u32, u32)] = &[
 ];
 
 /// The text in NFKC, without case and without invisible characters; a run of blanks is one space, at the ends none.
-pub(super) fn fold(text: &str) -> String {
+/// `None`: there are no steps left for it. A text may become eleven times as long.
+pub(super) fn fold(text: &str, steps: &Steps) -> Option<String> {
+    steps.take(text.len() * STEPS_OF_BYTE)?;
     if text.is_ascii() {
         let seen = text.chars().filter(|c| !is_invisible(*c));
-        return single_spaced(seen.map(|c| c.to_ascii_lowercase()));
+        return single_spaced(seen.map(|c| Some(c.to_ascii_lowercase())));
     }
+    let counted = |c| steps.take(STEPS_OF_CHARACTER).map(|()| c);
+    single_spaced(characters(text).map(counted))
+}
+
+/// Whether folding changes nothing but the case.
+pub(super) fn is_folded(text: &str) -> bool {
+    text.is_ascii() || characters(text).eq(text.to_lowercase().chars())
+}
+
+fn characters(text: &str) -> impl Iterator<Item = char> {
     let seen = text.chars().filter(|c| !is_invisible(*c)).nfkc();
     let without_case = seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
-    single_spaced(without_case.nfkc().filter(|c| !is_invisible(*c)))
+    without_case.nfkc().filter(|c| !is_invisible(*c))
 }
 
 /// Whether a character is shown as nothing, not even as a blank.
@@ -49,10 +67,11 @@ pub(super) fn is_line_break(c: char) -> bool {
     matches!(c, '\n' | '\u{b}' | '\u{c}' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-fn single_spaced(chars: impl Iterator<Item = char>) -> String {
+fn single_spaced(chars: impl Iterator<Item = Option<char>>) -> Option<String> {
     let mut text = String::new();
     let mut is_apart = false;
     for c in chars {
+        let c = c?;
         if c.is_whitespace() {
             is_apart = !text.is_empty();
             continue;
@@ -63,16 +82,19 @@ fn single_spaced(chars: impl Iterator<Item = char>) -> String {
         }
         text.push(c);
     }
-    text
+    Some(text)
 }
 
-/// The value with every text in it folded; names of members stay as they are.
-pub(super) fn fold_all(value: &Value) -> Value {
+/// The value with every text in it folded; names of members stay as they are. `None`: there are no steps left for it.
+pub(super) fn fold_all(value: &Value, steps: &Steps) -> Option<Value> {
     match value {
-        Value::String(text) => Value::String(fold(text)),
-        Value::Array(list) => list.iter().map(fold_all).collect(),
-        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), fold_all(member))).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => fold(text, steps).map(Value::String),
+        Value::Array(list) => list.iter().map(|entry| fold_all(entry, steps)).collect(),
+        Value::Object(members) => {
+            let folded = |(name, member): (&String, &Value)| Some((name.clone(), fold_all(member, steps)?));
+            members.iter().map(folded).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(value.clone()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the default is deny: what nobody allowed is refused where it is registered, and where a model names it.
 
 use pes::config::{ConfiguredKey, EgressDefault};
+use pes::domain::tool::ToolClass;
 use pes::egress::{Egress, Error, Walls};
 use pes::tool::builtin;
 use serde_json::{Value, json};
@@ -55,5 +56,16 @@ async fn an_address_that_a_model_chooses_is_not_called() {
         assert!(matches!(egress.judge(&untrusted(url).expect("a URL")), Err(Error::Refused(_))), "{url}");
         let refused = fetch.call(json!({ "url": url }), context()).await.expect_err("it is not called");
         assert_eq!(refused.code, "egress_refused", "{url}");
+    }
+}
+
+#[test]
+fn whatever_its_method_a_fetch_says_something_outside() {
+    let fetch =
+        builtin::calling_out(&std::sync::Arc::new(Egress::behind(std::time::Duration::from_secs(2), Walls::default())))
+            .remove(0);
+    assert_eq!(fetch.spec().class, ToolClass::External);
+    for arguments in [json!({}), json!({ "method": "GET" }), json!({ "method": "HEAD" }), json!({ "method": "POST" })] {
+        assert_eq!(fetch.nature(&arguments).class, ToolClass::External, "{arguments}");
     }
 }

@@ -56,6 +56,19 @@ fn value(text: &str, sample: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {sample} in\n{text}")).parse().expect("a number")
 }
 
+/// A run that calls a tool of the caller, who answers and then cancels the rest.
+async fn carry_out_a_tool_of_its_own(app: &App, thread: &str) {
+    let tool =
+        json!({ "name": "get_location", "description": "Where the user is.", "inputSchema": { "type": "object" } });
+    let ask = app.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+    ask.json(&json!({ "query": "locate", "options": { "clientTools": [tool] } })).send().await.expect(202);
+    let open = app.get("/suspensions").await.expect(200);
+    let asked = open["items"].as_array().unwrap().iter().find(|open| open["kind"] == "client_tool").unwrap();
+    let resume = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30");
+    resume.json(&json!({ "suspensionId": asked["suspensionId"], "value": "Rome" })).send().await.expect(202);
+    app.post(&format!("/threads/{thread}/cancel"), json!({})).await.expect(202);
+}
+
 #[tokio::test]
 async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
     let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
@@ -66,6 +79,7 @@ async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
     app.suspend("heron", "send").await;
     let own = json!({ "name": "walrus", "url": "https://walrus.example/mcp" });
     app.post("/mcp-servers", own).await.expect(201);
+    carry_out_a_tool_of_its_own(&app, "lynx").await;
     Ask::new(app.address, "GET", "/threads/giraffe").key("wrong").send().await.problem("unauthorized");
     let text = app.get("/metrics").await.text();
 
@@ -79,7 +93,9 @@ async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
         for (label, of) in line.labels {
             assert!(LABELS.contains(&label) || label == "le", "{label} of {family}");
             assert!(
-                !["zebra-corp", "mule", "giraffe", "okapi", "heron", "walrus"].iter().any(|word| of.contains(word)),
+                !["zebra-corp", "mule", "giraffe", "okapi", "heron", "walrus", "lynx", "get_location"]
+                    .iter()
+                    .any(|word| of.contains(word)),
                 "{of}"
             );
         }
@@ -88,6 +104,7 @@ async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
         "pes_runs_finished_total{result=\"error\"}",
         "pes_items_finished_total{status=\"completed\"}",
         "pes_tool_calls_total{tool=\"calculator\",outcome=\"success\"}",
+        "pes_tool_calls_total{tool=\"tenant\",outcome=\"success\"}",
         "pes_suspensions_total{kind=\"approval\"}",
         "pes_auth_failures_total{reason=\"refused\"}",
         "pes_store_commits_total{outcome=\"done\"}",

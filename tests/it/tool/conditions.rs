@@ -48,7 +48,7 @@ fn nothing_in_doubt_is_allowed(#[case] op: &str, #[case] value: Value, #[case] t
 #[case::blanks("in", json!(["mallory@evil.test"]), json!("\u{a0}mallory@evil.test\n"))]
 #[case::wide_letters("eq", json!("mallory@evil.test"), json!("ｍallory@evil.test"))]
 #[case::something_invisible("contains", json!("evil"), json!("e\u{200b}vil"))]
-#[case::a_second_address("matches", json!("*@evil.test"), json!("a@example.com,Mallory@evil.test"))]
+#[case::a_second_address("matches", json!("*@evil.test"), json!("Mallory@evil.test,a@example.com"))]
 #[case::a_second_line("matches", json!("rm *"), json!("ls\nRM -rf /"))]
 #[case::what_is_only_read_so("ne", json!("root"), json!("ROOT"))]
 #[case::a_text_that_is_a_number("gt", json!(1000), json!("7000"))]
@@ -163,6 +163,12 @@ fn conditions_that_cannot_be_used_are_refused_at_their_place() {
     assert_eq!(refused(json!([whole, one])), "/rules/1/when/0");
     let large = json!({ "pointer": "/to", "op": "eq", "value": "x".repeat(MOST_EXAMINED - 16) });
     let large = json!({ "action": "ask", "when": vec![large; MOST_VALUES / MOST_EXAMINED + 1] });
+    let growing = json!({ "pointer": "/to", "op": "eq", "value": "\u{fdfa}".repeat(10_000) });
+    assert_eq!(
+        refused(json!([{ "action": "ask", "when": [growing] }])),
+        "/rules/0/when/0/value",
+        "normalised it is too long"
+    );
     assert_eq!(refused(json!([large])), format!("/rules/0/when/{}/value", MOST_VALUES / MOST_EXAMINED));
 }
 

@@ -5,6 +5,10 @@ use serde_json::json;
 
 use super::*;
 
+fn fold(text: &str) -> String {
+    super::fold(text, &Steps::new()).unwrap()
+}
+
 #[test]
 fn what_people_read_as_one_text_is_one() {
     for (text, same) in [
@@ -21,6 +25,13 @@ fn what_people_read_as_one_text_is_one() {
     }
     // Letters of other scripts that look alike are other letters.
     assert_ne!(fold("р\u{430}ypal"), fold("paypal"));
+}
+
+#[test]
+fn a_text_that_grows_is_not_folded_to_its_end() {
+    let steps = Steps::new();
+    assert_eq!(super::fold(&"\u{fdfa}".repeat(20_000), &steps), None);
+    assert_eq!(super::fold("a", &steps), None, "nothing is left");
 }
 
 #[test]
