@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -225,18 +225,32 @@ enum Broken {
     TooLarge(usize),
 }
 
-/// The events of a stream, none of them larger than `most`.
+/// The events of an answer, none of them larger than `most`.
 fn events(answer: Answer, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
-    let pieces = stream::unfold(Some((answer, Gauge::default())), move |state| async move {
-        let (mut answer, mut gauge) = state?;
-        match answer.chunk().await {
-            Ok(Some(piece)) if gauge.takes(&piece, most) => Some((Ok(piece), Some((answer, gauge)))),
-            Ok(Some(_)) => Some((Err(Broken::TooLarge(most)), None)),
-            Ok(None) => None,
+    let pieces = stream::unfold(Some(answer), async |answer| {
+        let mut answer = answer?;
+        match answer.chunk().await.transpose()? {
+            Ok(piece) => Some((Ok(piece), Some(answer))),
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    events_in(pieces, most)
+}
+
+/// The events in pieces of a stream, split anywhere.
+fn events_in(
+    pieces: impl Stream<Item = Result<Bytes, egress::Error>> + Send + 'static,
+    most: usize,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let bounded = stream::unfold(Some((Box::pin(pieces), Gauge::default())), move |state| async move {
+        let (mut pieces, mut gauge) = state?;
+        match pieces.next().await? {
+            Ok(piece) if gauge.takes(&piece, most) => Some((Ok(piece), Some((pieces, gauge)))),
+            Ok(_) => Some((Err(Broken::TooLarge(most)), None)),
             Err(error) => Some((Err(error.into()), None)),
         }
     });
-    SseStream::from_bytes_stream(pieces).boxed()
+    SseStream::from_bytes_stream(bounded).boxed()
 }
 
 /// How large the current event is: an empty line ends it.
@@ -263,3 +277,6 @@ impl Gauge {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,15 +11,17 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
 use super::tasks::TaskTools;
 
+type Input = Box<dyn AsyncWrite + Send + Unpin>;
+type Output = Box<dyn AsyncRead + Send + Unpin>;
+
 /// The ends of the pipes, and what was read of a line.
 pub(super) struct Pipes {
-    input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
-    output: BufReader<ChildStdout>,
+    input: Arc<tokio::sync::Mutex<Option<Input>>>,
+    output: BufReader<Output>,
     line: Vec<u8>,
 }
 
@@ -43,7 +45,11 @@ pub(super) struct Lines {
 }
 
 impl Pipes {
-    pub(super) fn new(input: ChildStdin, output: ChildStdout) -> Self {
+    pub(super) fn new(
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        output: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Self {
+        let (input, output): (Input, Output) = (Box::new(input), Box::new(output));
         let input = Arc::new(tokio::sync::Mutex::new(Some(input)));
         Self { input, output: BufReader::new(output), line: Vec::new() }
     }
@@ -162,3 +168,6 @@ impl Drop for Lines {
         *self.returned.pipes.lock().unwrap_or_else(PoisonError::into_inner) = self.pipes.take();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,8 @@ mod reply;
 mod server;
 mod tasks;
 mod tenants;
+#[cfg(test)]
+mod test_messages;
 mod view;
 
 pub use catalog::{Catalog, Parts};
