@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{fingerprint, parse, typed};
 use crate::config::Limits;
@@ -84,10 +84,15 @@ async fn parsed(bytes: Bytes, max_depth: usize) -> Result<Value, Fault> {
     if bytes.len() <= LONG_BYTES {
         return parse(&bytes, max_depth);
     }
-    let room = u32::try_from(bytes.len() >> 10).unwrap_or(PARSED_KIB).clamp(1, PARSED_KIB);
-    let _room = PARSER.acquire_many(room).await.expect("it is never closed");
+    let _room = room_for(bytes.len()).await;
     let parsing = tokio::task::spawn_blocking(move || parse(&bytes, max_depth));
     parsing.await.unwrap_or_else(|error| Err(Fault::new(Code::Internal, format!("The body was not read: {error}."))))
+}
+
+/// Waits until a text of this length may be parsed beside those that are.
+async fn room_for(length: usize) -> SemaphorePermit<'static> {
+    let room = u32::try_from(length >> 10).unwrap_or(PARSED_KIB).clamp(1, PARSED_KIB);
+    PARSER.acquire_many(room).await.expect("it is never closed")
 }
 
 /// Which of `types` the body says it is.
@@ -136,4 +141,25 @@ async fn collect(mut body: Body, limits: &Limits) -> Result<Bytes, Fault> {
 fn too_large(limits: &Limits) -> Fault {
     let detail = format!("A body may have {} bytes; send less.", limits.body_bytes);
     Fault::new(Code::BodyTooLarge, detail).with("limit", limits.body_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn long_bodies_wait_for_room_in_the_parser_and_short_ones_do_not() {
+        let forty = room_for(40 << 20).await;
+        assert!(room_for(40 << 20).now_or_never().is_none());
+        assert!(room_for(20 << 20).now_or_never().is_some());
+        drop(forty);
+        let all = room_for(usize::MAX).await;
+        assert_eq!(parsed(Bytes::from_static(b"[]"), 4).await.unwrap(), Value::Array(Vec::new()));
+        let long = Bytes::from(format!("\"{}\"", "x".repeat(LONG_BYTES)));
+        assert!(parsed(long.clone(), 4).now_or_never().is_none(), "it has no room yet");
+        drop(all);
+        assert!(parsed(long, 4).await.is_ok());
+    }
 }

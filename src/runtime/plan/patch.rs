@@ -145,6 +145,20 @@ mod tests {
         assert_eq!(merged.unwrap_err().code, Code::TooManyItems);
     }
 
+    #[test]
+    fn a_patch_is_bounded_in_what_it_copies_and_in_how_deep_it_nests() {
+        let list = || json!([{ "text": "x".repeat(1_000) }]);
+        let doubling = |times: usize| vec![json!({ "op": "copy", "from": "/0", "path": "/0/same" }); times].into();
+        assert_eq!(patched(list(), doubling(2)).unwrap().len(), 1);
+        let refused = patched(list(), doubling(3)).unwrap_err();
+        assert_eq!((refused.code, refused.errors[0].pointer.as_str()), (Code::Invalid, "/2"));
+        let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({ "in": inner }));
+        let add = |levels: usize| json!([{ "op": "add", "path": "/0/a", "value": nested(levels) }]);
+        assert!(patched(list(), add(13)).is_ok());
+        let refused = patched(list(), add(14)).unwrap_err();
+        assert!(refused.errors[0].detail.contains("nests deeper than 16"), "{refused:?}");
+    }
+
     fn any_operation() -> impl Strategy<Value = Value> {
         let path = || prop::sample::select(vec!["", "/0", "/1", "/-", "/0/a", "/0/a/b", "/1/a", "/9", "/x", "/0/a/0"]);
         let value =

@@ -52,6 +52,9 @@ fn what_grows_with_more_than_the_value_is_refused_with_its_place() {
     assert!(refused(&(0..70).fold(json!({}), |inner, _| json!({ "items": inner }))).detail.contains("nests"));
     let many: Map<String, Value> = (0..MOST_SCHEMAS + 1).map(|at| (format!("p{at}"), json!({}))).collect();
     assert!(refused(&json!({ "properties": many })).detail.contains("more than"));
+    let listed = |count: usize| json!({ "examples": vec![0; count] });
+    assert!(refused(&listed(20_000)).detail.contains("more than 20000 values"));
+    assert!(Schema::compile(&listed(19_998)).is_ok());
 }
 
 #[test]
@@ -60,6 +63,13 @@ fn an_expression_has_a_size() {
         let no = refused(&json!({ "properties": { "p": { "pattern": pattern } } }));
         assert_eq!(no.pointer, "/properties/p/pattern", "{pattern}");
     }
+    assert!(!refused(&json!({ "pattern": ".{9000}" })).detail.is_empty(), "it is too large when it is compiled");
+    let applied = |times: usize| {
+        let all = vec![json!({ "$ref": "#/$defs/p" }); times];
+        json!({ "allOf": all, "$defs": { "p": { "pattern": "a{3000}" } } })
+    };
+    assert!(Schema::compile(&applied(6)).is_ok());
+    assert!(refused(&applied(7)).detail.contains("multiply"), "each byte would be looked at in too many places");
     for pattern in [r"^\w{1,64}$", r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$", r"^\d{4}-\d{2}-\d{2}$", "^.{1,255}$", r"^\/a\-b$"] {
         Schema::compile(&json!({ "type": "string", "pattern": pattern }))
             .unwrap_or_else(|no| panic!("{pattern}: {no:?}"));
@@ -95,6 +105,10 @@ fn a_value_too_large_for_its_schema_is_a_mistake() {
     assert!(of(200_000)[0].detail.contains("too large"));
     let wrong = schema.mistakes(&vec![json!(-1); 1_000].into());
     assert!(wrong.len() == 1 && wrong[0].detail.contains("does not fit"), "{wrong:?}");
+    let deep = |levels: usize| (0..levels).fold(json!([]), |inner, _| json!([inner]));
+    let any = Schema::compile(&json!({})).unwrap();
+    assert!(any.mistakes(&deep(63)).is_empty());
+    assert!(any.mistakes(&deep(64))[0].detail.contains("nests deeper"));
 }
 
 fn any_schema() -> impl Strategy<Value = Value> {
