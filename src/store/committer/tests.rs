@@ -224,17 +224,18 @@ async fn closing_finishes_what_was_queued_and_takes_no_more() {
     assert!(matches!(committer.commit(commit(4)).await, Err(Error::Unavailable(_))));
 }
 
-/// Breaks on one thread's commits so many times.
+/// Breaks on one thread's commits so many times, and so many times when it begins anew.
 struct Broken {
     script: Script,
     on: i64,
     times: Arc<Mutex<u32>>,
+    anew: u32,
     resets: Arc<Mutex<u32>>,
 }
 
 impl Broken {
     fn new(on: i64, times: u32) -> Self {
-        Self { script: Script::new([]), on, times: Arc::new(Mutex::new(times)), resets: Arc::default() }
+        Self { script: Script::new([]), on, times: Arc::new(Mutex::new(times)), anew: 0, resets: Arc::default() }
     }
 }
 
@@ -253,6 +254,10 @@ impl Batch for Broken {
 
     async fn reset(&mut self) {
         *self.resets.lock().unwrap() += 1;
+        if self.anew > 0 {
+            self.anew -= 1;
+            panic!("another defect")
+        }
     }
 
     async fn close(self) {}
@@ -277,6 +282,18 @@ async fn a_commit_that_always_breaks_its_lane_is_given_up_and_no_other_is() {
         panic!("{answers:?}")
     };
     assert!(why.contains("not known"), "{why}");
+}
+
+/// Where it breaks while nothing is being written, nobody knows what became of the batch; those that follow are written.
+#[tokio::test]
+async fn a_lane_that_breaks_outside_of_a_write_is_started_again() {
+    let broken = Broken { anew: 1, ..Broken::new(1, 1) };
+    let (script, resets) = (broken.script.clone(), broken.resets.clone());
+    let committer = Arc::new(Committer::spawn([broken], Bounds::default()));
+    assert!(matches!(committer.commit(commit(1)).await, Err(Error::Unavailable(_))));
+    assert!(matches!(committer.commit(commit(2)).await, Ok(Committed::Done)));
+    assert_eq!((script.calls(), *resets.lock().unwrap()), (vec![(vec![2], Sending::First)], 2));
+    committer.health().check().unwrap();
 }
 
 #[tokio::test]
