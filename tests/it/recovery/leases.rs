@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pes::Instance;
+use pes::config::Synchronous;
 use pes::domain::fault::Code;
 use pes::domain::ids::{RunId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType};
@@ -13,9 +14,13 @@ use pes::domain::thread::Sheet;
 use pes::live::EncodedKind;
 use pes::runtime::{After, FeedAsk};
 use pes::store::memory::Memory;
+use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, Committed, NewThread, Store};
 use rstest::rstest;
-use tokio::time::{Instant, sleep};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Executor};
+use tokio::task::yield_now;
+use tokio::time::{Instant, advance, pause, resume, sleep};
 
 use super::probe::{Probe, Tally, ask, instance};
 use crate::support::http::soon;
@@ -73,6 +78,30 @@ async fn what_runs_is_aborted_at_the_deadline_whatever_the_store_does(#[case] mo
         sleep(Duration::from_millis(10)).await;
         assert!(asked.elapsed() <= DEADLINE + Duration::from_millis(20), "it still runs");
     }
+}
+
+/// The folder is the lease: nobody else can have it, however long another program keeps the database to itself.
+#[tokio::test]
+async fn what_runs_goes_on_while_another_program_locks_the_database_for_longer_than_a_lease() {
+    let (folder, probe) = (tempfile::tempdir().unwrap(), Probe::new());
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let instance = instance(Arc::new(store), &probe, |_| {}).await;
+    let run = ask(&instance, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let mut other = SqliteConnectOptions::new().filename(folder.path().join("pes.db")).connect().await.unwrap();
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    pause();
+    for _ in 0..3 * DEADLINE.as_secs() {
+        advance(Duration::from_secs(1)).await;
+        yield_now().await;
+    }
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 0 }, "it was aborted");
+    resume();
+    other.execute("ROLLBACK").await.unwrap();
+    let (runtime, caller) = (instance.runtime(), instance.caller());
+    soon(runtime.cancel_thread(caller, &"t".into(), None)).await.unwrap();
+    assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
 
 #[tokio::test(start_paused = true)]

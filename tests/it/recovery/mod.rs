@@ -14,6 +14,7 @@ pub mod process;
 mod story;
 
 mod crashes;
+mod housekeeping;
 mod leases;
 mod probe;
 mod replicas;

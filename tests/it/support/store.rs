@@ -31,6 +31,8 @@ pub enum Mood {
     Hangs,
     /// The next one waits for ever, those after it do well.
     HangsOnce,
+    /// The next one does well, those after it wait until the mood is better.
+    HangsNext,
     Fails,
 }
 
@@ -45,20 +47,36 @@ pub struct Moody {
     /// Calls that were made to wait, by name.
     held: watch::Sender<Vec<&'static str>>,
     observations_read: AtomicUsize,
+    /// How many answers each batch of the housekeeping forgot.
+    forgotten: watch::Sender<Vec<u64>>,
 }
 
 impl Moody {
     pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
-        let (moods, held) = (watch::channel(Moods::new()).0, watch::channel(Vec::new()).0);
-        Arc::new(Self { inner, readers: None, moods, held, observations_read: AtomicUsize::new(0) })
+        Arc::new(Self::new(inner, None))
     }
 
     /// The same, and a second one over which people read.
     pub fn apart(inner: Arc<dyn Store>) -> (Arc<Self>, Arc<Self>) {
         let readers = Self::over(inner.clone());
-        let (moods, held) = (watch::channel(Moods::new()).0, watch::channel(Vec::new()).0);
-        let observations_read = AtomicUsize::new(0);
-        (Arc::new(Self { inner, readers: Some(readers.clone()), moods, held, observations_read }), readers)
+        (Arc::new(Self::new(inner, Some(readers.clone()))), readers)
+    }
+
+    fn new(inner: Arc<dyn Store>, readers: Option<Arc<Moody>>) -> Self {
+        Self {
+            inner,
+            readers,
+            moods: watch::channel(Moods::new()).0,
+            held: watch::channel(Vec::new()).0,
+            observations_read: AtomicUsize::new(0),
+            forgotten: watch::channel(Vec::new()).0,
+        }
+    }
+
+    /// Returns when so many batches of old answers were forgotten: how many answers were in each.
+    pub async fn forgets(&self, batches: usize) -> Vec<u64> {
+        let mut forgotten = self.forgotten.subscribe();
+        forgotten.wait_for(|forgotten| forgotten.len() >= batches).await.expect("the store is there").clone()
     }
 
     /// How many observations were read since this was asked last.
@@ -87,6 +105,10 @@ impl Moody {
                     self.set(call, Mood::Well);
                     self.held.send_modify(|held| held.push(call));
                     std::future::pending().await
+                }
+                Mood::HangsNext => {
+                    self.set(call, Mood::Hangs);
+                    return Ok(());
                 }
                 Mood::Hangs => {
                     self.held.send_modify(|held| held.push(call));
@@ -158,6 +180,13 @@ passed_on! {
             Ok(read)
         }
 
+        async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
+            self.pass("forget_idempotency").await?;
+            let forgotten = self.inner.forget_idempotency(before, limit).await?;
+            self.forgotten.send_modify(|batches| batches.push(forgotten));
+            Ok(forgotten)
+        }
+
         async fn close(&self) {
             self.inner.close().await;
         }
@@ -185,7 +214,6 @@ passed_on! {
     figures() -> Figures;
     audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
     idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
-    forget_idempotency(before: Millis, limit: u32) -> u64;
     tenant(name: &str, now: Millis) -> TenantPk;
     rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
     add_key(key: KeyRow, audit: AuditRow) -> bool;
