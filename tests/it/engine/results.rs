@@ -64,6 +64,30 @@ fn what_tools_of_a_dependency_returned_is_bounded_and_the_longest_is_cut() {
     assert!(seen.contains("Tool form: short"), "{seen}");
 }
 
+/// All of them together have the room of four.
+#[test]
+fn what_many_tools_returned_is_cut_where_it_is_longest() {
+    let mut outputs = (0..6).map(|_| json!("y".repeat(1_000))).chain([json!("short ".repeat(50))]);
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &["a"], &[])]),
+        "a.1" => calls(&vec![("form", json!({})); 7]),
+        "a.2" => says("Done."),
+        _ => says("fine"),
+    });
+    let execution = ExecutionConfig { tool_result_max_length: 1_000, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    for _ in 0..7 {
+        sim.answer(0, |answer| answer.value = outputs.next()).unwrap();
+    }
+    sim.go();
+    let seen = prompt_of(&sim, "b.1");
+    assert!(seen.contains(&"short ".repeat(50)), "{seen}");
+    let each = (4_000 - 300) / 6;
+    assert_eq!(seen.matches(&format!("{}\n[… ", "y".repeat(each))).count(), 6, "{seen}");
+    assert!(!seen.contains(&"y".repeat(each + 1)), "{seen}");
+}
+
 /// The model's window is small: the longest is cut first, and as little as need be.
 #[test]
 fn where_a_prompt_is_too_long_the_longest_result_is_cut() {

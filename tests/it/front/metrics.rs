@@ -137,6 +137,7 @@ async fn threads_and_runs_are_found_by_how_they_ended() {
         ("/runs", vec!["asked", "bad", "good"]),
         ("/runs?status=failed", vec!["bad"]),
         ("/runs?status=completed", vec!["good"]),
+        ("/runs?status=completed&limit=1", vec!["good"]),
         ("/runs?status=suspended", vec!["asked"]),
         ("/runs?status=running", vec![]),
         ("/runs?threadId=good", vec!["good"]),

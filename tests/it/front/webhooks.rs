@@ -74,6 +74,8 @@ async fn what_happens_is_told_once_and_signed() {
     for _ in 0..3 {
         let request = wire.request().await;
         assert!(is_signed(&request, "old") && is_signed(&request, "new") && !is_signed(&request, "other"));
+        let trace = format!("00-{}-", request.body["data"]["traceId"].as_str().unwrap());
+        assert!(request.header("traceparent").is_some_and(|parent| parent.starts_with(&trace)));
         told.push(request.body);
     }
     told.sort_by_key(|body| EVENTS.iter().position(|event| body["type"] == *event));

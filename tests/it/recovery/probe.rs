@@ -36,6 +36,12 @@ json = { title = "T", intent = "I", plan = "P", todoList = [
 ] }
 
 [[reply]]
+when = { phase = "refinement", query = "ask" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "two", description = "Ask", stepType = "tool", toolValidationMode = "advisory" },
+] }
+
+[[reply]]
 when = { phase = "planning" }
 json = { title = "T", intent = "I", plan = "P", todoList = [
     { id = "one", description = "Try it", stepType = "tool", toolValidationMode = "advisory" },

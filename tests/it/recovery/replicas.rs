@@ -39,7 +39,7 @@ async fn cancel(instance: &Instance) -> usize {
     }
 }
 
-/// Keeps the thread in this process's memory as it is now, for as long as the test takes.
+/// Keeps the thread, at rest, in this process's memory for as long as the test takes.
 async fn remember(instance: &Instance) {
     let patch = serde_json::json!({ "title": "remembered" });
     instance.runtime().patch_thread(instance.caller(), &"t".into(), patch).await.unwrap();
@@ -88,11 +88,11 @@ async fn a_cancel_is_answered_when_the_owner_has_stopped() {
 async fn what_a_process_remembers_of_a_thread_is_compared_before_it_says_that_nothing_runs() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let (owner, other) = (replica(&database, &probe, LONG).await, remembering(&database, &probe).await);
-    let first = ask(&owner, "t", "talk").await;
-    remember(&other).await;
+    let first = ask(&owner, "t", "call").await;
     assert_eq!(finished(&owner, &first).await, RunStatus::Completed);
+    remember(&other).await;
     let run = ask(&owner, "t", "hang").await;
-    probe.reaches(|tally| tally.begun == 1).await;
+    probe.reaches(|tally| tally.begun == 2).await;
     assert_eq!(cancel(&other).await, 1, "it does run");
     assert_eq!(finished(&other, &run).await, RunStatus::Cancelled);
 }
@@ -101,8 +101,10 @@ async fn what_a_process_remembers_of_a_thread_is_compared_before_it_says_that_no
 async fn nor_does_it_say_that_a_question_is_not_there() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let (owner, other) = (replica(&database, &probe, LONG).await, remembering(&database, &probe).await);
-    let run = ask(&owner, "t", "ask").await;
+    let first = ask(&owner, "t", "call").await;
+    assert_eq!(finished(&owner, &first).await, RunStatus::Completed);
     remember(&other).await;
+    let run = ask(&owner, "t", "ask").await;
     let (question, _) = asked(&owner, "t", 0).await;
     other.runtime().resume(other.caller(), &"t".into(), said(&question, "well"), None).await.unwrap();
     assert_eq!(finished(&other, &run).await, RunStatus::Completed);

@@ -1,6 +1,6 @@
 //! One conformance suite over every store: what each method promises, on each of them.
 
-mod bed;
+pub mod bed;
 
 mod claims;
 mod commits;

@@ -36,6 +36,8 @@ async fn a_source_may_end_with_a_run() {
     // Whoever comes when it is over hears the same end.
     let late = app.ask("GET", &path).header("accept", "text/event-stream").events().await.all().await;
     assert_eq!(late.last().unwrap(), last);
+    let behind = app.ask("GET", &format!("{path}&after=latest")).header("accept", "text/event-stream");
+    assert_eq!(behind.events().await.all().await.last().unwrap(), last);
 }
 
 #[tokio::test]

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use pes::domain::ids::ThreadPk;
 use pes::store::Store;
 use pes::store::postgres::Postgres;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::process;
@@ -30,7 +32,7 @@ async fn a_server_as_it_comes_loses_nothing() {
     assert_eq!(process(&database).await.weakness(), None);
 }
 
-/// Those who ask whether the database is well may all have to wait: who keeps the lease does not.
+/// Those who ask whether the database is well, and the engine, may all have to wait: who keeps the lease does not.
 #[tokio::test]
 async fn the_lease_has_a_connection_of_its_own() {
     let database = Database::fresh().await;
@@ -42,12 +44,36 @@ async fn the_lease_has_a_connection_of_its_own() {
     lock.execute("LOCK TABLE pulse, threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let pinging = (0..8).map(|_| store.clone()).map(|store| tokio::spawn(async move { store.ping().await }));
     let pinging: Vec<_> = pinging.collect();
-    while waiting(&mut watcher).await < 1 {}
+    let _looking = looking(&store);
+    while waiting(&mut watcher).await < 1 + HALF {}
     assert!(soon(store.renew(replica, 60_000)).await.unwrap());
     lock.rollback().await.unwrap();
     for ping in pinging {
         ping.await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn what_people_read_leaves_the_engine_its_connections() {
+    let database = Database::fresh().await;
+    let store = process(&database).await;
+    let readers = store.for_readers().unwrap();
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let mut looking = looking(&readers);
+    while waiting(&mut watcher).await < HALF {}
+    soon(store.tenant("default", 1)).await.unwrap();
+    assert!(looking.try_join_next().is_none(), "people wait all the same");
+}
+
+/// Of the connections that a process was given, the engine has one half and people the other.
+const HALF: i64 = 2;
+
+/// More looks at a thread than there are connections for.
+fn looking<S: Store + ?Sized + 'static>(store: &Arc<S>) -> JoinSet<()> {
+    let look = |store: Arc<S>| async move { drop(store.thread_by_pk(ThreadPk(1)).await) };
+    (0..8).map(|_| look(store.clone())).collect()
 }
 
 /// A migration that waits for a lock holds up everybody who comes after it: so it waits a little, and tries again.
