@@ -1,13 +1,20 @@
 //! Each error of the protocol, in each binding and version, with everything that its shape promises.
 
+use std::sync::Arc;
+
 use pes::Config;
 use pes::a2a::fault::{Error, Fault};
 use pes::a2a::types::{Content, Part, PushConfig, Role};
 use pes::a2a::wire::{Method, Version};
 use pes::config::env::Variables;
+use pes::domain::ids::TenantPk;
+use pes::domain::thread::ThreadStatus;
+use pes::store::memory::Memory;
+use pes::store::{Commit, Committed, Store};
 use serde_json::{Value, json};
 
 use super::door::{DOORS, Door, NEW, about, message, of, says};
+use crate::store::bed::after;
 use crate::support::app::App;
 
 /// The whole error document of an answer.
@@ -25,13 +32,42 @@ fn checked(door: Door, said: &crate::support::http::Said, error: Error) -> Fault
             assert_eq!((&document["code"], &document["status"]), (&json!(status), &json!(error.status())), "{body:#}");
         }
     }
-    assert!(document["message"].as_str().is_some_and(|text| !text.is_empty()));
+    let message = document["message"].as_str().unwrap_or_default();
+    assert!(!message.is_empty() && !speaks_of_ours(message), "{message}");
     assert_eq!(details[0]["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
     assert_eq!((&details[0]["reason"], &details[0]["domain"]), (&json!(error.reason()), &json!("a2a-protocol.org")));
     assert!(details[0]["metadata"].is_object());
     match door {
         Door::Rpc(_) => Fault::from_json_rpc(document),
         Door::Rest(_) => Fault::from_http(said.status, &body),
+    }
+}
+
+/// Whether it has words that agents do not know.
+fn speaks_of_ours(message: &str) -> bool {
+    const OURS: [&str; 6] = ["run", "runs", "thread", "threads", "suspension", "suspensions"];
+    message.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| OURS.contains(&&*word.to_lowercase()))
+}
+
+#[tokio::test]
+async fn errors_speak_of_tasks_and_contexts() {
+    let store = Arc::new(Memory::new());
+    let app = App::of(store.clone(), |config| config.limits.queued_runs = 0).await;
+    let asking = NEW.send(&app, &says("asking", "ask")).await.unwrap();
+    let broken = NEW.send(&app, &says("broken", "hello")).await.unwrap();
+    let row = store.thread(TenantPk(1), &broken.context_id.as_str().into()).await.unwrap().unwrap();
+    let set_aside = Commit { status: ThreadStatus::Quarantined, ..after(&row) };
+    assert_eq!(store.commit(set_aside).await.unwrap(), Committed::Done);
+    for door in DOORS {
+        for (task, error) in [(&asking, Error::ResourceExhausted), (&broken, Error::InvalidParams)] {
+            let mut more = says("more", "hello");
+            more.message.context_id = Some(task.context_id.clone());
+            let said = door.ask(&app, Method::SendMessage, door.version().send_request(&more)).send().await;
+            let (of_rpc, of_rest) = if error == Error::InvalidParams { (200, 400) } else { (429, 429) };
+            let status = if matches!(door, Door::Rpc(_)) { of_rpc } else { of_rest };
+            let message = said.expect(status)["error"]["message"].as_str().unwrap_or_default().to_owned();
+            assert!(message.contains("context") && !speaks_of_ours(&message), "{message}");
+        }
     }
 }
 
