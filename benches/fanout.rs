@@ -99,9 +99,9 @@ impl Audience {
         let app = App::build(config).await.expect("a server");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("a bound address");
-        let front = app.front(address).expect("a sound configuration");
+        let state = app.state(address).expect("a sound configuration");
         let stop = CancellationToken::new();
-        let server = tokio::spawn(pes::shutdown::run(listener, front, stop.clone()));
+        let server = tokio::spawn(pes::shutdown::run(listener, state, stop.clone()));
         let url = format!("http://{address}/threads/bench");
         let mut audience = Self {
             url,

@@ -13,7 +13,7 @@ use pes::domain::message::{ConversationMessage, MessageRole};
 use pes::domain::model::{CallContext, ModelRequest, Phase, Usage};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::prompt::PromptMessage;
-use pes::domain::run::{Ask, Counters, Outcome, ResultStatus, Run, RunStatus, Standing};
+use pes::domain::run::{Ask, CallerStatus, Counters, Outcome, ResultStatus, Run, RunStatus};
 use pes::domain::settings::ThreadConfig;
 use pes::domain::thread::ThreadStatus;
 use pes::engine::effect::Effect;
@@ -192,7 +192,7 @@ impl Turn<'_> {
             trace_id: ask.trace_id,
             trace: ask.trace,
             requested_by: vec![ask.requested_by],
-            standing: Standing::Running,
+            standing: CallerStatus::Running,
             since: self.stamp.now,
             created_at: self.stamp.now,
             started_at: Some(self.stamp.now),

@@ -11,7 +11,7 @@ use crate::auth::Keys;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::engine::{DynCore, cores};
-use crate::http::Front;
+use crate::http::AppState;
 use crate::live::Hub;
 use crate::mcp;
 use crate::provider::{Catalog, Models};
@@ -57,73 +57,76 @@ pub struct App {
 impl App {
     /// Opens what the configuration names. Nothing is touched in a store that cannot be used.
     pub async fn build(config: Config) -> Result<Self, Error> {
-        let rooms = Rooms::of(&config)?;
+        let components = Components::of(&config)?;
         let store = store::open(&config.store).await?;
-        Self::locked(config, rooms, store).await
+        Self::locked(config, components, store).await
     }
 
     /// The same on a store that is open already.
     pub async fn on(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
-        let rooms = Rooms::of(&config)?;
-        Self::locked(config, rooms, store).await
+        let components = Components::of(&config)?;
+        Self::locked(config, components, store).await
     }
 
     /// Whoever may be called from elsewhere has keys.
-    async fn locked(config: Config, mut rooms: Rooms, store: Arc<dyn Store>) -> Result<Self, Error> {
+    async fn locked(config: Config, mut components: Components, store: Arc<dyn Store>) -> Result<Self, Error> {
         config.check_keys(store.keys().await?.iter().any(|key| key.revoked_at.is_none()))?;
-        rooms.store = Some(store);
-        Self::furnish(config, rooms).await
+        components.store = Some(store);
+        Self::furnish(config, components).await
     }
 
-    pub(crate) async fn furnish(config: Config, mut rooms: Rooms) -> Result<Self, Error> {
+    pub(crate) async fn furnish(config: Config, mut components: Components) -> Result<Self, Error> {
         config.check()?;
-        let store = match rooms.store {
+        let store = match components.store {
             Some(store) => store,
             None => store::open(&config.store).await?,
         };
-        let egress = outward::egress(&config, &*store, rooms.clock.now()).await?;
-        rooms.tools.extend(builtin::calling_out(&egress));
-        rooms.tools.extend(outward::http_tools(&config, &egress)?);
+        let egress = outward::egress(&config, &*store, components.clock.now()).await?;
+        components.tools.extend(builtin::calling_out(&egress));
+        components.tools.extend(outward::http_tools(&config, &egress)?);
         let documents = Documents::open(store.clone()).await?;
         let sealer = Arc::new(outward::sealer(&config));
         Survey::of(documents.of_all(), &sealer).warn();
         let bytes = config.limits.tool_output_bytes;
-        rooms.sources.push(Arc::new(HttpTools::new(documents.clone(), sealer.clone(), egress.clone(), bytes)));
-        let clock = rooms.clock.clone();
-        let time = rooms.clock.clone();
+        components.sources.push(Arc::new(HttpTools::new(documents.clone(), sealer.clone(), egress.clone(), bytes)));
+        let clock = components.clock.clone();
+        let time = components.clock.clone();
         let mcp = mcp::Catalog::start(mcp::Parts {
             config: config.mcp.clone(),
             documents: documents.clone(),
             egress: egress.clone(),
             now: Arc::new(move || time.now()),
         });
-        rooms.sources.push(mcp.clone());
+        components.sources.push(mcp.clone());
         let agents = outward::agents(&config, &documents, &sealer, &egress)?;
-        rooms.sources.push(Arc::new(Delegating::new(agents.clone())));
+        components.sources.push(Arc::new(Delegating::new(agents.clone())));
         let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
         let policies = Policies::of_server(&config, documents.clone())?;
-        let tools = Registry::new(rooms.tools, config.env)?.with_sources(rooms.sources).with_policies(policies);
+        let tools =
+            Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);
         let parts = Parts {
             hub: Hub::new(config.limits.socket_queue_bytes),
             tools: Arc::new(tools),
             config: Arc::new(config.clone()),
             store: store.clone(),
-            outbox: Arc::new(outward::outbox(&config, &*store, &documents, &sealer, &egress, rooms.clock.now()).await?),
+            outbox: Arc::new(
+                outward::outbox(&config, &*store, &documents, &sealer, &egress, components.clock.now()).await?,
+            ),
             documents,
             agents,
             mcp,
             sealer,
-            models: rooms.models,
-            cores: rooms.cores,
-            clock: rooms.clock,
+            models: components.models,
+            cores: components.cores,
+            clock: components.clock,
         };
         let runtime = Runtime::start(parts).await?;
         Ok(Self { config, store, keys, runtime })
     }
 
     /// What HTTP needs, for a listener bound to `address`.
-    pub fn front(&self, address: SocketAddr) -> Result<Front, Fault> {
-        Front::new(self.config.clone(), self.runtime.clone(), self.keys.clone(), address)
+    pub fn state(&self, address: SocketAddr) -> Result<AppState, Fault> {
+        AppState::new(self.config.clone(), self.runtime.clone(), self.keys.clone(), address)
     }
 
     /// Ends the work under way, gives the leases back and closes the store.
@@ -133,7 +136,7 @@ impl App {
 }
 
 /// What can be replaced before a runtime is started.
-pub(crate) struct Rooms {
+pub(crate) struct Components {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) models: Arc<dyn Catalog>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
@@ -142,7 +145,7 @@ pub(crate) struct Rooms {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Rooms {
+impl Components {
     /// What the configuration names; nothing is opened yet.
     pub(crate) fn of(config: &Config) -> Result<Self, Fault> {
         Ok(Self::with(config, Arc::new(Models::new(&config.models)?)))

@@ -6,31 +6,31 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{self, Front};
+use crate::http::{self, AppState};
 
 /// How long sockets may take to hear that the server stops.
 const GOODBYES: Duration = Duration::from_secs(2);
 
 /// Serves on `listener` until `stop` is cancelled, then drains, in at most `runtime.drain_ms`. Whatever is left after
 /// that is recovered by the next start, as after a crash.
-pub async fn run(listener: TcpListener, front: Front, stop: CancellationToken) {
+pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken) {
     let closing = CancellationToken::new();
-    let router = http::router(front.clone());
-    let limits = front.config.limits.clone();
-    let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", front.links.base_path));
+    let router = http::router(state.clone());
+    let limits = state.config.limits.clone();
+    let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path));
     let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
     stop.cancelled().await;
     tracing::info!("stopping");
-    let drained = timeout(Duration::from_millis(front.config.runtime.drain_ms), drain(&front, &closing, serving)).await;
+    let drained = timeout(Duration::from_millis(state.config.runtime.drain_ms), drain(&state, &closing, serving)).await;
     match drained {
         Ok(()) => tracing::info!("stopped"),
         Err(_) => tracing::warn!("stopped before everything was done; the next start goes on with it"),
     }
 }
 
-async fn drain(front: &Front, closing: &CancellationToken, serving: tokio::task::JoinHandle<()>) {
-    front.stop();
-    let (_, ()) = tokio::join!(timeout(GOODBYES, front.streams.wait()), front.runtime.drain());
+async fn drain(state: &AppState, closing: &CancellationToken, serving: tokio::task::JoinHandle<()>) {
+    state.stop();
+    let (_, ()) = tokio::join!(timeout(GOODBYES, state.streams.wait()), state.runtime.drain());
     closing.cancel();
     if let Err(error) = serving.await {
         tracing::error!(%error, "the accept loop broke");

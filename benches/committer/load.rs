@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pes::domain::ids::{ThreadId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType, Record};
-use pes::domain::thread::{Sheet, ThreadStatus};
+use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
 use uuid::Uuid;
@@ -87,7 +87,7 @@ pub async fn threads(store: &Arc<dyn Store>, count: usize) -> Vec<ThreadPk> {
         let pk = ThreadPk(Uuid::new_v4().as_u128() as i64 >> 1 << 8 | n as i64);
         let id = format!("thr_{}", Uuid::new_v4()).into();
         let new = NewThread { tenant, thread_id: id, core: "pes".into(), created_at: 1, created_by: "ann".into() };
-        let created = store.commit(Commit::creating(pk, new, Sheet::default(), None)).await;
+        let created = store.commit(Commit::creating(pk, new, ThreadProfile::default(), None)).await;
         assert_eq!(created.expect("the store answers"), Committed::Done);
         pks.push(pk);
     }

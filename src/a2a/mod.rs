@@ -6,14 +6,14 @@
 //! Outbound: [`directory`] knows the agents that work can be given to, [`client`] speaks to them, [`seen`] is what their
 //! tasks say, [`callback`] the secret under which they may report.
 //!
-//! Inbound: [`view`] shows a run as a task, [`teller`] tells what happens in it as the task's events.
+//! Inbound: [`view`] shows a run as a task, [`task_events`] makes the task's events of what happens in it.
 
 pub mod callback;
 pub mod client;
 pub mod directory;
 pub mod fault;
 pub mod seen;
-pub mod teller;
+pub mod task_events;
 pub mod types;
 pub mod view;
 pub mod wire;

@@ -1,14 +1,14 @@
-//! What a teller makes of what it hears.
+//! Which task events are made of a run's observations.
 
 use serde_json::{Value, json};
 
-use super::teller::Teller;
+use super::task_events::TaskEvents;
 use super::types::{Content, StreamEvent, TaskState};
 use crate::domain::frame::Token;
 use crate::domain::observation::Observation;
 
-fn teller() -> Teller {
-    Teller::new("run_1", "thr_1", TaskState::Submitted, Vec::new())
+fn task_events() -> TaskEvents {
+    TaskEvents::new("run_1", "thr_1", TaskState::Submitted, Vec::new())
 }
 
 fn seen(kind: &str, content: Value) -> Observation {
@@ -51,10 +51,10 @@ fn piece(text: &str, append: bool, last: bool) -> (String, bool, bool) {
 
 #[test]
 fn tokens_are_pieces_of_the_answer_and_a_new_attempt_replaces_them() {
-    let mut teller = teller();
+    let mut task_events = task_events();
     let tokens = [token("a", 0, "Hel"), token("a", 3, "lo"), token("b", 0, "Hi"), token("a", 5, "!")];
-    let mut events: Vec<StreamEvent> = tokens.iter().filter_map(|token| teller.token(token)).collect();
-    events.extend(answered("Hi there").iter().flat_map(|seen| teller.hear(seen)));
+    let mut events: Vec<StreamEvent> = tokens.iter().filter_map(|token| task_events.token(token)).collect();
+    events.extend(answered("Hi there").iter().flat_map(|seen| task_events.apply(seen)));
     let expected = [
         piece("Hel", false, false),
         piece("lo", true, false),
@@ -67,24 +67,24 @@ fn tokens_are_pieces_of_the_answer_and_a_new_attempt_replaces_them() {
 
 #[test]
 fn what_tokens_said_otherwise_is_replaced_and_what_was_lost_is_completed() {
-    let mut lossy = teller();
+    let mut lossy = task_events();
     assert!(lossy.token(&token("a", 0, "one ")).is_some());
     assert!(lossy.token(&token("a", 9, "three")).is_none(), "a piece is missing");
-    let events: Vec<StreamEvent> = answered("one two three").iter().flat_map(|seen| lossy.hear(seen)).collect();
+    let events: Vec<StreamEvent> = answered("one two three").iter().flat_map(|seen| lossy.apply(seen)).collect();
     assert_eq!(told(&events)[0], piece(" two three", true, true));
-    let mut wrong = teller();
+    let mut wrong = task_events();
     wrong.token(&token("a", 0, "two"));
-    let events: Vec<StreamEvent> = answered("one").iter().flat_map(|seen| wrong.hear(seen)).collect();
+    let events: Vec<StreamEvent> = answered("one").iter().flat_map(|seen| wrong.apply(seen)).collect();
     assert_eq!(told(&events)[0], piece("one", false, true));
 }
 
 /// The answer is what stands between them, and it is said once.
 #[test]
 fn blanks_around_an_answer_are_none_of_it() {
-    let mut teller = teller();
+    let mut task_events = task_events();
     let tokens = [token("a", 0, "\n"), token("a", 1, "\nHello "), token("a", 8, "you"), token("a", 11, " \n")];
-    let mut events: Vec<StreamEvent> = tokens.iter().filter_map(|token| teller.token(token)).collect();
-    events.extend(answered("Hello you").iter().flat_map(|seen| teller.hear(seen)));
+    let mut events: Vec<StreamEvent> = tokens.iter().filter_map(|token| task_events.token(token)).collect();
+    events.extend(answered("Hello you").iter().flat_map(|seen| task_events.apply(seen)));
     let expected = [
         piece("Hello", false, false),
         piece(" you", true, false),
@@ -96,11 +96,11 @@ fn blanks_around_an_answer_are_none_of_it() {
 
 #[test]
 fn only_what_is_news_is_told() {
-    let mut teller = teller();
+    let mut task_events = task_events();
     let asked = |id: &str| seen("AGENT_SUSPENDED", json!({ "suspensionId": id, "kind": "input", "message": "?" }));
     let answered = |id: &str, how: &str| seen("AGENT_RESUMED", json!({ "suspensionId": id, "decision": how }));
     let mut states =
-        |seen: Observation| told(&teller.hear(&seen)).into_iter().map(|(state, ..)| state).collect::<Vec<_>>();
+        |seen: Observation| told(&task_events.apply(&seen)).into_iter().map(|(state, ..)| state).collect::<Vec<_>>();
     assert_eq!(states(seen("RUN_STARTED", json!({}))), ["Working"]);
     assert_eq!(states(asked("s1")), ["InputRequired"]);
     assert!(states(asked("s2")).is_empty(), "the oldest question is the one that is told");
@@ -113,11 +113,11 @@ fn only_what_is_news_is_told() {
 #[test]
 fn a_refusal_is_no_failure_and_another_run_is_nobodys_business() {
     for (code, state) in [("task_refused", "Rejected"), ("model_failed", "Failed")] {
-        let mut teller = teller();
+        let mut task_events = task_events();
         let error = seen("ERROR", json!({ "fatal": true, "code": code }));
-        assert!(teller.hear(&error).is_empty());
-        assert_eq!(told(&teller.hear(&seen("RUN_FINISHED", json!({ "status": "failed" }))))[0].0, state);
+        assert!(task_events.apply(&error).is_empty());
+        assert_eq!(told(&task_events.apply(&seen("RUN_FINISHED", json!({ "status": "failed" }))))[0].0, state);
         let other = Observation { run_id: "run_2".into(), ..seen("RUN_STARTED", json!({})) };
-        assert!(teller.hear(&other).is_empty());
+        assert!(task_events.apply(&other).is_empty());
     }
 }

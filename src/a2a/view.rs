@@ -12,7 +12,7 @@ use super::wire::Version;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::message::{ConversationMessage, MessageRole};
-use crate::domain::run::{Run, RunStatus, Standing};
+use crate::domain::run::{CallerStatus, Run, RunStatus};
 
 /// The artifact that is the final response.
 pub const ANSWER: &str = "answer";
@@ -125,8 +125,8 @@ pub fn message(said: &ConversationMessage) -> Message {
 fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) -> TaskStatus {
     let oldest = open.first().filter(|_| !run.status.is_terminal());
     let state = match run.status.is_terminal() {
-        true => of(Standing::at_end(run.status, run.outcome.as_ref())),
-        false => of(Standing::of(run.status, oldest.map(|oldest| oldest.kind))),
+        true => of(CallerStatus::at_end(run.status, run.outcome.as_ref())),
+        false => of(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind))),
     };
     let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &shown(oldest)));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
@@ -136,16 +136,16 @@ fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) 
     TaskStatus { state, message: asked.or(why), timestamp: Some(since) }
 }
 
-fn of(standing: Standing) -> TaskState {
+fn of(standing: CallerStatus) -> TaskState {
     match standing {
-        Standing::Queued => TaskState::Submitted,
-        Standing::Running | Standing::Waiting => TaskState::Working,
-        Standing::NeedsAuth => TaskState::AuthRequired,
-        Standing::Suspended => TaskState::InputRequired,
-        Standing::Completed => TaskState::Completed,
-        Standing::Failed => TaskState::Failed,
-        Standing::Refused => TaskState::Rejected,
-        Standing::Cancelled => TaskState::Canceled,
+        CallerStatus::Queued => TaskState::Submitted,
+        CallerStatus::Running | CallerStatus::Waiting => TaskState::Working,
+        CallerStatus::NeedsAuth => TaskState::AuthRequired,
+        CallerStatus::Suspended => TaskState::InputRequired,
+        CallerStatus::Completed => TaskState::Completed,
+        CallerStatus::Failed => TaskState::Failed,
+        CallerStatus::Refused => TaskState::Rejected,
+        CallerStatus::Cancelled => TaskState::Canceled,
     }
 }
 
@@ -157,7 +157,7 @@ pub fn failed(code: Option<Code>) -> TaskState {
 /// How a run stands that goes on, by the contents of `AGENT_SUSPENDED` of its open questions, oldest first.
 pub fn standing(open: &[Value]) -> TaskState {
     let kind = open.first().map(|oldest| serde_json::from_value(oldest["kind"].clone()));
-    of(Standing::of(RunStatus::Running, kind.map(|kind| kind.unwrap_or(SuspensionKind::Input))))
+    of(CallerStatus::of(RunStatus::Running, kind.map(|kind| kind.unwrap_or(SuspensionKind::Input))))
 }
 
 /// An open question as `AGENT_SUSPENDED` says it, and more.

@@ -1,4 +1,4 @@
-//! PES as a library: the same runtime without the front door.
+//! PES as a library: the same runtime without HTTP.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{App, Error, Rooms};
+use super::{App, Components, Error};
 use crate::auth::OPEN_TENANT;
 use crate::config::Config;
 use crate::domain::caller::{Caller, Scope};
@@ -102,17 +102,17 @@ impl Builder {
 
     /// Opens the store and begins to look after its threads.
     pub async fn open(self) -> Result<Instance, Error> {
-        let mut rooms = match self.models {
-            Some(models) => Rooms::with(&self.config, models),
-            None => Rooms::of(&self.config)?,
+        let mut components = match self.models {
+            Some(models) => Components::with(&self.config, models),
+            None => Components::of(&self.config)?,
         };
-        rooms.store = self.store;
-        rooms.tools.extend(self.tools);
-        rooms.sources.extend(self.sources);
-        rooms.cores.extend(self.cores);
-        rooms.clock = self.clock.unwrap_or(rooms.clock);
-        let now = rooms.clock.now();
-        let app = App::furnish(self.config, rooms).await?;
+        components.store = self.store;
+        components.tools.extend(self.tools);
+        components.sources.extend(self.sources);
+        components.cores.extend(self.cores);
+        components.clock = self.clock.unwrap_or(components.clock);
+        let now = components.clock.now();
+        let app = App::furnish(self.config, components).await?;
         let caller = Caller {
             tenant: app.store.tenant(OPEN_TENANT, now).await?,
             tenant_name: OPEN_TENANT.to_owned(),

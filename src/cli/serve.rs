@@ -19,14 +19,14 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;
     let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
     let app = App::build(config).await.map_err(unusable)?;
-    let front = app.front(address).map_err(|fault| Error::Failed(fault.detail))?;
+    let state = app.state(address).map_err(|fault| Error::Failed(fault.detail))?;
     if app.config.store.url.is_none()
         && let Err(error) = sqlite::announce(&app.config.store.data_dir, &here(address, &app.config))
     {
         tracing::warn!(%error, "commands beside this server will not find it");
     }
-    say(&facts(&app, address, front.url(), variables).await);
-    shutdown::run(listener, front, stop).await;
+    say(&facts(&app, address, state.url(), variables).await);
+    shutdown::run(listener, state, stop).await;
     app.close().await;
     Ok(())
 }

@@ -59,7 +59,7 @@ impl RunStatus {
 /// How a run stands for those who asked for it: finer than its status where they have something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum CallerStatus {
     #[default]
     Queued,
     Running,
@@ -83,7 +83,7 @@ impl Run {
 
     /// From now on it has this status, without anything that is asked about.
     pub fn stand(&mut self, status: RunStatus, now: Millis) {
-        let standing = Standing::at_end(status, self.outcome.as_ref());
+        let standing = CallerStatus::at_end(status, self.outcome.as_ref());
         if self.standing != standing {
             (self.standing, self.since) = (standing, now);
         }
@@ -91,21 +91,21 @@ impl Run {
     }
 }
 
-impl Standing {
+impl CallerStatus {
     /// Of a run that is not over. `asked` is what the oldest open question is about: it can be answered at once, whatever
     /// else of the run still goes on.
     pub fn of(status: RunStatus, asked: Option<SuspensionKind>) -> Self {
         match (status, asked) {
-            (RunStatus::Queued, _) => Standing::Queued,
-            (RunStatus::Completed, _) => Standing::Completed,
-            (RunStatus::Failed, _) => Standing::Failed,
-            (RunStatus::Cancelled, _) => Standing::Cancelled,
+            (RunStatus::Queued, _) => CallerStatus::Queued,
+            (RunStatus::Completed, _) => CallerStatus::Completed,
+            (RunStatus::Failed, _) => CallerStatus::Failed,
+            (RunStatus::Cancelled, _) => CallerStatus::Cancelled,
             (RunStatus::Running | RunStatus::Waiting | RunStatus::Suspended, Some(SuspensionKind::PeerAuth)) => {
-                Standing::NeedsAuth
+                CallerStatus::NeedsAuth
             }
-            (RunStatus::Suspended, _) | (RunStatus::Running | RunStatus::Waiting, Some(_)) => Standing::Suspended,
-            (RunStatus::Running, None) => Standing::Running,
-            (RunStatus::Waiting, None) => Standing::Waiting,
+            (RunStatus::Suspended, _) | (RunStatus::Running | RunStatus::Waiting, Some(_)) => CallerStatus::Suspended,
+            (RunStatus::Running, None) => CallerStatus::Running,
+            (RunStatus::Waiting, None) => CallerStatus::Waiting,
         }
     }
 
@@ -113,8 +113,8 @@ impl Standing {
     pub fn at_end(status: RunStatus, outcome: Option<&Outcome>) -> Self {
         let error = outcome.and_then(|outcome| outcome.error.as_ref());
         match error.is_some_and(|error| error.code == Code::TaskRefused) {
-            true => Standing::Refused,
-            false => Standing::of(status, None),
+            true => CallerStatus::Refused,
+            false => CallerStatus::of(status, None),
         }
     }
 }
@@ -185,7 +185,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
     #[serde(default)]
-    pub standing: Standing,
+    pub standing: CallerStatus,
     /// Since when it stands so.
     #[serde(default)]
     pub since: Millis,

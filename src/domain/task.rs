@@ -65,14 +65,14 @@ impl Delegation {
 /// What is to be done about a task, and whether that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Errand {
-    pub what: What,
+pub struct TaskAction {
+    pub what: TaskActionKind,
     pub slot: Slot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub enum TaskActionKind {
     /// Send the message; it never went out.
     Send,
     /// It may have gone out before: find that out, and send it again only to an agent that takes it once.
@@ -120,15 +120,15 @@ pub struct Task {
     pub remote_context_id: Option<String>,
     /// `None`: nothing is to be done; a person decides, or it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errand: Option<Errand>,
-    /// Of its errands, counted together: an answer to an earlier one changes nothing.
+    pub errand: Option<TaskAction>,
+    /// Of its actions, counted together: an answer to an earlier one changes nothing.
     pub attempt: u32,
-    /// Errands in a row that changed nothing.
+    /// Actions in a row that changed nothing.
     pub tries: u32,
     /// How often in a row the agent said that it knows no such task.
     #[serde(default)]
     pub strikes: u32,
-    /// It was called back about while an errand was under way.
+    /// It was called back about while an action was under way.
     #[serde(default)]
     pub called: bool,
     /// Our message may have reached the agent.
@@ -152,7 +152,9 @@ impl Task {
 
     /// Whether it is to be sent, or is being sent.
     pub fn sending(&self) -> Option<Slot> {
-        self.errand.filter(|errand| matches!(errand.what, What::Send | What::Resend)).map(|errand| errand.slot)
+        self.errand
+            .filter(|errand| matches!(errand.what, TaskActionKind::Send | TaskActionKind::Resend))
+            .map(|errand| errand.slot)
     }
 
     /// What `A2A_TASK` says of it.
@@ -191,8 +193,8 @@ impl Task {
             remote_task_id: self.remote_task_id.clone(),
             remote_context_id: self.remote_context_id.clone(),
             next_ask_at: self.errand.and_then(|errand| match errand {
-                Errand { what: What::Ask, slot: Slot::Ready { at } } => Some(at),
-                Errand { .. } => None,
+                TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } } => Some(at),
+                TaskAction { .. } => None,
             }),
             cancel_heard: self.cancel_heard,
             created_at: self.created_at,
@@ -281,7 +283,7 @@ pub struct Seen {
     pub patience_ms: Option<Millis>,
 }
 
-/// Why an errand brought nothing.
+/// Why an action brought nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerFailure {
     pub kind: PeerFailureKind,

@@ -13,7 +13,7 @@ use super::settings::ThreadConfig;
 /// What people may set on a thread. Changed by PATCH, read when a run is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Sheet {
+pub struct ThreadProfile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     pub config: ThreadConfig,

@@ -247,7 +247,7 @@ pub struct CallRecord {
     pub retrying: Option<Retrying>,
     /// What it asked a person last, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
+    pub asked: Option<PendingQuestion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
     pub created_at: Millis,
@@ -267,7 +267,7 @@ pub struct Retrying {
 /// A question of a running call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Asked {
+pub struct PendingQuestion {
     /// Which of its attempt's questions it is, from 1.
     pub number: u32,
     pub suspension_id: SuspensionId,

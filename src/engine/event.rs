@@ -27,9 +27,9 @@ pub enum Event {
     ToolAsked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
     /// A tool call ended.
     ToolReturned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
-    /// The agent told how its task stands, in answer to that attempt of an errand.
+    /// The agent told how its task stands, in answer to that attempt of an action.
     TaskSeen { task: TaskId, attempt: u32, seen: Box<Seen> },
-    /// That attempt of an errand brought nothing; the engine decides what follows.
+    /// That attempt of an action brought nothing; the engine decides what follows.
     PeerFailed { task: TaskId, attempt: u32, failure: PeerFailure },
     /// Somebody who knows the task's secret says that something happened to it: a reason to ask, nothing more.
     PeerCalledBack { task: TaskId, remote_task_id: Option<String> },

@@ -30,7 +30,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::{AgentState, Limits};
-use crate::domain::tool::{Asked, Judgement, Proposal, ToolOutcome, ToolSpec};
+use crate::domain::tool::{Judgement, PendingQuestion, Proposal, ToolOutcome, ToolSpec};
 use crate::domain::trace::CallTrace;
 use crate::domain::usage::Price;
 
@@ -158,9 +158,9 @@ pub struct Invocation {
     pub agent_state: AgentState,
 }
 
-/// Everything that performing an errand of a task takes.
+/// Everything that performing an action of a task takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mission {
+pub struct PeerCallInput {
     pub task: Task,
     /// What the agent is asked to do; may hold payload references. `Null` if the call is no longer known.
     pub arguments: Value,
@@ -200,13 +200,13 @@ pub trait Core: Send + Sync + 'static {
     fn request(state: &Self::State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     /// What a `CallTool` runs; `None` if its slot is no longer open.
     fn invocation(state: &Self::State, call: &CallId) -> Option<Invocation>;
-    /// What an errand of a task takes; `None` if there is none under way.
-    fn mission(state: &Self::State, task: &TaskId) -> Option<Mission> {
+    /// What an action of a task takes; `None` if there is none under way.
+    fn peer_call_input(state: &Self::State, task: &TaskId) -> Option<PeerCallInput> {
         let _ = (state, task);
         None
     }
     /// What a running call asked last, and what it is told. `None`: nothing, or nobody can be asked in this core.
-    fn asked(state: &Self::State, call: &CallId) -> Option<Asked> {
+    fn asked(state: &Self::State, call: &CallId) -> Option<PendingQuestion> {
         let _ = (state, call);
         None
     }
@@ -229,8 +229,8 @@ pub trait Machine: Send + Sync {
     fn needs(&self, effect: &Effect) -> Needs;
     fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     fn invocation(&self, call: &CallId) -> Option<Invocation>;
-    fn mission(&self, task: &TaskId) -> Option<Mission>;
-    fn asked(&self, call: &CallId) -> Option<Asked>;
+    fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput>;
+    fn asked(&self, call: &CallId) -> Option<PendingQuestion>;
     fn view(&self) -> Value;
     fn run(&self) -> Option<&Run>;
     /// See [`Core::is_unreadable`].
@@ -292,10 +292,10 @@ impl<C: Core> Machine for Erased<C> {
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         C::invocation(&self.0, call)
     }
-    fn mission(&self, task: &TaskId) -> Option<Mission> {
-        C::mission(&self.0, task)
+    fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput> {
+        C::peer_call_input(&self.0, task)
     }
-    fn asked(&self, call: &CallId) -> Option<Asked> {
+    fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
         C::asked(&self.0, call)
     }
     fn view(&self) -> Value {

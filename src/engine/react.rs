@@ -13,7 +13,7 @@ use super::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Stamp, W
 use crate::domain::fault::Fault;
 use crate::domain::ids::CallId;
 use crate::domain::run::Run;
-use crate::domain::tool::Asked;
+use crate::domain::tool::PendingQuestion;
 
 /// The core without a plan.
 pub struct React;
@@ -43,7 +43,7 @@ impl Core for React {
     fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
         Pes::invocation(state, call)
     }
-    fn asked(state: &State, call: &CallId) -> Option<Asked> {
+    fn asked(state: &State, call: &CallId) -> Option<PendingQuestion> {
         Pes::asked(state, call)
     }
     fn view(state: &State) -> Value {

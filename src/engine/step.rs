@@ -75,13 +75,13 @@ pub enum RowKind {
     Payload = 8,
     /// `domain::thread::AgentState`; the id is empty.
     AgentState = 9,
-    /// Anything else a core keeps.
-    Custom = 10,
+    /// How an item goes; another core keeps here whatever has no kind of its own.
+    Progress = 10,
     /// `domain::usage::ModelUse`, summed by `GET /usage`; `ord` is the time.
     Usage = 11,
-    /// `domain::run::Standing` of the run with this id; `ord` is the time since when. Listed across threads; no core writes
+    /// `domain::run::CallerStatus` of the run with this id; `ord` is the time since when. Listed across threads; no core writes
     /// it, it is made of [`Step::runs`].
-    Standing = 12,
+    CallerStatus = 12,
     /// `outbox::PushTarget`: who is told of a run's changes; `Keep::Always` while it goes on.
     Push = 13,
 }
@@ -97,9 +97,9 @@ impl RowKind {
         RowKind::Task,
         RowKind::Payload,
         RowKind::AgentState,
-        RowKind::Custom,
+        RowKind::Progress,
         RowKind::Usage,
-        RowKind::Standing,
+        RowKind::CallerStatus,
         RowKind::Push,
     ];
 
@@ -136,7 +136,7 @@ impl Step {
     pub(super) fn list_runs(&mut self, now: Millis) {
         let moved = self.runs.iter().filter(|run| run.since == now);
         self.rows.extend(moved.map(|run| Row {
-            kind: RowKind::Standing,
+            kind: RowKind::CallerStatus,
             id: run.run_id.to_string(),
             ord: run.since,
             keep: Keep::Never,
@@ -152,12 +152,12 @@ impl Step {
 
 /// The effects to start after a commit: running now and not before. `before` is `machine.running()` from before the
 /// decision.
-pub fn born(before: &[Effect], machine: &dyn Machine) -> Vec<Effect> {
+pub fn started(before: &[Effect], machine: &dyn Machine) -> Vec<Effect> {
     machine.running().into_iter().filter(|effect| !before.contains(effect)).collect()
 }
 
 /// The effects to abort after a commit: running before and not any more.
-pub fn died<'a>(before: &'a [Effect], machine: &dyn Machine) -> Vec<&'a Effect> {
+pub fn stopped<'a>(before: &'a [Effect], machine: &dyn Machine) -> Vec<&'a Effect> {
     let now = machine.running();
     before.iter().filter(|effect| !now.contains(effect)).collect()
 }

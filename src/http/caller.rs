@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::front::Front;
+use super::app_state::AppState;
 use super::problem::Problem;
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
@@ -18,11 +18,11 @@ macro_rules! may {
         $(#[$doc])*
         pub(crate) struct $name(pub(crate) Caller);
 
-        impl FromRequestParts<Front> for $name {
+        impl FromRequestParts<AppState> for $name {
             type Rejection = Problem;
 
-            async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
-                let caller = authenticate(front, &parts.headers).await?;
+            async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+                let caller = authenticate(app, &parts.headers).await?;
                 permit(&caller, Scope::$scope)?;
                 Ok(Self(caller))
             }
@@ -42,8 +42,8 @@ may! {
 }
 
 /// Whose key the headers carry.
-pub(crate) async fn authenticate(front: &Front, headers: &HeaderMap) -> Result<Caller, Fault> {
-    front.keys.let_in(&pass(headers)?).await
+pub(crate) async fn authenticate(app: &AppState, headers: &HeaderMap) -> Result<Caller, Fault> {
+    app.keys.let_in(&pass(headers)?).await
 }
 
 /// What the headers show, for as long as the answer takes.

@@ -7,38 +7,38 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::asked::Asked;
+use super::app_state::AppState;
 use super::events::{run_events, sse};
-use super::front::Front;
 use super::idempotency::Settled;
-use super::problem::Answer;
+use super::problem::HttpResult;
+use super::reply_preferences::ReplyPreferences;
 use crate::domain::caller::Caller;
 use crate::domain::run::{AgentFinalResponse, RunResource, RunStatus};
-use crate::runtime::{Ear, Receipt, Waited, WaitsFor};
+use crate::runtime::{EarlySubscription, Receipt, Waited, WaitsFor};
 
-/// The answer in the form that was asked for; `ear` heard what came of the request, unless it was a repetition.
+/// The answer in the form that was asked for; `early` has received what came of the request, unless it was a repetition.
 pub(crate) async fn follow(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
-    asked: &Asked,
-    ear: Option<Ear>,
+    preferences: &ReplyPreferences,
+    early: Option<EarlySubscription>,
     settled: Settled<Receipt>,
-) -> Answer<Response> {
-    if asked.wants_events {
-        let ear = ear.filter(|_| !settled.is_replay);
-        let events = run_events(front, caller, &settled.value, ear).await?;
-        return Ok((settled.headers(), sse::response(front, asked.pass.clone(), events)).into_response());
+) -> HttpResult<Response> {
+    if preferences.wants_events {
+        let early = early.filter(|_| !settled.is_replay);
+        let events = run_events(app, caller, &settled.value, early).await?;
+        return Ok((settled.headers(), sse::response(app, preferences.pass.clone(), events)).into_response());
     }
-    match asked.wait {
-        Some(wait) => wait_for(front, caller, asked, wait, settled).await,
-        None => Ok(receipt(asked, settled)),
+    match preferences.wait {
+        Some(wait) => wait_for(app, caller, preferences, wait, settled).await,
+        None => Ok(receipt(preferences, settled)),
     }
 }
 
 /// The receipt, with URLs in place of paths.
-pub(crate) fn receipt(asked: &Asked, settled: Settled<Receipt>) -> Response {
+pub(crate) fn receipt(preferences: &ReplyPreferences, settled: Settled<Receipt>) -> Response {
     let headers = settled.headers();
-    (settled.status, headers, Json(absolute(&asked.base, settled.value))).into_response()
+    (settled.status, headers, Json(absolute(&preferences.base, settled.value))).into_response()
 }
 
 pub(crate) fn absolute(base: &str, receipt: Receipt) -> Receipt {
@@ -50,20 +50,20 @@ pub(crate) fn absolute(base: &str, receipt: Receipt) -> Receipt {
 }
 
 async fn wait_for(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
-    asked: &Asked,
+    preferences: &ReplyPreferences,
     wait: Duration,
     mut settled: Settled<Receipt>,
-) -> Answer<Response> {
-    let Waited { run, suspensions } = front.wait_run(caller, &settled.value.run_id, WaitsFor::Question, wait).await?;
+) -> HttpResult<Response> {
+    let Waited { run, suspensions } = app.wait_run(caller, &settled.value.run_id, WaitsFor::Question, wait).await?;
     let mut response = if run.status.is_terminal() {
         (settled.headers(), Json(Finished::from(run))).into_response()
     } else {
         settled.value.status = run.status;
         settled.value.suspensions = suspensions;
         settled.status = StatusCode::ACCEPTED;
-        receipt(asked, settled)
+        receipt(preferences, settled)
     };
     let applied = HeaderValue::from_str(&format!("wait={}", wait.as_secs())).expect("digits are visible ASCII");
     response.headers_mut().insert("preference-applied", applied);

@@ -10,36 +10,36 @@ use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::front::Front;
+use super::app_state::AppState;
 use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
 
-pub(crate) async fn guard(State(front): State<Front>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: Next) -> Response {
     // A store that does not answer leaves the checks on, and the liveness probe never asks it.
-    let is_open = path(&front, &request) != "/healthz" && front.keys.is_open().await.unwrap_or(true);
-    match check(&front, &request, is_open) {
+    let is_open = path(&app, &request) != "/healthz" && app.keys.is_open().await.unwrap_or(true);
+    match check(&app, &request, is_open) {
         Ok(()) => next.run(request).await,
         Err(fault) => Problem(fault).into_response(),
     }
 }
 
 /// The path without what stands before all of them.
-fn path<'r>(front: &Front, request: &'r Request) -> &'r str {
-    match request.uri().path().strip_prefix(front.links.base_path.as_str()) {
+fn path<'r>(app: &AppState, request: &'r Request) -> &'r str {
+    match request.uri().path().strip_prefix(app.links.base_path.as_str()) {
         Some("") => "/",
         Some(path) if path.starts_with('/') => path,
         Some(_) | None => request.uri().path(),
     }
 }
 
-fn check(front: &Front, request: &Request, is_open: bool) -> Result<(), Fault> {
-    head_is_small(request, front.config.limits.header_bytes)?;
+fn check(app: &AppState, request: &Request, is_open: bool) -> Result<(), Fault> {
+    head_is_small(request, app.config.limits.header_bytes)?;
     no_credentials(request.uri())?;
     if is_open {
-        host_is_ours(front, request.headers())?;
-        origin_is_ours(front, request)?;
+        host_is_ours(app, request.headers())?;
+        origin_is_ours(app, request)?;
     }
-    if is_change(request.method()) && front.stopping.is_cancelled() {
+    if is_change(request.method()) && app.stopping.is_cancelled() {
         return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));
     }
     Ok(())
@@ -74,16 +74,16 @@ fn no_credentials(uri: &Uri) -> Result<(), Fault> {
     }
 }
 
-fn host_is_ours(front: &Front, headers: &HeaderMap) -> Result<(), Fault> {
+fn host_is_ours(app: &AppState, headers: &HeaderMap) -> Result<(), Fault> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name = without_port(host);
-    if is_loopback(name) || front.links.is_own_host(name) {
+    if is_loopback(name) || app.links.is_own_host(name) {
         return Ok(());
     }
     Err(Fault::new(Code::HostRefused, "Call this server as localhost or 127.0.0.1, or set public_url or keys."))
 }
 
-fn origin_is_ours(front: &Front, request: &Request) -> Result<(), Fault> {
+fn origin_is_ours(app: &AppState, request: &Request) -> Result<(), Fault> {
     let refused = || {
         let detail = "This web page may not call; its origin must be listed in cors_origins.";
         Err(Fault::new(Code::OriginRefused, detail))
@@ -93,13 +93,13 @@ fn origin_is_ours(front: &Front, request: &Request) -> Result<(), Fault> {
         // A page of another site made the browser ask. Following a link to pages that only show something is fine.
         let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
         let is_foreign = matches!(site, Some(b"cross-site" | b"same-site"));
-        return if is_foreign && !matches!(path(front, request), "/" | "/docs") { refused() } else { Ok(()) };
+        return if is_foreign && !matches!(path(app, request), "/" | "/docs") { refused() } else { Ok(()) };
     };
     let origin = origin.to_str().unwrap_or_default();
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let same = origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host));
-    let allowed = front.config.server.cors_origins.iter().any(|known| known.trim_end_matches('/') == origin);
-    if same || allowed || front.links.public_origin().as_deref() == Some(origin) {
+    let allowed = app.config.server.cors_origins.iter().any(|known| known.trim_end_matches('/') == origin);
+    if same || allowed || app.links.public_origin().as_deref() == Some(origin) {
         return Ok(());
     }
     if origin == "null" {

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::asked::Asked;
-use super::front::Front;
+use super::app_state::AppState;
 use super::problem::Problem;
+use super::reply_preferences::ReplyPreferences;
 use crate::domain::fault::{Code, Fault};
 use crate::runtime::{Answered, Idempotent};
 
@@ -24,10 +24,10 @@ pub(crate) struct IdempotencyKey {
     scope: String,
 }
 
-impl FromRequestParts<Front> for IdempotencyKey {
+impl FromRequestParts<AppState> for IdempotencyKey {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Front) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
         let key = header(&parts.headers)?;
         Ok(Self { key, scope: format!("{} {}", parts.method, parts.uri.path()) })
     }
@@ -88,8 +88,8 @@ impl<T> Settled<T> {
 
 impl<T: Serialize> Settled<T> {
     /// With the place, below the server's base, where it can be found.
-    pub(crate) fn at(self, asked: &Asked, place: &str) -> Response {
-        let location = [(LOCATION, format!("{}{place}", asked.base))];
+    pub(crate) fn at(self, preferences: &ReplyPreferences, place: &str) -> Response {
+        let location = [(LOCATION, format!("{}{place}", preferences.base))];
         (self.status, location, self.headers(), Json(self.value)).into_response()
     }
 }

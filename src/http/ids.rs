@@ -3,20 +3,20 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 
-use super::front::Front;
-use super::problem::{Answer, Problem};
+use super::app_state::AppState;
+use super::problem::{HttpResult, Problem};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 
 /// What the braces of a route stand for, by name. A value that no id can have is `not_found`.
 pub(crate) struct Ids(Vec<(String, String)>);
 
-impl FromRequestParts<Front> for Ids {
+impl FromRequestParts<AppState> for Ids {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
         let missing = || Fault::not_found("page");
-        let params = RawPathParams::from_request_parts(parts, front).await.map_err(|_| missing())?;
+        let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| missing())?;
         Ok(Self(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
     }
 }
@@ -28,20 +28,20 @@ impl Ids {
     }
 
     /// The id of something that must exist.
-    pub(crate) fn get<T: From<String>>(&self, name: &str) -> Answer<T> {
+    pub(crate) fn get<T: From<String>>(&self, name: &str) -> HttpResult<T> {
         let id = self.raw(name);
         well_formed(id, usize::MAX).map_err(|_| Fault::not_found(name))?;
         Ok(T::from(id.to_owned()))
     }
 
     /// A thread that must exist.
-    pub(crate) fn thread(&self) -> Answer<ThreadId> {
+    pub(crate) fn thread(&self) -> HttpResult<ThreadId> {
         self.get("thread")
     }
 
     /// A thread that this call creates when there is none.
-    pub(crate) fn new_thread(&self, front: &Front) -> Answer<ThreadId> {
-        Ok(new_thread_id(self.raw("thread"), front.config.limits.id_length, "")?)
+    pub(crate) fn new_thread(&self, app: &AppState) -> HttpResult<ThreadId> {
+        Ok(new_thread_id(self.raw("thread"), app.config.limits.id_length, "")?)
     }
 }
 

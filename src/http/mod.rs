@@ -1,18 +1,17 @@
-//! The front door: REST and live events, as `/openapi.json` promises them. It knows callers, limits and transports; what
+//! HTTP: REST and live events, as `/openapi.json` promises them. It knows callers, limits and transports; what
 //! a call means is the runtime's business.
 //!
 //! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
 //! needs: who may call, which ids, which parameters, which body.
 
 mod a2a;
-mod asked;
+mod app_state;
 mod caller;
 mod cors;
-mod dress;
+mod envelope;
 mod etag;
 mod events;
 mod follow;
-mod front;
 mod guard;
 mod idempotency;
 mod ids;
@@ -25,12 +24,13 @@ mod params;
 mod peer;
 mod prefer;
 mod problem;
+mod reply_preferences;
 mod router;
 mod routes;
 pub(crate) mod serve;
 mod trace;
 
-pub use front::Front;
+pub use app_state::AppState;
 pub use metrics::{COUNTED, Family, Kind, LOOKED_UP};
 pub use openapi::PUBLIC;
 pub use router::{openapi, router};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use super::front::Front;
+use super::app_state::AppState;
 use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
 use crate::store::PageAsk;
@@ -22,11 +22,11 @@ pub(crate) struct Params {
     most: u32,
 }
 
-impl FromRequestParts<Front> for Params {
+impl FromRequestParts<AppState> for Params {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
-        Ok(Self::parse(parts.uri.query().unwrap_or_default(), front.config.limits.page.min(LARGEST_PAGE))?)
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        Ok(Self::parse(parts.uri.query().unwrap_or_default(), app.config.limits.page.min(LARGEST_PAGE))?)
     }
 }
 
@@ -118,11 +118,11 @@ pub(crate) fn wrong(name: &str, how: &str) -> Fault {
 /// A call without parameters.
 pub(crate) struct NoParams;
 
-impl FromRequestParts<Front> for NoParams {
+impl FromRequestParts<AppState> for NoParams {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
-        Params::from_request_parts(parts, front).await?.finish()?;
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        Params::from_request_parts(parts, app).await?.finish()?;
         Ok(Self)
     }
 }

@@ -20,7 +20,7 @@ impl From<Fault> for Problem {
     }
 }
 
-pub(crate) type Answer<T> = Result<T, Problem>;
+pub(crate) type HttpResult<T> = Result<T, Problem>;
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

@@ -6,9 +6,9 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::dress::dress;
+use super::app_state::AppState;
+use super::envelope::respond;
 use super::events::route as events;
-use super::front::Front;
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
@@ -19,20 +19,20 @@ use super::routes::{
 use super::{a2a, cors, metrics};
 use crate::domain::fault::{Code, Fault};
 
-/// The whole front door.
-pub fn router(front: Front) -> Router {
+/// All routes.
+pub fn router(app: AppState) -> Router {
     metrics::install();
     let (routes, _) = documented().split_for_parts();
-    let base_path = front.links.base_path.clone();
+    let base_path = app.links.base_path.clone();
     let routes = if base_path.is_empty() { routes } else { Router::new().nest(&base_path, routes) };
     let mut routes = routes
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(front.clone(), guard));
-    if let Some(cors) = cors::layer(&front.config.server.cors_origins) {
+        .layer(from_fn_with_state(app.clone(), guard));
+    if let Some(cors) = cors::layer(&app.config.server.cors_origins) {
         routes = routes.layer(cors);
     }
-    routes.layer(from_fn_with_state(front.clone(), dress)).with_state(front)
+    routes.layer(from_fn_with_state(app.clone(), respond)).with_state(app)
 }
 
 /// The OpenAPI document of these routes.
@@ -40,7 +40,7 @@ pub fn openapi() -> Value {
     super::openapi::complete(documented().into_openapi())
 }
 
-fn documented() -> OpenApiRouter<Front> {
+fn documented() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(super::openapi::begun())
         .routes(routes!(index::index))
         .routes(routes!(threads::create, threads::list))

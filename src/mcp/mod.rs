@@ -14,10 +14,10 @@
 //! The operator's servers stand in the configuration and may be programs or endpoints; tenants add endpoints only, and
 //! those are called through the guard of `egress`.
 
+mod admin;
 mod catalog;
 mod client;
 mod definition;
-mod desk;
 mod handler;
 mod http;
 mod lines;

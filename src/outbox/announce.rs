@@ -36,7 +36,7 @@ impl Directory {
                     id: mint.delivery(),
                     kind: TargetKind::Webhook,
                     target: webhook.id.clone(),
-                    lane: None,
+                    ordering_key: None,
                     event: event.as_str().to_owned(),
                     body: body.to_string(),
                 });

@@ -63,7 +63,7 @@ impl PushTarget {
     }
 
     /// Deliveries to one receiver are made one after another.
-    pub fn lane(&self, thread: ThreadPk) -> String {
+    pub fn ordering_key(&self, thread: ThreadPk) -> String {
         format!("push:{}:{}", thread.0, Self::name(&self.run_id, &self.id))
     }
 

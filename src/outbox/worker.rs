@@ -194,7 +194,7 @@ impl Pace {
             TargetKind::Webhook | TargetKind::Agent => self.backoff.get(made).copied(),
             TargetKind::Push => {
                 let is_early = now - delivery.created_at < self.push_for;
-                // However old it is: it may have waited for those before it in its lane.
+                // However old it is: it may have waited for those before it with the same ordering key.
                 let pause = self.push_backoff.get(made);
                 pause.or(self.push_backoff.last().filter(|_| is_early)).copied()
             }
@@ -253,7 +253,7 @@ mod tests {
             thread: ThreadPk(1),
             kind: TargetKind::Push,
             target: "here".to_owned(),
-            lane: None,
+            ordering_key: None,
             event: "task".to_owned(),
             body: String::new(),
             status: DeliveryStatus::Pending,

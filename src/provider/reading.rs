@@ -12,7 +12,7 @@ use crate::domain::model::{Delta, ModelFailure};
 use crate::egress::Answer;
 
 /// After the reply the connection is given this long to end, so that it can serve the next call.
-const FAREWELL: Duration = Duration::from_millis(50);
+const LAST_BYTES: Duration = Duration::from_millis(50);
 
 struct Reading<W> {
     /// Gone once the reply is over.
@@ -46,7 +46,7 @@ impl<W: Wire> Reading<W> {
         self.said.extend(deltas.into_iter().map(Ok));
         match outcome {
             Ok(Some(body)) => self.source = Some((answer, body)),
-            Ok(None) => answer.let_go(FAREWELL).await,
+            Ok(None) => answer.let_go(LAST_BYTES).await,
             Err(failure) => self.said.push_back(Err(failure)),
         }
     }

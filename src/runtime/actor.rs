@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::audit;
-use super::command::{Command, Decided, Note, Refusal};
-use super::farewell::farewells;
-use super::lease::Incarnation;
+use super::command::{Command, CommitExtras, Decided, Refusal};
+use super::erasure::remote_cancels;
+use super::lease::Lease;
+use super::loaded::{Claim, LoadedThread, TRIES, contended};
 use super::perform::{Work, model_failed, tool_failed};
-use super::seat::{Claim, Seat, TRIES, contended};
 use super::shared::Shared;
 use super::threads::patched;
 use crate::domain::Millis;
@@ -26,7 +26,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
-use crate::domain::thread::Sheet;
+use crate::domain::thread::ThreadProfile;
 use crate::engine::event::Event;
 use crate::engine::step::Row;
 use crate::failpoint;
@@ -46,14 +46,14 @@ pub(super) struct Actor {
     /// Told to those who watch the store for what others do.
     is_holder: Arc<AtomicBool>,
     /// The thread as it is stored; `None`: to be read (again) before the next decision.
-    pub(super) seat: Option<Seat>,
+    pub(super) loaded: Option<LoadedThread>,
     /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
     pub(super) has_written: bool,
-    /// The incarnation under which the effects below were started.
-    pub(super) hold: Option<Incarnation>,
+    /// The lease under which the effects below were started.
+    pub(super) hold: Option<Lease>,
     pub(super) work: Work,
     /// What effects came to, not committed yet.
-    pub(super) owed: VecDeque<Arc<Event>>,
+    pub(super) uncommitted: VecDeque<Arc<Event>>,
     /// When to try the oldest of them again, and how long the pause was.
     retry: Option<(Instant, Duration)>,
 }
@@ -70,18 +70,18 @@ impl Actor {
             pk,
             mailbox,
             is_holder,
-            seat: None,
+            loaded: None,
             has_written: false,
             hold: None,
             work: Work::default(),
-            owed: VecDeque::new(),
+            uncommitted: VecDeque::new(),
             retry: None,
         }
     }
 
     pub(super) async fn run(mut self) {
         let shared = self.shared.clone();
-        let ended = |hold: &Option<Incarnation>| {
+        let ended = |hold: &Option<Lease>| {
             let token = hold.as_ref().map(|hold| hold.ended.clone());
             async move {
                 match token {
@@ -91,19 +91,19 @@ impl Actor {
             }
         };
         loop {
-            self.is_holder.store(self.seat.as_ref().is_some_and(|seat| self.is_ours(seat)), Ordering::Relaxed);
+            self.is_holder.store(self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)), Ordering::Relaxed);
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
             tokio::select! {
                 biased;
                 () = shared.halted.cancelled() => return self.halt(),
                 () = ended(&self.hold) => self.let_go(),
                 event = self.work.next() => {
-                    self.owed.push_back(Arc::new(event));
-                    self.pay().await;
+                    self.uncommitted.push_back(Arc::new(event));
+                    self.commit_pending().await;
                 }
-                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => drop(self.pay().await),
+                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => drop(self.commit_pending().await),
                 command = self.mailbox.recv() => match command {
-                    Some(command) => self.obey(command).await,
+                    Some(command) => self.handle(command).await,
                     None => return,
                 },
                 () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
@@ -119,20 +119,20 @@ impl Actor {
 
     /// How long to stay without anything to do; `None`: there is something.
     fn idle_after(&self) -> Option<Duration> {
-        if !self.work.is_empty() || !self.owed.is_empty() {
+        if !self.work.is_empty() || !self.uncommitted.is_empty() {
             return None;
         }
         if self.shared.draining.is_cancelled() {
             return Some(Duration::ZERO);
         }
-        let is_active = self.seat.as_ref().is_some_and(|seat| seat.machine.is_active() && self.is_ours(seat));
+        let is_active = self.loaded.as_ref().is_some_and(|loaded| loaded.machine.is_active() && self.is_ours(loaded));
         (!is_active).then(|| Duration::from_millis(self.shared.config.runtime.idle_ms))
     }
 
     /// Another may act for this thread now, so nothing of ours may: what was under way is dropped, answers too.
     pub(super) fn let_go(&mut self) {
         self.work.drop_all();
-        self.owed.clear();
+        self.uncommitted.clear();
         self.retry = None;
         self.hold = None;
     }
@@ -144,10 +144,10 @@ impl Actor {
         self.shared.actors.leave(self.pk, &self.mailbox);
     }
 
-    async fn obey(&mut self, command: Command) {
+    async fn handle(&mut self, command: Command) {
         // Who asked may be gone by the time of the answer; what was decided holds.
         match command {
-            Command::Decide { event, note, reply } => drop(reply.send(self.follow(&event, &note).await)),
+            Command::Decide { event, extras, reply } => drop(reply.send(self.decide_and_settle(&event, &extras).await)),
             Command::Patch { patch, by, reply } => drop(reply.send(self.patch(&patch, &by).await)),
             Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
             Command::Delete { by, reply } => drop(reply.send(self.delete(&by).await)),
@@ -156,15 +156,15 @@ impl Actor {
     }
 
     /// A decision with what it brings about: a cancel goes on until the effects are stopped.
-    async fn follow(&mut self, event: &Arc<Event>, note: &Note) -> Result<Decided, Refusal> {
-        let mut decided = self.transit(event, note).await?;
+    async fn decide_and_settle(&mut self, event: &Arc<Event>, extras: &CommitExtras) -> Result<Decided, Refusal> {
+        let mut decided = self.transit(event, extras).await?;
         self.complete(&mut decided).await?;
         Ok(decided)
     }
 
     /// A cancel that waits until the effects are stopped: only whoever holds the thread can say that they are.
     async fn complete(&mut self, decided: &mut Decided) -> Result<(), Refusal> {
-        if decided.stop_effects && self.seat.as_ref().is_some_and(|seat| self.is_ours(seat)) {
+        if decided.stop_effects && self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)) {
             decided.runs.extend(self.stop_effects().await?);
             decided.stop_effects = false;
         }
@@ -175,10 +175,10 @@ impl Actor {
     async fn stop_effects(&mut self) -> Result<Vec<Run>, Refusal> {
         self.work.stop().await;
         // What other agents said may be of a task whose run is over long since.
-        self.owed.retain(|event| matches!(&**event, Event::TaskSeen { .. } | Event::PeerFailed { .. }));
-        self.owed.push_back(Arc::new(Event::EffectsStopped));
-        let ended = self.pay().await;
-        match self.owed.is_empty() {
+        self.uncommitted.retain(|event| matches!(&**event, Event::TaskSeen { .. } | Event::PeerFailed { .. }));
+        self.uncommitted.push_back(Arc::new(Event::EffectsStopped));
+        let ended = self.commit_pending().await;
+        match self.uncommitted.is_empty() {
             true => Ok(ended),
             false => Err(store::Error::Unavailable("the cancel is stored, its end is not yet".to_owned()).into()),
         }
@@ -186,10 +186,10 @@ impl Actor {
 
     /// Commits what is owed, oldest first; what the store does not take now is tried again later. Returns the runs that
     /// it moved.
-    async fn pay(&mut self) -> Vec<Run> {
+    async fn commit_pending(&mut self) -> Vec<Run> {
         let mut moved = Vec::new();
-        while let Some(event) = self.owed.front().cloned() {
-            match self.transit(&event, &Note::default()).await {
+        while let Some(event) = self.uncommitted.front().cloned() {
+            match self.transit(&event, &CommitExtras::default()).await {
                 // A lease that was lost on the way has emptied it.
                 Ok(decided) => moved.extend(decided.runs),
                 Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
@@ -200,10 +200,10 @@ impl Actor {
                 Err(Refusal::Gone) => {}
                 Err(refusal) => {
                     tracing::error!(thread = self.pk.0, ?refusal, "an effect's answer was refused");
-                    self.owed.extend(unstorable(&event).map(Arc::new));
+                    self.uncommitted.extend(unstorable(&event).map(Arc::new));
                 }
             }
-            self.owed.pop_front();
+            self.uncommitted.pop_front();
         }
         self.retry = None;
         self.reply_to_calls();
@@ -214,9 +214,9 @@ impl Actor {
     async fn look_after(&mut self) -> Result<(), Refusal> {
         // A timer of ours is set in memory first. What is due and not known of here, somebody else wrote.
         let now = self.shared.now();
-        let is_due = |seat: &Seat| seat.row.wake_at.is_some_and(|at| at <= now);
-        self.seat = self.seat.take().filter(|seat| self.is_ours(seat) && is_due(seat));
-        let woken = self.transit(&Arc::new(Event::Woke), &Note::default()).await;
+        let is_due = |loaded: &LoadedThread| loaded.row.wake_at.is_some_and(|at| at <= now);
+        self.loaded = self.loaded.take().filter(|loaded| self.is_ours(loaded) && is_due(loaded));
+        let woken = self.transit(&Arc::new(Event::Woke), &CommitExtras::default()).await;
         match woken {
             Ok(mut decided) if decided.stop_effects => self.complete(&mut decided).await,
             Ok(decided) if decided.is_noop => self.put_off().await,
@@ -228,38 +228,38 @@ impl Actor {
 
     /// A wake-up that found nothing to do takes the thread off the sweeper's list: for a while, or as its holder.
     async fn put_off(&mut self) -> Result<(), Refusal> {
-        let Some(seat) = &self.seat else { return Ok(()) };
+        let Some(loaded) = &self.loaded else { return Ok(()) };
         let now = self.shared.now();
-        let footing = self.footing(seat, Claim::IfFree);
-        let lease = match seat.machine.is_active() || footing.holder.is_none() {
+        let footing = self.footing(loaded, Claim::IfFree);
+        let lease = match loaded.machine.is_active() || footing.holder.is_none() {
             true => footing.lease,
-            false => seat.at_rest(),
+            false => loaded.at_rest(),
         };
-        let is_due = seat.row.wake_at.is_some_and(|at| at <= now);
+        let is_due = loaded.row.wake_at.is_some_and(|at| at <= now);
         if !is_due && lease == LeaseChange::Keep {
             return Ok(());
         }
-        let mut commit = seat.commit(lease, now);
+        let mut commit = loaded.commit(lease, now);
         if is_due {
             commit.wake_at = Some(now + PUT_OFF);
         }
         self.write(commit).await.map(drop)
     }
 
-    async fn patch(&mut self, patch: &Value, by: &Caller) -> Result<Sheet, Refusal> {
-        let note = Note::default();
+    async fn patch(&mut self, patch: &Value, by: &Caller) -> Result<ThreadProfile, Refusal> {
+        let extras = CommitExtras::default();
         for _ in 0..TRIES {
-            self.take_seat(&note).await?;
-            let Some(seat) = &self.seat else { continue };
-            let sheet = match patched(&seat.row, patch, by, self.shared.config.env) {
+            self.ensure_loaded(&extras).await?;
+            let Some(loaded) = &self.loaded else { continue };
+            let sheet = match patched(&loaded.row, patch, by, self.shared.config.env) {
                 Ok(sheet) => sheet,
                 Err(fault) if self.is_newest().await? => return Err(fault.into()),
                 Err(_) => continue,
             };
-            let Some(seat) = &self.seat else { continue };
+            let Some(loaded) = &self.loaded else { continue };
             let now = self.shared.now();
-            let mut commit = seat.commit(LeaseChange::Keep, now);
-            commit.audit.extend(audit::patched(&seat.row, &sheet, now, &by.name));
+            let mut commit = loaded.commit(LeaseChange::Keep, now);
+            commit.audit.extend(audit::patched(&loaded.row, &sheet, now, &by.name));
             commit.sheet = Some(sheet.clone());
             if self.write(commit).await? {
                 return Ok(sheet);
@@ -269,11 +269,11 @@ impl Actor {
     }
 
     async fn keep(&mut self, row: &Row) -> Result<(), Refusal> {
-        let note = Note::default();
+        let extras = CommitExtras::default();
         for _ in 0..TRIES {
-            self.take_seat(&note).await?;
-            let Some(seat) = &self.seat else { continue };
-            let mut commit = seat.commit(LeaseChange::Keep, self.shared.now());
+            self.ensure_loaded(&extras).await?;
+            let Some(loaded) = &self.loaded else { continue };
+            let mut commit = loaded.commit(LeaseChange::Keep, self.shared.now());
             commit.rows.push(row.clone());
             if self.write(commit).await? {
                 return Ok(());
@@ -285,12 +285,12 @@ impl Actor {
     async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
         self.work.stop().await;
         self.let_go();
-        self.seat = None;
+        self.loaded = None;
         let erased = self.erase(by).await;
         if let Err(Refusal::Fault(_)) = erased {
             // What was stopped for it is taken up again, as soon as the store lets it be.
-            self.owed.push_back(Arc::new(Event::Woke));
-            self.pay().await;
+            self.uncommitted.push_back(Arc::new(Event::Woke));
+            self.commit_pending().await;
             return erased;
         }
         self.tell_the_end();
@@ -308,7 +308,7 @@ impl Actor {
     async fn erase(&self, by: &str) -> Result<(), Refusal> {
         for _ in 0..TRIES {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
-            let deliveries = farewells(&rows, self.shared.mint())?;
+            let deliveries = remote_cancels(&rows, self.shared.mint())?;
             let (version, now) = (row.fence.version, self.shared.now());
             let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
             let audit = audit::erased(&row, now, by);

@@ -141,7 +141,7 @@ impl Shared {
         match self.store.thread_by_pk(pk).await {
             // It cannot even be rebuilt to say so.
             Ok(Some(row)) if row.status == ThreadStatus::Quarantined => {}
-            Ok(_) | Err(_) => drop(self.rouse(pk)),
+            Ok(_) | Err(_) => drop(self.wake_with_backoff(pk)),
         }
     }
 }

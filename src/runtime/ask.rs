@@ -10,7 +10,7 @@ use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::domain::run::{OnBusy, Run, RunResource, RunStatus, Standing};
+use crate::domain::run::{CallerStatus, OnBusy, Run, RunResource, RunStatus};
 use crate::domain::settings::{CallOptions, ThreadConfig};
 use crate::domain::trace::TraceOrigin;
 use crate::store::PageAsk;
@@ -113,7 +113,7 @@ pub struct Waited {
 
 /// A run as those see it who asked for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Errand {
+pub struct RunSnapshot {
     pub run: Run,
     /// What it said and was told, in order; empty if nobody wanted to see it.
     pub messages: Vec<ConversationMessage>,
@@ -121,12 +121,12 @@ pub struct Errand {
     pub open: Vec<Suspension>,
 }
 
-/// Which errands to list: the last to change first.
+/// Which runs to list: the last to change first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ErrandAsk {
+pub struct RunSnapshotAsk {
     pub thread: Option<ThreadId>,
     /// Empty = all.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<CallerStatus>,
     /// Only those that have stood so since then, or a shorter time.
     pub since: Option<Millis>,
     pub with_messages: bool,

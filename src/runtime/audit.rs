@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{ObservationType, Record};
-use crate::domain::thread::Sheet;
+use crate::domain::thread::ThreadProfile;
 use crate::store::{AuditRow, Page, PageAsk, ThreadRow};
 
 /// Who did what, and when.
@@ -68,7 +68,7 @@ pub(super) fn erased(thread: &ThreadRow, at: Millis, actor: &str) -> AuditRow {
 
 /// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is
 /// as it was.
-pub(super) fn patched(thread: &ThreadRow, sheet: &Sheet, at: Millis, actor: &str) -> Option<AuditRow> {
+pub(super) fn patched(thread: &ThreadRow, sheet: &ThreadProfile, at: Millis, actor: &str) -> Option<AuditRow> {
     let old = &thread.sheet;
     let mut changed = differing(&json!(old.config), &json!(sheet.config), "/config/");
     changed.extend((old.title != sheet.title).then(|| "/title".to_owned()));

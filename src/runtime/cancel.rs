@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::command::{Decided, KeptAnswer, Note, Refusal};
+use super::command::{CommitExtras, Decided, Refusal, StoredResponse};
 use super::idempotent::Admission;
 use super::{Answered, CancelReceipt, Idempotent, Result, Runtime};
 use crate::domain::caller::Caller;
@@ -66,13 +66,13 @@ impl Runtime {
     ) -> Result<Answered<CancelReceipt>> {
         self.0.accepting()?;
         let detail = run.as_ref().map_or(Value::Null, |run| json!({ "runId": run }));
-        let note = Note {
+        let extras = CommitExtras {
             kept: idempotent.clone().map(|key| kept(caller, key, run.clone())),
             audit: Some((caller.name.clone(), "cancel", detail)),
-            ..Note::default()
+            ..CommitExtras::default()
         };
         let event = Event::CancelAsked { run: run.clone(), by: caller.name.clone() };
-        let decided = match self.decide(pk, event, note).await {
+        let decided = match self.decide(pk, event, extras).await {
             Err(Refusal::Duplicate) => {
                 let row = self.0.stored(caller, idempotent.as_ref()).await?;
                 return self.cancelled_before(caller, row).await;
@@ -128,8 +128,8 @@ fn receipt(run: Option<&RunId>, decided: &Decided) -> CancelReceipt {
     CancelReceipt { run_ids, already }
 }
 
-fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> KeptAnswer {
-    KeptAnswer {
+fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> StoredResponse {
+    StoredResponse {
         tenant: caller.tenant,
         key,
         answer: Box::new(move |decided| {

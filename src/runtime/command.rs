@@ -6,13 +6,13 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::ask::Idempotent;
-use super::seat::Seat;
+use super::loaded::LoadedThread;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::run::Run;
-use crate::domain::thread::{AgentState, Sheet};
+use crate::domain::thread::{AgentState, ThreadProfile};
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
@@ -22,9 +22,9 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 pub(super) enum Command {
     /// Somebody's decision: decided, committed, published, then answered.
-    Decide { event: Arc<Event>, note: Box<Note>, reply: Reply<Decided> },
-    /// A merge patch of the sheet.
-    Patch { patch: Value, by: Caller, reply: Reply<Sheet> },
+    Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<Decided> },
+    /// A merge patch of the profile.
+    Patch { patch: Value, by: Caller, reply: Reply<ThreadProfile> },
     /// A row that no decision brings: who is told of what happens.
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
@@ -36,10 +36,10 @@ pub(super) enum Command {
 
 /// What is committed beside the event's own step.
 #[derive(Default)]
-pub(super) struct Note {
+pub(super) struct CommitExtras {
     /// The thread is to be created by this commit.
-    pub(super) create: Option<(NewThread, Sheet)>,
-    pub(super) kept: Option<KeptAnswer>,
+    pub(super) create: Option<(NewThread, ThreadProfile)>,
+    pub(super) kept: Option<StoredResponse>,
     /// Who is told of the run that it begins or goes on with.
     pub(super) pushes: Vec<PushTarget>,
     /// Who did what, for the audit.
@@ -49,14 +49,14 @@ pub(super) struct Note {
 }
 
 /// The answer to be stored under an `Idempotency-Key`, made from what was decided.
-pub(super) struct KeptAnswer {
+pub(super) struct StoredResponse {
     pub(super) tenant: TenantPk,
     pub(super) key: Idempotent,
     #[expect(clippy::type_complexity, reason = "status, body, location")]
     pub(super) answer: Box<dyn Fn(&Decided) -> (u16, String, Option<String>) + Send + Sync>,
 }
 
-impl KeptAnswer {
+impl StoredResponse {
     pub(super) fn row(&self, decided: &Decided, now: Millis) -> IdempotencyRow {
         let (status, body, location) = (self.answer)(decided);
         let Idempotent { scope, key, fingerprint } = self.key.clone();
@@ -84,18 +84,18 @@ pub(super) struct Decided {
 
 impl Decided {
     /// What a step comes to, before it is committed.
-    pub(super) fn of(step: &Step, seat: &Seat, note: &Note) -> Self {
+    pub(super) fn of(step: &Step, loaded: &LoadedThread, extras: &CommitExtras) -> Self {
         let state = step.rows.iter().find(|row| row.kind == RowKind::AgentState);
-        let plan = note.wants_plan.then(|| {
-            let mut view = seat.machine.view();
+        let plan = extras.wants_plan.then(|| {
+            let mut view = loaded.machine.view();
             (view["todoList"].take(), view["planVersion"].as_i64().unwrap_or(0))
         });
         Self {
             runs: step.runs.clone(),
-            current: seat.machine.run().cloned(),
+            current: loaded.machine.run().cloned(),
             agent_state: state.and_then(|row| serde_json::from_str(&row.body).ok()),
             plan,
-            last_seq: seat.row.last_seq + step.records.len() as i64,
+            last_seq: loaded.row.last_seq + step.records.len() as i64,
             is_noop: step.is_noop,
             stop_effects: step.stop_effects,
         }

@@ -6,9 +6,9 @@ use tokio::task;
 use tracing::{Instrument, Span};
 
 use super::actor::Actor;
-use super::lease::Incarnation;
-use super::perform::{Errand, ModelCall, ToolRun, model_failed};
-use super::seat::Seat;
+use super::lease::Lease;
+use super::loaded::LoadedThread;
+use super::perform::{ModelCall, PeerCall, ToolRun, model_failed};
 use super::shared::Shared;
 use crate::domain::hitl::Reply;
 use crate::domain::ids::{StreamId, ThreadPk};
@@ -24,8 +24,8 @@ impl Actor {
     /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: whoever holds the
     /// thread next settles them.
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
-        let Some(seat) = &self.seat else { return };
-        let held = self.shared.tenure.hold().filter(|hold| seat.row.fence.lease == Some(hold.lease));
+        let Some(loaded) = &self.loaded else { return };
+        let held = self.shared.lease_keeper.hold().filter(|hold| loaded.row.fence.lease == Some(hold.lease));
         let Some(hold) = held else { return self.let_go() };
         self.hold = Some(hold.clone());
         for effect in effects {
@@ -35,39 +35,39 @@ impl Actor {
                     self.start_model(effect, stream, attempt, hold.clone()).await;
                 }
                 Effect::CallTool { call, attempt } => {
-                    let Some(seat) = &self.seat else { return };
-                    let Some(invocation) = seat.machine.invocation(call) else {
-                        tracing::error!(threadId = %seat.row.thread_id, callId = %call, "a call without arguments");
+                    let Some(loaded) = &self.loaded else { return };
+                    let Some(invocation) = loaded.machine.invocation(call) else {
+                        tracing::error!(threadId = %loaded.row.thread_id, callId = %call, "a call without arguments");
                         continue;
                     };
                     let run = ToolRun {
                         shared: self.shared.clone(),
                         pk: self.pk,
-                        tenant: seat.row.tenant,
-                        thread_id: seat.row.thread_id.clone(),
+                        tenant: loaded.row.tenant,
+                        thread_id: loaded.row.thread_id.clone(),
                         invocation,
                         attempt: *attempt,
                         hold: hold.clone(),
                         asks: self.work.asks(),
                     };
-                    let span = span(seat);
+                    let span = span(loaded);
                     self.work.start(effect, hold.clone(), run.perform().instrument(span));
                 }
                 Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
-                    let Some(seat) = &self.seat else { return };
-                    let Some(mission) = seat.machine.mission(task) else {
-                        tracing::error!(threadId = %seat.row.thread_id, taskId = %task, "a task without an errand");
+                    let Some(loaded) = &self.loaded else { return };
+                    let Some(peer_call_input) = loaded.machine.peer_call_input(task) else {
+                        tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "a task without an action");
                         continue;
                     };
-                    let errand = Errand {
+                    let call = PeerCall {
                         shared: self.shared.clone(),
                         pk: self.pk,
-                        tenant: seat.row.tenant,
-                        mission,
+                        tenant: loaded.row.tenant,
+                        peer_call_input,
                         hold: hold.clone(),
                     };
-                    let span = span(seat);
-                    self.work.start(effect, hold.clone(), errand.perform().instrument(span));
+                    let span = span(loaded);
+                    self.work.start(effect, hold.clone(), call.perform().instrument(span));
                 }
             }
         }
@@ -75,25 +75,25 @@ impl Actor {
 
     /// Running calls that asked hear what is stored for them, and that their question is not open if it is not.
     pub(super) fn reply_to_calls(&mut self) {
-        let Some(seat) = &self.seat else { return };
-        let owed = &self.owed;
+        let Some(loaded) = &self.loaded else { return };
+        let uncommitted = &self.uncommitted;
         self.work.reply(|asking| {
-            let is_owed =
+            let is_uncommitted =
                 |event: &Arc<Event>| matches!(&**event, Event::ToolAsked { call, .. } if *call == asking.call);
-            match seat.machine.asked(&asking.call).filter(|asked| asked.number == asking.number) {
+            match loaded.machine.asked(&asking.call).filter(|asked| asked.number == asking.number) {
                 Some(asked) => asked.reply,
-                None if owed.iter().any(is_owed) => None,
+                None if uncommitted.iter().any(is_uncommitted) => None,
                 None => Some(Reply::Cancelled),
             }
         });
     }
 
-    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, hold: Incarnation) {
-        let Some(seat) = &self.seat else { return };
-        let request = match self.shared.material(seat, &effect).await {
+    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, hold: Lease) {
+        let Some(loaded) = &self.loaded else { return };
+        let request = match self.shared.material(loaded, &effect).await {
             Ok(material) => {
-                let tools = self.shared.tools.toolset(seat.row.tenant);
-                seat.machine.request(&self.shared.world(&tools), &effect, &material)
+                let tools = self.shared.tools.toolset(loaded.row.tenant);
+                loaded.machine.request(&self.shared.world(&tools), &effect, &material)
             }
             Err(error) => {
                 let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
@@ -111,10 +111,10 @@ impl Actor {
                 return self.work.start(effect, hold, async { Some(event) });
             }
         };
-        let head = head(seat, &stream, &request);
-        let (shared, tenant) = (self.shared.clone(), seat.row.tenant);
+        let head = head(loaded, &stream, &request);
+        let (shared, tenant) = (self.shared.clone(), loaded.row.tenant);
         let call = ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, hold: hold.clone() };
-        let span = span(seat);
+        let span = span(loaded);
         self.work.start(effect, hold, call.perform().instrument(span));
         // Lets the call go out before the next one's prompt is read.
         task::yield_now().await;
@@ -122,21 +122,21 @@ impl Actor {
 }
 
 /// What an effect logs is told with its run.
-fn span(seat: &Seat) -> Span {
-    let thread = &seat.row.thread_id;
-    match seat.machine.run() {
+fn span(loaded: &LoadedThread) -> Span {
+    let thread = &loaded.row.thread_id;
+    match loaded.machine.run() {
         Some(run) => tracing::info_span!("run", threadId = %thread, runId = %run.run_id, traceId = %run.trace_id),
         None => tracing::info_span!("run", threadId = %thread),
     }
 }
 
-fn head(seat: &Seat, stream: &StreamId, request: &ModelRequest) -> StreamHead {
+fn head(loaded: &LoadedThread, stream: &StreamId, request: &ModelRequest) -> StreamHead {
     StreamHead {
         stream_id: stream.clone(),
         phase: request.phase,
         step_id: request.context.item_id.as_deref().map(Into::into),
         step_description: request.context.item_description.clone(),
-        thread_id: seat.row.thread_id.clone(),
+        thread_id: loaded.row.thread_id.clone(),
         run_id: request.context.run_id.as_str().into(),
         trace_id: request.trace_id.clone(),
     }
@@ -147,23 +147,28 @@ const MOST_MESSAGES: u32 = 1_000;
 
 impl Shared {
     /// What the prompt of an effect needs, as it is stored now.
-    async fn material(&self, seat: &Seat, effect: &Effect) -> store::Result<Material> {
-        let Needs { payloads, history } = seat.machine.needs(effect);
-        let pk = seat.row.pk;
+    async fn material(&self, loaded: &LoadedThread, effect: &Effect) -> store::Result<Material> {
+        let Needs { payloads, history } = loaded.machine.needs(effect);
+        let pk = loaded.row.pk;
         let payloads = match payloads.is_empty() {
             true => Default::default(),
             false => self.store.payloads(pk, &payloads).await?.into_iter().collect(),
         };
         let history = match history {
-            Some(recent) => self.history(pk, seat, recent).await?,
+            Some(recent) => self.history(pk, loaded, recent).await?,
             None => Vec::new(),
         };
         Ok(Material { payloads, history })
     }
 
     /// Messages before the active run's own.
-    async fn history(&self, pk: ThreadPk, seat: &Seat, recent: Recent) -> store::Result<Vec<ConversationMessage>> {
-        let Some(run) = seat.machine.run() else { return Ok(Vec::new()) };
+    async fn history(
+        &self,
+        pk: ThreadPk,
+        loaded: &LoadedThread,
+        recent: Recent,
+    ) -> store::Result<Vec<ConversationMessage>> {
+        let Some(run) = loaded.machine.run() else { return Ok(Vec::new()) };
         let mut most = recent.newest.saturating_add(recent.except.len() as u32);
         loop {
             let found = self.store.history(pk, &run.message_id, most).await?;

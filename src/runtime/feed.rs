@@ -24,13 +24,13 @@ const SLOW: Duration = Duration::from_millis(500);
 const ROOM: usize = 256 << 10;
 
 /// A thread that is listened to since before something was decided there: nothing of that is missed.
-pub struct Ear {
+pub struct EarlySubscription {
     live: Subscription,
     /// Where the log stood.
     after: i64,
 }
 
-impl Ear {
+impl EarlySubscription {
     pub(super) fn new(hub: &Arc<Hub>, pk: ThreadPk, after: i64) -> Self {
         Self { live: hub.subscribe(pk, Wants { tokens: true, types: Vec::new() }), after }
     }
@@ -92,15 +92,21 @@ impl Runtime {
         self.feed_of(caller, id, live, ask, Source::Store).await
     }
 
-    /// The same, for an ear that missed nothing of what is asked for.
-    pub async fn feed_heard(&self, caller: &Caller, id: &ThreadId, ear: Ear, ask: FeedAsk) -> Result<Feed> {
-        self.feed_of(caller, id, ear.live, ask, Source::Live).await
+    /// The same, for a subscription that began before what is asked for.
+    pub async fn feed_heard(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+        early: EarlySubscription,
+        ask: FeedAsk,
+    ) -> Result<Feed> {
+        self.feed_of(caller, id, early.live, ask, Source::Live).await
     }
 
     /// Begins to listen to a thread.
-    pub async fn listen(&self, caller: &Caller, id: &ThreadId) -> Result<Ear> {
+    pub async fn listen(&self, caller: &Caller, id: &ThreadId) -> Result<EarlySubscription> {
         let row = self.row(caller, id).await?;
-        Ok(Ear::new(&self.0.hub, row.pk, row.last_seq))
+        Ok(EarlySubscription::new(&self.0.hub, row.pk, row.last_seq))
     }
 
     async fn feed_of(

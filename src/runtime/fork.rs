@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::command::{KeptAnswer, Note, Refusal};
+use super::command::{CommitExtras, Refusal, StoredResponse};
 use super::idempotent::Admission;
 use super::threads::fresh;
 use super::{Answered, Idempotent, Result, Runtime};
@@ -57,13 +57,13 @@ impl Runtime {
             created_by: caller.name.clone(),
         };
         let new_thread = fresh(&new, &row.sheet);
-        let note = Note {
+        let extras = CommitExtras {
             kept: kept(caller, idempotent.clone(), &new_thread),
             create: Some((new, row.sheet)),
             audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
-            ..Note::default()
+            ..CommitExtras::default()
         };
-        match self.decide(self.0.new_pk(), event, note).await {
+        match self.decide(self.0.new_pk(), event, extras).await {
             Ok(decided) => Ok(Answered::Fresh(Thread { last_seq: decided.last_seq, ..new_thread })),
             Err(Refusal::Duplicate) => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
             Err(refusal) => Err(refusal.into()),
@@ -107,9 +107,9 @@ fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
     Ok(seq)
 }
 
-fn kept(caller: &Caller, key: Option<Idempotent>, thread: &Thread) -> Option<KeptAnswer> {
+fn kept(caller: &Caller, key: Option<Idempotent>, thread: &Thread) -> Option<StoredResponse> {
     let thread = thread.clone();
-    Some(KeptAnswer {
+    Some(StoredResponse {
         tenant: caller.tenant,
         key: key?,
         answer: Box::new(move |decided| {

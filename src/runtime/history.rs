@@ -20,7 +20,7 @@ use crate::store::{self, ObservationAsk, Store};
 pub(super) const CHUNK: u32 = 200;
 
 /// Observations made whole at once: some of them may hold a megabyte each.
-const SHEAF: usize = 4;
+const BATCH: usize = 4;
 
 /// Bytes of a page of the log; it ends with the observation that passes them.
 const PAGE_BYTES: usize = 1 << 20;
@@ -62,27 +62,27 @@ impl Log {
         let mut items = self.store.observations(self.pk, &ask).await?;
         let (mut bytes, mut whole) = (0, 0);
         let mut is_full = items.len() >= limit as usize;
-        for sheaf in items.chunks_mut(SHEAF) {
+        for batch in items.chunks_mut(BATCH) {
             if bytes > room {
                 is_full = true;
                 break;
             }
-            self.complete(sheaf).await?;
-            bytes += sheaf.iter().map(|seen| weight(&seen.content)).sum::<usize>();
-            whole += sheaf.len();
+            self.complete(batch).await?;
+            bytes += batch.iter().map(|seen| weight(&seen.content)).sum::<usize>();
+            whole += batch.len();
         }
         items.truncate(whole);
         Ok(Page { items, is_full })
     }
 
     /// Puts lists and payloads back in.
-    async fn complete(&mut self, sheaf: &mut [Observation]) -> store::Result<()> {
-        if let Some(last) = sheaf.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
-            self.unfold(sheaf, last).await?;
+    async fn complete(&mut self, batch: &mut [Observation]) -> store::Result<()> {
+        if let Some(last) = batch.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
+            self.unfold(batch, last).await?;
         }
         let mut known = Payloads::new();
-        fetch(&*self.store, self.pk, sheaf.iter().map(|seen| &seen.content), &mut known).await?;
-        for seen in sheaf {
+        fetch(&*self.store, self.pk, batch.iter().map(|seen| &seen.content), &mut known).await?;
+        for seen in batch {
             seen.content = payload::inline(seen.content.take(), &known);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::lease::Incarnation;
+use super::lease::Lease;
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
 use crate::domain::payload::{self, Payloads};
@@ -28,7 +28,7 @@ impl Shared {
     /// The same for an effect, which a store that does not answer delays until its right to act ends. `None`: it ended.
     pub(super) async fn inlined_under(
         &self,
-        hold: &Incarnation,
+        hold: &Lease,
         pk: ThreadPk,
         value: &Value,
     ) -> Option<store::Result<Value>> {

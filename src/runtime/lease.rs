@@ -1,8 +1,8 @@
 //! This process's right to act: a registration that is renewed, and a local deadline that ends before the store's. Where
 //! nobody else can ever act (SQLite: the folder is locked) there is no deadline.
 //!
-//! An incarnation is one registration. When its deadline has passed, nothing may be started under it any more: its token
-//! is cancelled, engines are dropped, and the process goes on as a new incarnation.
+//! A lease is one registration of this process. When its deadline has passed, nothing may be started under it any more: its token
+//! is cancelled, engines are dropped, and the process registers again, under a new lease.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,9 +27,9 @@ struct Deadline {
 
 /// One registration of this process; clones share it.
 #[derive(Clone)]
-pub(super) struct Incarnation {
+pub(super) struct Lease {
     pub(super) replica: Uuid,
-    /// What this incarnation writes as the lease of the threads that it claims.
+    /// The id that is written to the threads that are claimed under this lease.
     pub(super) lease: Uuid,
     /// Cancelled when the right has ended.
     pub(super) ended: CancellationToken,
@@ -38,7 +38,7 @@ pub(super) struct Incarnation {
     clock: Arc<dyn Clock>,
 }
 
-impl Incarnation {
+impl Lease {
     fn new(replica: Uuid, until: Option<Deadline>, clock: Arc<dyn Clock>) -> Self {
         let until = Arc::new(Mutex::new(until));
         Self { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until, clock }
@@ -68,16 +68,16 @@ impl Incarnation {
     }
 }
 
-pub(super) struct Tenure {
+pub(super) struct LeaseKeeper {
     ttl: Millis,
     /// The process's own, if it was given one.
     name: Option<String>,
     clock: Arc<dyn Clock>,
-    current: Mutex<Incarnation>,
+    current: Mutex<Lease>,
 }
 
-impl Tenure {
-    /// Registers the first incarnation.
+impl LeaseKeeper {
+    /// Registers the process for the first time.
     pub(super) async fn begin(
         store: &dyn Store,
         ttl: Millis,
@@ -89,14 +89,14 @@ impl Tenure {
         Ok(Self { ttl, name, clock, current: Mutex::new(first) })
     }
 
-    /// The incarnation under which effects may start now; `None` while there is none.
-    pub(super) fn hold(&self) -> Option<Incarnation> {
+    /// The lease under which effects may start now; `None` while there is none.
+    pub(super) fn hold(&self) -> Option<Lease> {
         let current = self.current();
         current.holds().then(|| current.clone())
     }
 
     /// Renews until `stop`; registers anew where the registration was lost. Both take three tries within one lease. An
-    /// incarnation that is not renewed by its deadline ends then, whatever the store does.
+    /// lease that is not renewed by its deadline ends then, whatever the store does.
     pub(super) async fn keep(&self, store: Arc<dyn Store>, stop: CancellationToken) {
         if !store.leases_expire() {
             return;
@@ -143,7 +143,7 @@ impl Tenure {
             }
             Ok(Ok(true | false) | Err(_)) | Err(_) => {
                 known.ended.cancel();
-                tracing::warn!(replica = %known.replica, "the lease was lost; going on as a new incarnation");
+                tracing::warn!(replica = %known.replica, "the lease was lost; going on under a new one");
                 self.begin_anew(store).await
             }
         }
@@ -162,15 +162,15 @@ impl Tenure {
         self.hold().is_some()
     }
 
-    fn current(&self) -> MutexGuard<'_, Incarnation> {
+    fn current(&self) -> MutexGuard<'_, Lease> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn register(store: &dyn Store, new: Registration, ttl: Millis, clock: &Arc<dyn Clock>) -> Result<Incarnation> {
+async fn register(store: &dyn Store, new: Registration, ttl: Millis, clock: &Arc<dyn Clock>) -> Result<Lease> {
     let (replica, until) = (new.replica, deadline(&**clock, ttl));
     store.register(new, ttl).await?;
-    Ok(Incarnation::new(replica, store.leases_expire().then_some(until), clock.clone()))
+    Ok(Lease::new(replica, store.leases_expire().then_some(until), clock.clone()))
 }
 
 /// A fifth before the store's own, counted from before the store is asked: ours always ends first.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Runtime;
-use super::command::Note;
+use super::command::CommitExtras;
 use super::shared::Shared;
 use crate::a2a::client::{Events, Line};
 use crate::a2a::directory::Peer;
@@ -102,7 +102,7 @@ impl Place {
     async fn tell(&self) {
         let Heard { pk, task, remote, .. } = &self.heard;
         let event = Event::PeerCalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) };
-        if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, Note::default()).await {
+        if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, CommitExtras::default()).await {
             tracing::debug!(taskId = %task, ?refusal, "what an agent told was not taken; it is asked when it is due");
         }
     }

@@ -6,20 +6,19 @@
 //! A request becomes a command for its thread's task ([`actor`]), which is started on demand and gone when nothing of
 //! the thread is ready or running. Each command is one transition ([`transit`]): decide, commit, publish, perform. What
 //! an effect comes to ([`perform`]) is an event for the same task. Timers and threads without an owner are found by one
-//! sweeper ([`sweep`]), what other processes did by a look around ([`neighbours`]); the right to start anything is a lease ([`lease`]).
+//! sweeper ([`sweep`]), what other processes did by polling ([`replica_watch`]); the right to start anything is a lease ([`lease`]).
 
 mod actor;
 mod actors;
+mod admission;
 mod ask;
 mod audit;
-mod book;
 mod cancel;
 pub mod clock;
 mod command;
 mod documents;
 mod effects;
-mod errands;
-mod farewell;
+mod erasure;
 mod feed;
 mod figures;
 mod folds;
@@ -31,7 +30,8 @@ mod idempotent;
 mod inline;
 mod lease;
 mod listening;
-mod neighbours;
+mod loaded;
+mod model_facts;
 mod perform;
 mod plan;
 mod policy;
@@ -40,11 +40,10 @@ mod publish;
 mod pushes;
 mod readiness;
 mod remote_agents;
+mod replica_watch;
 mod reports;
-mod rooms;
-mod rouse;
+mod run_snapshots;
 mod runs;
-mod seat;
 mod settings;
 mod shared;
 mod start;
@@ -58,6 +57,7 @@ mod transit;
 mod used;
 mod views;
 mod waiters;
+mod wakeups;
 mod webhooks;
 
 use std::sync::Arc;
@@ -67,7 +67,7 @@ use crate::domain::fault::Fault;
 pub use crate::provider::ModelInfo;
 pub use ask::*;
 pub use audit::AuditLine;
-pub use feed::{Ear, Feed};
+pub use feed::{EarlySubscription, Feed};
 pub use policy::{DryRun, DryRunReport, TriedCall};
 pub use start::{Parts, StartError};
 

@@ -4,7 +4,7 @@ mod patch;
 
 use serde_json::{Value, json};
 
-use super::command::Note;
+use super::command::CommitExtras;
 use super::{PlanPatch, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -40,8 +40,8 @@ impl Runtime {
         let (by, settings) = (caller.name.clone(), Box::new(settings));
         let event = Event::PlanEdited { expected: if_match, list, by, settings };
         let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
-        let note = Note { audit: Some(audit), wants_plan: true, ..Note::default() };
-        let decided = self.decide(row.pk, event, note).await?;
+        let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };
+        let decided = self.decide(row.pk, event, extras).await?;
         let (list, version) = decided.plan.unwrap_or_default();
         Ok((self.0.shown(row.pk, list).await?, version))
     }

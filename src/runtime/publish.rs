@@ -1,7 +1,7 @@
 //! Telling the world what is committed: those who wait for a run, and those who listen to the thread.
 
 use super::actor::Actor;
-use super::seat::Seat;
+use super::loaded::LoadedThread;
 use super::shared::Shared;
 use super::waiters::Waiters;
 use crate::domain::message::ConversationMessage;
@@ -13,14 +13,14 @@ use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 
 /// What will be told of a step once it is committed.
-pub(super) struct News {
+pub(super) struct Announcement {
     /// For listeners; `None`: nobody listens.
     observations: Option<Vec<Observation>>,
     /// The messages in which runs ended, if anybody listens or waits for one of them.
     answers: Vec<ConversationMessage>,
 }
 
-impl Seat {
+impl LoadedThread {
     /// Begins or ends to keep in mind what listeners know; before a decision.
     pub(super) fn attend(&mut self, shared: &Shared) {
         if !shared.hub.is_watched(self.row.pk) {
@@ -31,13 +31,13 @@ impl Seat {
     }
 
     /// After the decision: what it brings, if somebody listened before it.
-    pub(super) fn news(&self, step: &Step, waiters: &Waiters) -> News {
+    pub(super) fn news(&self, step: &Step, waiters: &Waiters) -> Announcement {
         let observations = self.fold.is_some().then(|| {
             let numbered = step.records.iter().cloned().zip(self.row.last_seq + 1..);
             numbered.map(|(record, seq)| Observation::of(record, self.row.thread_id.clone(), seq)).collect()
         });
         let is_told = observations.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
-        News { observations, answers: if is_told { answers(step) } else { Vec::new() } }
+        Announcement { observations, answers: if is_told { answers(step) } else { Vec::new() } }
     }
 }
 
@@ -52,16 +52,16 @@ fn answers(step: &Step) -> Vec<ConversationMessage> {
 
 impl Actor {
     /// Tells what was just committed.
-    pub(super) async fn publish(&mut self, mut news: News, step: &Step) {
+    pub(super) async fn publish(&mut self, mut news: Announcement, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
             self.shared.waiters.tell(&run.run_id, || news.whole(run));
         }
-        match (news.observations.take(), &mut self.seat) {
-            (Some(observations), Some(seat)) => {
+        match (news.observations.take(), &mut self.loaded) {
+            (Some(observations), Some(loaded)) => {
                 // Whoever hears how a run stands has heard why.
-                self.shared.tell(seat, observations, step).await;
+                self.shared.tell(loaded, observations, step).await;
                 step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(run)));
             }
             // Who began to listen since then may have read the store too early.
@@ -74,7 +74,7 @@ impl Actor {
     }
 }
 
-impl News {
+impl Announcement {
     fn resource(&self, run: &Run) -> RunResource {
         run.resource(self.answer(run).cloned())
     }
@@ -92,20 +92,20 @@ impl News {
 }
 
 impl Shared {
-    async fn tell(&self, seat: &mut Seat, mut observations: Vec<Observation>, step: &Step) {
+    async fn tell(&self, loaded: &mut LoadedThread, mut observations: Vec<Observation>, step: &Step) {
         for told in &mut observations {
-            if let Some(fold) = &mut seat.fold {
+            if let Some(fold) = &mut loaded.fold {
                 told.content = fold.tell(told);
             }
         }
         let mut known: Payloads = step.payloads.iter().cloned().collect();
-        if let Err(error) = self.fetch(seat.row.pk, observations.iter().map(|told| &told.content), &mut known).await {
+        if let Err(error) = self.fetch(loaded.row.pk, observations.iter().map(|told| &told.content), &mut known).await {
             tracing::warn!(%error, "listeners are sent to the store: what they would be told is not whole");
-            return self.hub.gap(seat.row.pk);
+            return self.hub.gap(loaded.row.pk);
         }
         for mut told in observations {
             told.content = payload::inline(told.content, &known);
-            self.hub.observation(seat.row.pk, &told);
+            self.hub.observation(loaded.row.pk, &told);
         }
     }
 }

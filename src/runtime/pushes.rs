@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::command::{Command, Note};
+use super::command::{Command, CommitExtras};
+use super::loaded::LoadedThread;
 use super::runs::read;
-use super::seat::Seat;
 use super::shared::Shared;
 use super::{Result, Runtime};
-use crate::a2a::teller::Teller;
+use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{Authentication, Metadata, PushConfig, StreamEvent, Task, TaskState};
 use crate::a2a::view;
 use crate::a2a::wire::Version;
@@ -48,7 +48,7 @@ impl Receivers {
     }
 
     /// What was written is known from here on.
-    pub(super) fn note(&mut self, written: Vec<Row>) {
+    pub(super) fn extras(&mut self, written: Vec<Row>) {
         for row in written {
             match PushTarget::read(&row) {
                 Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id, target)),
@@ -59,12 +59,12 @@ impl Receivers {
 }
 
 /// Those who are to be told what the next decision brings.
-pub(super) struct Audience(Vec<(PushTarget, Teller)>);
+pub(super) struct PushRecipients(Vec<(PushTarget, TaskEvents)>);
 
-impl Seat {
+impl LoadedThread {
     /// Before a decision; `None`: nobody wants to know.
-    pub(super) fn audience(&self, note: &Note) -> Option<Audience> {
-        if self.receivers.0.is_empty() && note.pushes.is_empty() {
+    pub(super) fn recipients(&self, extras: &CommitExtras) -> Option<PushRecipients> {
+        if self.receivers.0.is_empty() && extras.pushes.is_empty() {
             return None;
         }
         let active = self.machine.run().map(|run| run.run_id.clone());
@@ -74,25 +74,25 @@ impl Seat {
             let is_active = active.as_ref() == Some(&target.run_id);
             let open = if is_active { open.clone() } else { Vec::new() };
             let state = if is_active { view::standing(&open) } else { TaskState::Submitted };
-            let teller = Teller::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
-            (target, teller)
+            let task_events = TaskEvents::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
+            (target, task_events)
         };
-        let targets = self.receivers.0.values().chain(&note.pushes).cloned();
-        Some(Audience(targets.map(listening).collect()))
+        let targets = self.receivers.0.values().chain(&extras.pushes).cloned();
+        Some(PushRecipients(targets.map(listening).collect()))
     }
 }
 
 impl Shared {
-    /// What a step leaves in the outbox for its audience, and the rows of the receivers whose task it ends.
+    /// What a step leaves in the outbox for those who subscribed to its task, and the rows of the subscriptions whose task it ends.
     pub(super) async fn told_to(
         &self,
-        audience: Audience,
+        recipients: PushRecipients,
         tenant: TenantPk,
         pk: ThreadPk,
         thread: &ThreadId,
         step: &Step,
     ) -> store::Result<(Vec<NewDelivery>, Vec<Row>)> {
-        let heard = step.records.iter().filter(|record| Teller::HEARD.contains(&record.kind)).cloned();
+        let heard = step.records.iter().filter(|record| TaskEvents::HEARD.contains(&record.kind)).cloned();
         let mut heard: Vec<Observation> = heard.map(|record| Observation::of(record, thread.clone(), 0)).collect();
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         self.fetch(pk, heard.iter().map(|heard| &heard.content), &mut known).await?;
@@ -100,17 +100,17 @@ impl Shared {
             heard.content = payload::inline(heard.content.take(), &known);
         }
         let (mut deliveries, mut over, mut mint) = (Vec::new(), Vec::new(), self.mint());
-        for (mut target, mut teller) in audience.0 {
-            let events: Vec<StreamEvent> = heard.iter().flat_map(|heard| teller.hear(heard)).collect();
+        for (mut target, mut task_events) in recipients.0 {
+            let events: Vec<StreamEvent> = heard.iter().flat_map(|heard| task_events.apply(heard)).collect();
             deliveries.extend(bodies(&target, events).into_iter().map(|(event, body)| NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Push,
                 target: PushTarget::name(&target.run_id, &target.id),
-                lane: Some(target.lane(pk)),
+                ordering_key: Some(target.ordering_key(pk)),
                 event: event.to_owned(),
                 body: body.to_string(),
             }));
-            if teller.state().is_terminal() {
+            if task_events.state().is_terminal() {
                 // It was read before: since then all secrets may have been sealed again. One that cannot be opened stays.
                 let _ = target.reseal(&self.sealer, tenant);
                 over.push(target.row(true));

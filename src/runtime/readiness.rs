@@ -55,7 +55,7 @@ impl Runtime {
         if shared.draining.is_cancelled() {
             failing.insert(0, "draining: the server is stopping".to_owned());
         }
-        if shared.tenure.hold().is_none() && failing.is_empty() {
+        if shared.lease_keeper.hold().is_none() && failing.is_empty() {
             failing.push("lease: it has ended and could not be renewed yet".to_owned());
         }
         if failing.is_empty() { Ok(()) } else { Err(failing) }

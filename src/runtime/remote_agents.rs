@@ -1,6 +1,6 @@
 //! What a tenant's administrators do with the agents that work can be given to.
 
-use super::command::Note;
+use super::command::CommitExtras;
 use super::history::CHUNK;
 use super::runs::read;
 use super::{Answered, Idempotent, Result, Runtime};
@@ -9,7 +9,7 @@ use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
-use crate::domain::run::Standing;
+use crate::domain::run::CallerStatus;
 use crate::domain::task::Task;
 use crate::egress::Destination;
 use crate::engine::event::Event;
@@ -100,7 +100,8 @@ impl Runtime {
 
     /// How the tasks of an agent stand is asked at once, and not only when it would be their turn.
     async fn ask_about(&self, tenant: TenantPk, agent: &str) -> Result<()> {
-        let standings = vec![Standing::Running, Standing::Waiting, Standing::Suspended, Standing::NeedsAuth];
+        let standings =
+            vec![CallerStatus::Running, CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth];
         let page = PageAsk { cursor: None, limit: CHUNK };
         let mut ask = StandingAsk { tenant, thread: None, standings, since: None, page };
         loop {
@@ -111,7 +112,7 @@ impl Runtime {
                     let task: Task = read(row)?;
                     if task.agent_id == agent && !task.status.is_terminal() {
                         let event = Event::PeerCalledBack { task: task.task_id, remote_task_id: None };
-                        self.decide(run.pk, event, Note::default()).await?;
+                        self.decide(run.pk, event, CommitExtras::default()).await?;
                     }
                 }
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::command::Note;
+use super::command::CommitExtras;
 use super::shared::Shared;
 use super::{Result, Runtime};
 use crate::a2a::callback;
@@ -84,7 +84,7 @@ impl Runtime {
             failpoint::reached("callback.verified");
             drop(waiting);
             let event = Event::PeerCalledBack { task: task.clone(), remote_task_id };
-            self.decide(pk, event, Note::default()).await?;
+            self.decide(pk, event, CommitExtras::default()).await?;
             failpoint::reached("callback.committed");
             Ok(())
         });

@@ -11,7 +11,7 @@ use crate::domain::fault::Fault;
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::run::{Run, RunResource, RunStatus, Standing};
+use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Row, RowKind};
 use crate::store::{self, Found, Page, PageAsk, StandingAsk};
 
@@ -54,7 +54,7 @@ impl Runtime {
             return Ok(true);
         }
         // Only where a question is open the thread is read.
-        let asks = matches!(run.standing, Standing::Suspended | Standing::NeedsAuth);
+        let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
         if what == WaitsFor::Suspension || !asks {
             return Ok(false);
         }
@@ -131,15 +131,15 @@ impl Runtime {
 }
 
 /// How a run of this status may stand.
-fn standings(status: RunStatus) -> Vec<Standing> {
+fn standings(status: RunStatus) -> Vec<CallerStatus> {
     match status {
-        RunStatus::Queued => vec![Standing::Queued],
-        RunStatus::Running => vec![Standing::Running, Standing::Suspended, Standing::NeedsAuth],
-        RunStatus::Suspended => vec![Standing::Suspended, Standing::NeedsAuth],
-        RunStatus::Waiting => vec![Standing::Waiting, Standing::Suspended, Standing::NeedsAuth],
-        RunStatus::Completed => vec![Standing::Completed],
-        RunStatus::Failed => vec![Standing::Failed, Standing::Refused],
-        RunStatus::Cancelled => vec![Standing::Cancelled, Standing::Refused],
+        RunStatus::Queued => vec![CallerStatus::Queued],
+        RunStatus::Running => vec![CallerStatus::Running, CallerStatus::Suspended, CallerStatus::NeedsAuth],
+        RunStatus::Suspended => vec![CallerStatus::Suspended, CallerStatus::NeedsAuth],
+        RunStatus::Waiting => vec![CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth],
+        RunStatus::Completed => vec![CallerStatus::Completed],
+        RunStatus::Failed => vec![CallerStatus::Failed, CallerStatus::Refused],
+        RunStatus::Cancelled => vec![CallerStatus::Cancelled, CallerStatus::Refused],
     }
 }
 

@@ -8,19 +8,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::actors::Actors;
-use super::book::Book;
 use super::clock::Clock;
 use super::figures::Read;
 use super::folds::Folds;
 use super::idempotent::Flights;
-use super::lease::Tenure;
+use super::lease::LeaseKeeper;
 use super::listening::Listening;
+use super::model_facts::ModelFacts;
 use super::probation::Probation;
 use super::readiness::Readiness;
 use super::reports::Reports;
-use super::rouse::Roused;
 use super::sweep::Alarm;
 use super::waiters::Waiters;
+use super::wakeups::WakeBackoff;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
@@ -60,9 +60,9 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) config: Arc<Config>,
     pub(super) limits: Limits,
-    pub(super) book: Book,
+    pub(super) model_facts: ModelFacts,
     pub(super) gates: Gates,
-    pub(super) tenure: Tenure,
+    pub(super) lease_keeper: LeaseKeeper,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,
     pub(super) flights: Flights,
@@ -71,7 +71,7 @@ pub(super) struct Shared {
     pub(super) listening: Listening,
     pub(super) alarm: Alarm,
     pub(super) readiness: Readiness,
-    pub(super) roused: Roused,
+    pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
     /// Nothing new starts any more; what runs is recorded.
     pub(super) draining: CancellationToken,
@@ -113,7 +113,7 @@ impl Shared {
 
     /// What decisions about a thread look at: its tenant's tools, what is known of models, and the limits.
     pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
-        World { tools, models: &self.book, limits: &self.limits }
+        World { tools, models: &self.model_facts, limits: &self.limits }
     }
 
     pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn DynCore>, Fault> {

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Runtime;
-use super::book::Book;
 use super::clock::Clock;
-use super::lease::Tenure;
+use super::lease::LeaseKeeper;
+use super::model_facts::ModelFacts;
 use super::shared::Shared;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
@@ -64,7 +64,7 @@ impl Runtime {
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();
-        let tenure = Tenure::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
+        let lease_keeper = LeaseKeeper::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
         let mut keyed = HashMap::new();
         for name in parts.config.models.tenant_keys.keys() {
             keyed.insert(parts.store.tenant(name, parts.clock.now()).await?, name.clone());
@@ -72,7 +72,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             keyed,
             limits: parts.config.of_threads(),
-            book: Book::new(&parts.config, parts.models.clone()),
+            model_facts: ModelFacts::new(&parts.config, parts.models.clone()),
             gates: Gates::new(&parts.config.models.gate),
             pks: AtomicU64::new(parts.clock.seed()),
             reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
@@ -90,7 +90,7 @@ impl Runtime {
             cores: parts.cores,
             clock: parts.clock,
             config: parts.config,
-            tenure,
+            lease_keeper,
             actors: Default::default(),
             waiters: Default::default(),
             reports: Default::default(),
@@ -99,7 +99,7 @@ impl Runtime {
             flights: Default::default(),
             alarm: Default::default(),
             readiness: Default::default(),
-            roused: Default::default(),
+            wake_backoff: Default::default(),
             probation: Default::default(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
@@ -107,7 +107,7 @@ impl Runtime {
         });
         shared.core(&shared.config.agent.core)?;
         let keeper = shared.clone();
-        tokio::spawn(async move { keeper.tenure.keep(keeper.store.clone(), keeper.halted.clone()).await });
+        tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
         shared.tasks.spawn(shared.clone().keep_house());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
@@ -135,7 +135,7 @@ impl Runtime {
         }
         shared.halted.cancel();
         shared.mcp.close();
-        match timeout(LAST_STEPS, shared.tenure.end(&*shared.store)).await {
+        match timeout(LAST_STEPS, shared.lease_keeper.end(&*shared.store)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the leases were not given back; they expire"),
             Err(_) => tracing::warn!("the leases were not given back in time; they expire"),

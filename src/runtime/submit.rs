@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::command::{Command, Decided, KeptAnswer, Note, Refusal};
-use super::feed::Ear;
+use super::command::{Command, CommitExtras, Decided, Refusal, StoredResponse};
+use super::feed::EarlySubscription;
 use super::idempotent::Admission;
 use super::runs::read;
 use super::{Answered, Idempotent, ProcessAsk, Receipt, Result, Runtime, SaidAsk};
@@ -15,7 +15,7 @@ use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Ask, RunStatus};
-use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
 use crate::engine::step::RowKind;
@@ -38,14 +38,14 @@ impl Runtime {
         Ok(self.process_as(caller, id, ask, idempotent, false).await?.0)
     }
 
-    /// The same, with an ear that hears everything that comes of it; none for an answer that was stored before.
+    /// The same, with a subscription to everything that follows; none for an answer that was stored before.
     pub async fn process_heard(
         &self,
         caller: &Caller,
         id: &ThreadId,
         ask: ProcessAsk,
         idempotent: Option<Idempotent>,
-    ) -> Result<(Answered<Receipt>, Option<Ear>)> {
+    ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
         self.process_as(caller, id, ask, idempotent, true).await
     }
 
@@ -56,7 +56,7 @@ impl Runtime {
         ask: ProcessAsk,
         idempotent: Option<Idempotent>,
         listens: bool,
-    ) -> Result<(Answered<Receipt>, Option<Ear>)> {
+    ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
         self.0.accepting()?;
         let _flight = match self.0.admit(caller, idempotent.as_ref()).await? {
             Admission::First(flight) => flight,
@@ -72,7 +72,7 @@ impl Runtime {
         };
         for _ in 0..LOOKUPS {
             let (pk, core, sheet, last_seq) = self.thread_or_new(caller, id).await?;
-            let ear = listens.then(|| Ear::new(&self.0.hub, pk, last_seq.unwrap_or(0)));
+            let early = listens.then(|| EarlySubscription::new(&self.0.hub, pk, last_seq.unwrap_or(0)));
             let settings = self.0.settings(caller, &core, &sheet.config, &ask.options)?;
             let _room = self.0.can_serve(caller, &settings)?;
             let asked = Ask {
@@ -90,20 +90,20 @@ impl Runtime {
             let created_by = caller.name.clone();
             let new =
                 NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: self.0.now(), created_by };
-            let note = Note {
+            let extras = CommitExtras {
                 create: last_seq.is_none().then_some((new, sheet)),
                 kept: kept(caller, &idempotent, id, Some(&run)),
                 pushes: pushes.clone(),
-                ..Note::default()
+                ..CommitExtras::default()
             };
-            match self.decide(pk, event, note).await {
+            match self.decide(pk, event, extras).await {
                 Err(Refusal::Exists | Refusal::Gone) => {}
                 Err(Refusal::Duplicate) => return Ok((self.0.stored(caller, idempotent.as_ref()).await?.into(), None)),
                 Err(Refusal::Fault(fault)) => return Err(fault),
                 Ok(decided) => {
                     failpoint::reached("process.acked");
                     let receipt = receipt(id, Some(&run), &decided).ok_or_else(no_run)?;
-                    return Ok((Answered::Fresh(receipt), ear));
+                    return Ok((Answered::Fresh(receipt), early));
                 }
             }
         }
@@ -157,8 +157,8 @@ impl Runtime {
     ) -> Result<Answered<Receipt>> {
         let suspension = answer.suspension_id.clone();
         let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone(), said };
-        let note = Note { pushes, ..Note::default() };
-        match self.act(caller, id, event, note, idempotent).await {
+        let extras = CommitExtras { pushes, ..CommitExtras::default() };
+        match self.act(caller, id, event, extras, idempotent).await {
             Err(fault) if fault.code == Code::NotFound => {
                 Err(self.past(caller, id, &suspension).await?.unwrap_or(fault))
             }
@@ -195,8 +195,9 @@ impl Runtime {
     ) -> Result<Answered<Receipt>> {
         let event = Event::PauseAsked { by: caller.name.clone() };
         // What is recorded of it does not tell it already.
-        let note = Note { audit: Some((caller.name.clone(), "pause", Value::Null)), ..Note::default() };
-        self.act(caller, id, event, note, idempotent).await
+        let extras =
+            CommitExtras { audit: Some((caller.name.clone(), "pause", Value::Null)), ..CommitExtras::default() };
+        self.act(caller, id, event, extras, idempotent).await
     }
 
     async fn act(
@@ -204,7 +205,7 @@ impl Runtime {
         caller: &Caller,
         id: &ThreadId,
         event: Event,
-        note: Note,
+        extras: CommitExtras,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         self.0.accepting()?;
@@ -213,8 +214,8 @@ impl Runtime {
             Admission::Stored(row) => return Ok(row.into()),
         };
         let row = self.row(caller, id).await?;
-        let note = Note { kept: kept(caller, &idempotent, id, None), ..note };
-        match self.decide(row.pk, event, note).await {
+        let extras = CommitExtras { kept: kept(caller, &idempotent, id, None), ..extras };
+        match self.decide(row.pk, event, extras).await {
             Err(Refusal::Duplicate) => Ok(self.0.stored(caller, idempotent.as_ref()).await?.into()),
             Err(refusal) => Err(refusal.into()),
             Ok(decided) => receipt(id, None, &decided).map(Answered::Fresh).ok_or_else(no_run),
@@ -222,13 +223,22 @@ impl Runtime {
     }
 
     /// Hands a decision to the thread's task.
-    pub(super) async fn decide(&self, pk: ThreadPk, event: Event, note: Note) -> std::result::Result<Decided, Refusal> {
-        let (event, note) = (Arc::new(event), Box::new(note));
-        self.0.ask(pk, |reply| Command::Decide { event, note, reply }).await
+    pub(super) async fn decide(
+        &self,
+        pk: ThreadPk,
+        event: Event,
+        extras: CommitExtras,
+    ) -> std::result::Result<Decided, Refusal> {
+        let (event, extras) = (Arc::new(event), Box::new(extras));
+        self.0.ask(pk, |reply| Command::Decide { event, extras, reply }).await
     }
 
     /// With its last seq, if it is there.
-    async fn thread_or_new(&self, caller: &Caller, id: &ThreadId) -> Result<(ThreadPk, String, Sheet, Option<i64>)> {
+    async fn thread_or_new(
+        &self,
+        caller: &Caller,
+        id: &ThreadId,
+    ) -> Result<(ThreadPk, String, ThreadProfile, Option<i64>)> {
         if let Some(row) = self.0.store.thread(caller.tenant, id).await? {
             // Not even read any further: that may be what breaks.
             if row.status == ThreadStatus::Quarantined {
@@ -237,7 +247,7 @@ impl Runtime {
             return Ok((row.pk, row.core, row.sheet, Some(row.last_seq)));
         }
         self.check_id(id)?;
-        Ok((self.0.new_pk(), self.0.config.agent.core.clone(), Sheet::default(), None))
+        Ok((self.0.new_pk(), self.0.config.agent.core.clone(), ThreadProfile::default(), None))
     }
 }
 
@@ -257,9 +267,9 @@ fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &Decided) -> Option<Rece
 }
 
 /// What is stored under the key: the receipt as it will be answered, a 202.
-fn kept(caller: &Caller, key: &Option<Idempotent>, id: &ThreadId, run: Option<&RunId>) -> Option<KeptAnswer> {
+fn kept(caller: &Caller, key: &Option<Idempotent>, id: &ThreadId, run: Option<&RunId>) -> Option<StoredResponse> {
     let (id, run) = (id.clone(), run.cloned());
-    Some(KeptAnswer {
+    Some(StoredResponse {
         tenant: caller.tenant,
         key: key.clone()?,
         answer: Box::new(move |decided| {

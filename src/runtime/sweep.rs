@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::lease::Incarnation;
+use super::lease::Lease;
 use super::probation::Admitted;
 use super::shared::Shared;
 use crate::domain::Millis;
@@ -69,10 +69,10 @@ impl Shared {
 
     /// Looks after what is due now; returns when to look again.
     async fn look(self: &Arc<Self>, now: Millis) -> Result<Millis> {
-        let Some(hold) = self.tenure.hold() else { return Ok(now + PAUSE) };
+        let Some(hold) = self.lease_keeper.hold() else { return Ok(now + PAUSE) };
         // Read before the work: a timer that is set meanwhile rings.
         self.alarm.at.store(Millis::MAX, Ordering::SeqCst);
-        let limit = self.roused.limit();
+        let limit = self.wake_backoff.limit();
         let mut found = self.store.due(hold.replica, now, limit).await?;
         found.extend(self.take_up(&hold, now, limit).await?);
         if found.is_empty() {
@@ -82,7 +82,7 @@ impl Shared {
             let horizon = if is_watching { PAUSE } else { self.config.runtime.lease_ms.max(PAUSE) };
             return Ok(if next <= now { now + PAUSE } else { next.min(now + horizon) });
         }
-        let looked = join_all(found.into_iter().filter_map(|pk| self.rouse(pk)));
+        let looked = join_all(found.into_iter().filter_map(|pk| self.wake_with_backoff(pk)));
         let is_any_done = match timeout(PATIENCE, looked).await {
             Ok(looked) => looked.into_iter().any(|done| done.unwrap_or(false)),
             Err(_) => true,
@@ -93,12 +93,12 @@ impl Shared {
 
     /// Threads that nobody takes care of are this process's before they are read: if one of them is why it dies, that is
     /// known of it.
-    async fn take_up(&self, hold: &Incarnation, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+    async fn take_up(&self, hold: &Lease, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         self.store.end_expired().await?;
         let waiting = u32::try_from(self.probation.waiting()).unwrap_or(u32::MAX);
         let limit = limit.saturating_add(waiting);
         let mut found = self.store.claimable(now, hold.replica, hold.lease, limit).await?;
-        found.retain(|it| self.roused.is_free(it.pk));
+        found.retain(|it| self.wake_backoff.is_free(it.pk));
         let Admitted { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
         if !cleared.is_empty() {
             self.store.forget_crashes(&cleared, true).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::command::Note;
+use super::command::CommitExtras;
 use super::runs::{legible, read};
 use super::shared::Shared;
 use super::{Result, Runtime};
@@ -51,15 +51,16 @@ impl Runtime {
         if !task.status.is_terminal() {
             let event = Event::TaskCancelAsked { task: id.clone(), by: caller.name.clone() };
             let detail = serde_json::json!({ "taskId": id });
-            let note = Note { audit: Some((caller.name.clone(), "cancel task", detail)), ..Note::default() };
-            self.decide(pk, event, note).await?;
+            let extras =
+                CommitExtras { audit: Some((caller.name.clone(), "cancel task", detail)), ..CommitExtras::default() };
+            self.decide(pk, event, extras).await?;
         }
         self.task(caller, id).await
     }
 
     /// Where this server is listened for, once that is known.
     pub fn served_at(&self, base: String) {
-        // The first front is the one that agents are told of.
+        // The first address is the one that agents are told of.
         self.0.base.set(base).ok();
     }
 

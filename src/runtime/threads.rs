@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::command::{Command, Note};
+use super::command::{Command, CommitExtras};
 use super::idempotent::Admission;
 use super::tool_policy::signed;
 use super::{Answered, Idempotent, NewThreadAsk, Result, Runtime};
@@ -10,7 +10,7 @@ use crate::config::Environment;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
-use crate::domain::thread::{Sheet, Thread, ThreadStatus};
+use crate::domain::thread::{Thread, ThreadProfile, ThreadStatus};
 use crate::domain::typed::typed;
 use crate::engine::event::Event;
 use crate::store::{Committed, IdempotencyRow, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
@@ -30,8 +30,9 @@ impl Runtime {
         };
         let id = ask.thread_id.unwrap_or_else(|| self.0.mint().thread());
         self.check_id(&id)?;
-        let sheet = Sheet { title: ask.title, config: ask.config, metadata: ask.metadata, ..Sheet::default() };
-        let sheet = signed(&Sheet::default(), sheet, caller, self.0.config.env)?;
+        let sheet =
+            ThreadProfile { title: ask.title, config: ask.config, metadata: ask.metadata, ..ThreadProfile::default() };
+        let sheet = signed(&ThreadProfile::default(), sheet, caller, self.0.config.env)?;
         let core = sheet.config.agent_core.clone().unwrap_or_else(|| self.0.config.agent.core.clone());
         self.0.core(&core)?;
         self.0.sound(caller, &core, &sheet.config)?;
@@ -46,7 +47,7 @@ impl Runtime {
             Committed::Exists | Committed::Stale => {
                 let row = self.row(caller, &id).await?;
                 // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
-                let same = Sheet {
+                let same = ThreadProfile {
                     title: sheet.title.or_else(|| row.sheet.title.clone()),
                     tool_policy_by: row.sheet.tool_policy_by.clone(),
                     ..sheet
@@ -90,8 +91,9 @@ impl Runtime {
         let row = self.row(caller, id).await?;
         if row.status == ThreadStatus::Quarantined {
             self.0.store.forget_crashes(&[row.pk], false).await?;
-            let note = Note { audit: Some((caller.name.clone(), "release", Value::Null)), ..Note::default() };
-            self.decide(row.pk, Event::Released, note).await?;
+            let extras =
+                CommitExtras { audit: Some((caller.name.clone(), "release", Value::Null)), ..CommitExtras::default() };
+            self.decide(row.pk, Event::Released, extras).await?;
         }
         self.thread(caller, id).await
     }
@@ -145,7 +147,7 @@ pub(super) fn shown(row: ThreadRow) -> Thread {
 }
 
 /// A thread as it is right after its creation.
-pub(super) fn fresh(new: &NewThread, sheet: &Sheet) -> Thread {
+pub(super) fn fresh(new: &NewThread, sheet: &ThreadProfile) -> Thread {
     Thread {
         thread_id: new.thread_id.clone(),
         status: Default::default(),
@@ -172,8 +174,8 @@ fn stored_thread(caller: &Caller, key: Idempotent, thread: &Thread) -> Idempoten
     }
 }
 
-/// The sheet after a merge patch, checked.
-pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: Environment) -> Result<Sheet> {
+/// The profile after a merge patch, checked.
+pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: Environment) -> Result<ThreadProfile> {
     let invalid = |pointer: &str, detail: String| Err(Fault::new(Code::Invalid, detail.clone()).at(pointer, detail));
     let Some(fields) = patch.as_object() else {
         return invalid("", "A merge patch of a thread is an object.".to_owned());
@@ -190,7 +192,7 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
             whole[field] = empty;
         }
     }
-    let sheet: Sheet = typed(whole)?;
+    let sheet: ThreadProfile = typed(whole)?;
     if sheet.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
         return invalid(
             "/config/agentCore",

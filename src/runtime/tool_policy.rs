@@ -5,11 +5,16 @@ use crate::config::Environment;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::PolicyAction;
-use crate::domain::thread::Sheet;
+use crate::domain::thread::ThreadProfile;
 use crate::tool::policy::{matches, strictness};
 
 /// What was written by this caller over `before`, with the writer's name beside each entry that is new.
-pub(super) fn signed(before: &Sheet, mut after: Sheet, by: &Caller, environment: Environment) -> Result<Sheet> {
+pub(super) fn signed(
+    before: &ThreadProfile,
+    mut after: ThreadProfile,
+    by: &Caller,
+    environment: Environment,
+) -> Result<ThreadProfile> {
     if !by.may(Scope::Approve)
         && let Some(entry) = loosened(before, &after, by, environment)
     {
@@ -33,7 +38,12 @@ pub(super) fn signed(before: &Sheet, mut after: Sheet, by: &Caller, environment:
 }
 
 /// An entry that is new and looser than what was there, or the loss of one that somebody else wrote.
-fn loosened<'a>(before: &'a Sheet, after: &'a Sheet, by: &Caller, environment: Environment) -> Option<&'a String> {
+fn loosened<'a>(
+    before: &'a ThreadProfile,
+    after: &'a ThreadProfile,
+    by: &Caller,
+    environment: Environment,
+) -> Option<&'a String> {
     let (old, new) = (&before.config.tool_policy, &after.config.tool_policy);
     let anothers = |entry: &String| before.tool_policy_by.get(entry).is_some_and(|name| *name != by.name);
     let is_looser = |(entry, action): &(&String, &PolicyAction)| {

@@ -6,12 +6,12 @@ use uuid::Uuid;
 
 use super::actor::Actor;
 use super::audit;
-use super::command::{Decided, Note, Refusal};
-use super::seat::{Claim, Footing, Seat, TRIES, contended};
+use super::command::{CommitExtras, Decided, Refusal};
+use super::loaded::{Claim, Footing, LoadedThread, TRIES, contended};
 use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::run::RunStatus;
-use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::event::Event;
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp};
@@ -20,10 +20,10 @@ use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
 
 impl Actor {
     /// Decides until a decision holds. An effect of it has started only if all of it is durable.
-    pub(super) async fn transit(&mut self, event: &Arc<Event>, note: &Note) -> Result<Decided, Refusal> {
+    pub(super) async fn transit(&mut self, event: &Arc<Event>, extras: &CommitExtras) -> Result<Decided, Refusal> {
         for _ in 0..TRIES {
-            self.take_seat(note).await?;
-            if let Some(decided) = self.attempt(Event::clone(event), note, Claim::IfFree).await? {
+            self.ensure_loaded(extras).await?;
+            if let Some(decided) = self.attempt(Event::clone(event), extras, Claim::IfFree).await? {
                 return Ok(decided);
             }
         }
@@ -34,49 +34,49 @@ impl Actor {
     pub(super) async fn attempt(
         &mut self,
         event: Event,
-        note: &Note,
+        extras: &CommitExtras,
         claim: Claim,
     ) -> Result<Option<Decided>, Refusal> {
-        let seat = self.seat.as_ref().ok_or(Refusal::Gone)?;
-        let mut footing = self.footing(seat, claim);
-        let gives_back = self.shared.draining.is_cancelled() && self.is_ours(seat);
+        let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
+        let mut footing = self.footing(loaded, claim);
+        let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
         let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: footing.holder };
         let shared = self.shared.clone();
-        let seat = self.seat.as_mut().ok_or(Refusal::Gone)?;
-        seat.attend(&shared);
-        let before = seat.machine.running();
+        let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
+        loaded.attend(&shared);
+        let before = loaded.machine.running();
         let releases = matches!(event, Event::Released);
         let brings_on =
             matches!(event, Event::ModelReplied { .. } | Event::ToolReturned { .. } | Event::TaskSeen { .. });
-        let audience = seat.audience(note);
-        let tools = shared.tools.toolset(seat.row.tenant);
-        let mut step = match seat.machine.decide(&shared.world(&tools), stamp, event) {
+        let recipients = loaded.recipients(extras);
+        let tools = shared.tools.toolset(loaded.row.tenant);
+        let mut step = match loaded.machine.decide(&shared.world(&tools), stamp, event) {
             Ok(step) => step,
             Err(Illegal(fault)) => return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) },
         };
-        let decided = Decided::of(&step, seat, note);
-        if step.is_noop && !(releases && seat.row.status == ThreadStatus::Quarantined) {
-            return self.let_be(note, decided, stamp.now).await;
+        let decided = Decided::of(&step, loaded, extras);
+        if step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined) {
+            return self.let_be(extras, decided, stamp.now).await;
         }
-        let is_at_rest = seat.machine.running().is_empty();
+        let is_at_rest = loaded.machine.running().is_empty();
         if gives_back && is_at_rest {
             // The last step under way: another process may go on from here while this one still drains.
             footing.lease = LeaseChange::Release;
-        } else if footing.holder.is_some() && is_at_rest && !seat.machine.is_active() {
+        } else if footing.holder.is_some() && is_at_rest && !loaded.machine.is_active() {
             // Nothing is left to be done: whoever is asked next takes it.
-            footing.lease = seat.at_rest();
+            footing.lease = loaded.at_rest();
         }
-        let news = seat.news(&step, &shared.waiters);
-        let tally = Tally::of(&step, seat.machine.run());
-        let (tenant, thread) = (seat.row.tenant, &seat.row.thread_id);
+        let news = loaded.news(&step, &shared.waiters);
+        let tally = Tally::of(&step, loaded.machine.run());
+        let (tenant, thread) = (loaded.row.tenant, &loaded.row.thread_id);
         let id = thread.clone();
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
-        let mut receivers: Vec<Row> = note.pushes.iter().map(|target| target.row(false)).collect();
-        if let Some(audience) = audience {
-            let (pushes, over) = match shared.told_to(audience, tenant, seat.row.pk, thread, &step).await {
+        let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
+        if let Some(recipients) = recipients {
+            let (pushes, over) = match shared.told_to(recipients, tenant, loaded.row.pk, thread, &step).await {
                 Ok(told) => told,
                 Err(error) => {
-                    self.seat = None;
+                    self.loaded = None;
                     return Err(error.into());
                 }
             };
@@ -85,7 +85,7 @@ impl Actor {
             receivers.extend(over);
         }
         let is_told = !deliveries.is_empty();
-        let mut commit = Commit { deliveries, ..seat.commit_of(&mut step, &footing, note, &decided, stamp.now) };
+        let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &footing, extras, &decided, stamp.now) };
         commit.rows.extend(receivers);
         if !self.write(commit).await? {
             return Ok(None);
@@ -107,20 +107,25 @@ impl Actor {
 
     /// It got on: what died with it in hand before was not its fault.
     async fn forget_crashes(&mut self) {
-        let Some(seat) = self.seat.as_mut().filter(|seat| seat.row.crashes.times > 0) else { return };
+        let Some(loaded) = self.loaded.as_mut().filter(|loaded| loaded.row.crashes.times > 0) else { return };
         match self.shared.store.forget_crashes(&[self.pk], false).await {
-            Ok(()) => seat.row.crashes = Crashes::default(),
+            Ok(()) => loaded.row.crashes = Crashes::default(),
             Err(error) => tracing::warn!(%error, "its crashes are remembered a while longer"),
         }
     }
 
     /// Nothing changed; the answer to the request's key is kept all the same. `None`: it was stale.
-    async fn let_be(&mut self, note: &Note, decided: Decided, now: Millis) -> Result<Option<Decided>, Refusal> {
-        let Some((seat, kept)) = self.seat.as_ref().zip(note.kept.as_ref()) else {
+    async fn let_be(
+        &mut self,
+        extras: &CommitExtras,
+        decided: Decided,
+        now: Millis,
+    ) -> Result<Option<Decided>, Refusal> {
+        let Some((loaded, kept)) = self.loaded.as_ref().zip(extras.kept.as_ref()) else {
             return Ok(self.is_newest().await?.then_some(decided));
         };
         let idempotency = Some(kept.row(&decided, now));
-        let commit = Commit { idempotency, ..seat.commit(LeaseChange::Keep, now) };
+        let commit = Commit { idempotency, ..loaded.commit(LeaseChange::Keep, now) };
         Ok(self.write(commit).await?.then_some(decided))
     }
 
@@ -128,37 +133,37 @@ impl Actor {
     /// fenced; a refusal and a "nothing to do" write nothing, so they are compared: others may have committed a decision,
     /// and the holder of the lease does not hear of it at once.
     pub(super) async fn is_newest(&mut self) -> Result<bool, Refusal> {
-        let Some(seat) = self.seat.as_ref() else { return Ok(false) };
-        if seat.new.is_some() || !self.shared.store.is_shared() {
+        let Some(loaded) = self.loaded.as_ref() else { return Ok(false) };
+        if loaded.new.is_some() || !self.shared.store.is_shared() {
             return Ok(true);
         }
-        let version = seat.row.fence.version;
+        let version = loaded.row.fence.version;
         let marks = self.shared.store.marks(&[self.pk]).await?;
         let is_newest = marks.iter().any(|mark| mark.version == version);
         if !is_newest {
-            self.seat = None;
+            self.loaded = None;
         }
         Ok(is_newest)
     }
 
     /// Commits and keeps the row in memory equal to the stored one. `false`: stale; whatever is not `true` leaves the
-    /// seat to be read again.
+    /// thread to be loaded again.
     pub(super) async fn write(&mut self, commit: Commit) -> Result<bool, Refusal> {
-        let landed = Landed::of(&commit);
+        let row_after = RowAfterCommit::of(&commit);
         self.has_written = true;
         failpoint::reached("commit.before");
         let committed = self.shared.store.commit(commit).await;
-        match (committed, &mut self.seat) {
-            (Ok(Committed::Done), Some(seat)) => {
+        match (committed, &mut self.loaded) {
+            (Ok(Committed::Done), Some(loaded)) => {
                 failpoint::reached("commit.after");
-                landed.note_in(seat);
-                if let Some(at) = seat.row.wake_at {
+                row_after.note_in(loaded);
+                if let Some(at) = loaded.row.wake_at {
                     self.shared.alarm.sooner(at);
                 }
                 Ok(true)
             }
-            (outcome, seat) => {
-                *seat = None;
+            (outcome, loaded) => {
+                *loaded = None;
                 match outcome? {
                     Committed::Done | Committed::Stale => Ok(false),
                     Committed::Exists => Err(Refusal::Exists),
@@ -169,20 +174,20 @@ impl Actor {
     }
 
     async fn perform(&mut self, before: &[crate::engine::effect::Effect], is_holder: bool) {
-        let Some(seat) = &self.seat else { return };
-        for effect in step::died(before, &*seat.machine) {
+        let Some(loaded) = &self.loaded else { return };
+        for effect in step::stopped(before, &*loaded.machine) {
             self.work.abort(effect);
         }
         self.reply_to_calls();
-        let Some(seat) = &self.seat else { return };
-        let born = step::born(before, &*seat.machine);
-        if is_holder && !born.is_empty() {
-            self.start(born).await;
+        let Some(loaded) = &self.loaded else { return };
+        let started = step::started(before, &*loaded.machine);
+        if is_holder && !started.is_empty() {
+            self.start(started).await;
         }
     }
 }
 
-impl Seat {
+impl LoadedThread {
     /// A commit that changes nothing.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
         let sheet = self.new.is_some().then(|| self.row.sheet.clone());
@@ -205,7 +210,14 @@ impl Seat {
     }
 
     /// The step as a commit; what readers are told later stays in the step.
-    fn commit_of(&self, step: &mut Step, footing: &Footing, note: &Note, decided: &Decided, now: Millis) -> Commit {
+    fn commit_of(
+        &self,
+        step: &mut Step,
+        footing: &Footing,
+        extras: &CommitExtras,
+        decided: &Decided,
+        now: Millis,
+    ) -> Commit {
         let mut commit = self.commit(footing.lease.clone(), now);
         commit.head = step.head.take();
         commit.status = self.status_after(step);
@@ -217,9 +229,9 @@ impl Seat {
         if let (Some(title), None) = (&step.title, &self.row.sheet.title) {
             commit.sheet.get_or_insert_with(|| self.row.sheet.clone()).title = Some(title.clone());
         }
-        commit.idempotency = note.kept.as_ref().map(|kept| kept.row(decided, now));
+        commit.idempotency = extras.kept.as_ref().map(|kept| kept.row(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
-        if let Some((actor, action, detail)) = &note.audit {
+        if let Some((actor, action, detail)) = &extras.audit {
             let mut detail = detail.clone();
             if let Some((_, version)) = &decided.plan {
                 detail["planVersion"] = (*version).into();
@@ -256,18 +268,18 @@ impl ThreadRow {
 }
 
 /// What a commit makes of the thread's row.
-struct Landed {
+struct RowAfterCommit {
     lease: LeaseChange,
     status: ThreadStatus,
     wake_at: Option<Millis>,
     floor: i64,
     last_seq: i64,
     now: Millis,
-    sheet: Option<Sheet>,
+    sheet: Option<ThreadProfile>,
     receivers: Vec<Row>,
 }
 
-impl Landed {
+impl RowAfterCommit {
     fn of(commit: &Commit) -> Self {
         Self {
             lease: commit.lease.clone(),
@@ -281,10 +293,10 @@ impl Landed {
         }
     }
 
-    fn note_in(self, seat: &mut Seat) {
-        seat.new = None;
-        seat.receivers.note(self.receivers);
-        let row = &mut seat.row;
+    fn note_in(self, loaded: &mut LoadedThread) {
+        loaded.new = None;
+        loaded.receivers.extras(self.receivers);
+        let row = &mut loaded.row;
         row.fence.version += 1;
         match self.lease {
             LeaseChange::Keep => {}

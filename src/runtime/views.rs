@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::command::Note;
+use super::command::CommitExtras;
 use super::runs::{legible, read};
 use super::{Result, Runtime};
 use crate::domain::caller::Caller;
@@ -51,8 +51,11 @@ impl Runtime {
         self.0.accepting()?;
         let row = self.row(caller, id).await?;
         let event = Event::StatePut { data, expected: if_match, by: caller.name.clone() };
-        let note = Note { audit: Some((caller.name.clone(), "put agent state", Value::Null)), ..Note::default() };
-        match self.decide(row.pk, event, note).await?.agent_state {
+        let extras = CommitExtras {
+            audit: Some((caller.name.clone(), "put agent state", Value::Null)),
+            ..CommitExtras::default()
+        };
+        match self.decide(row.pk, event, extras).await?.agent_state {
             Some(state) => Ok(state),
             None => self.agent_state(caller, id).await,
         }

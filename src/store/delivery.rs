@@ -51,9 +51,9 @@ pub struct NewDelivery {
     pub id: DeliveryId,
     pub kind: TargetKind,
     pub target: String,
-    /// Deliveries of one lane are made one after another, in the order in which they were written; without one, each
+    /// Deliveries with the same key are made one after another, in the order in which they were written; without one, each
     /// for itself.
-    pub lane: Option<String>,
+    pub ordering_key: Option<String>,
     pub event: String,
     /// As it is sent.
     pub body: String,
@@ -79,7 +79,7 @@ pub struct Delivery {
     pub thread: ThreadPk,
     pub kind: TargetKind,
     pub target: String,
-    pub lane: Option<String>,
+    pub ordering_key: Option<String>,
     pub event: String,
     pub body: String,
     pub status: DeliveryStatus,
@@ -115,7 +115,7 @@ impl Settled {
 #[async_trait]
 pub trait Deliveries: Send + Sync + 'static {
     /// Deliveries that are due, oldest first, each with one attempt more; until `until` nobody else is given them. Of a
-    /// lane only the first that is not over.
+    /// ordering key only the first that is not over.
     async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
     /// Records what an attempt came to. `false`: it is no longer the caller's (claimed again, replayed, erased).
     async fn settle_delivery(

@@ -4,7 +4,7 @@
 //! A transition is one [`Commit`]: small head, changed rows, records; accepted iff its fence still holds, as a whole, and
 //! durable when the call returns. Commits of many threads share a database transaction (`committer`).
 //!
-//! Both databases store the same texts: a commit becomes a `Parcel` before it is sent, and what is read back is
+//! Both databases store the same texts: a commit becomes a `PreparedCommit` before it is sent, and what is read back is
 //! decoded by `text`.
 
 mod ask;
@@ -42,7 +42,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, Record};
-use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::usage::UsageSum;
 use crate::engine::step::{Row, RowKind};
 use delivery::{Deliveries, NewDelivery};
@@ -81,7 +81,7 @@ pub struct ThreadRow {
     /// Empty until a commit brought one.
     pub head: String,
     pub status: ThreadStatus,
-    pub sheet: Sheet,
+    pub sheet: ThreadProfile,
     pub wake_at: Option<Millis>,
     pub floor: i64,
     pub last_seq: i64,
@@ -90,7 +90,7 @@ pub struct ThreadRow {
     pub is_owned: bool,
     pub crashes: Crashes,
     pub created_at: Millis,
-    /// The last activity that people see: a new status, a message, an edit of the sheet.
+    /// The last activity that people see: a new status, a message, an edit of the profile.
     pub updated_at: Millis,
     /// The name of the key that created it.
     pub created_by: String,
@@ -121,7 +121,7 @@ pub struct Commit {
     pub now: Millis,
     /// `None`: unchanged.
     pub head: Option<String>,
-    pub sheet: Option<Sheet>,
+    pub sheet: Option<ThreadProfile>,
     pub status: ThreadStatus,
     pub wake_at: Option<Millis>,
     pub floor: i64,
@@ -139,7 +139,7 @@ pub struct Commit {
 
 impl Commit {
     /// Creates an idle thread, and nothing else.
-    pub fn creating(pk: ThreadPk, new: NewThread, sheet: Sheet, idempotency: Option<IdempotencyRow>) -> Self {
+    pub fn creating(pk: ThreadPk, new: NewThread, sheet: ThreadProfile, idempotency: Option<IdempotencyRow>) -> Self {
         Self {
             pk,
             fence: Fence::NEW,
@@ -229,7 +229,7 @@ pub trait Store: Deliveries + SealedRows {
         &self,
         pk: ThreadPk,
         new: NewThread,
-        sheet: Sheet,
+        sheet: ThreadProfile,
         idempotency: Option<IdempotencyRow>,
     ) -> Result<Committed> {
         self.commit(Commit::creating(pk, new, sheet, idempotency)).await

@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::{PageAsk, Result};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::domain::run::Standing;
+use crate::domain::run::CallerStatus;
 
 /// Which runs to list.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct StandingAsk {
     pub tenant: TenantPk,
     pub thread: Option<ThreadPk>,
     /// Empty = all.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<CallerStatus>,
     /// Only those that changed then or later.
     pub since: Option<Millis>,
     pub page: PageAsk,
@@ -21,7 +21,7 @@ pub struct StandingAsk {
 impl StandingAsk {
     /// The texts of the rows that are wanted.
     pub(crate) fn bodies(&self) -> Vec<String> {
-        let text = |standing: &Standing| serde_json::to_string(standing).expect("a word is JSON");
+        let text = |standing: &CallerStatus| serde_json::to_string(standing).expect("a word is JSON");
         self.standings.iter().map(text).collect()
     }
 

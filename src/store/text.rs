@@ -10,20 +10,20 @@ use super::document::{DocumentKind, Expected};
 use super::{Error, Result};
 use crate::domain::ids::PayloadId;
 use crate::domain::message::ConversationMessage;
-use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::usage::ModelUse;
 use crate::engine::step::{Keep, Row, RowKind};
 
-pub(crate) fn of_sheet(sheet: &Sheet) -> String {
+pub(crate) fn of_profile(sheet: &ThreadProfile) -> String {
     serde_json::to_string(sheet).expect("a sheet is plain data")
 }
 
-pub(crate) fn sheet(text: &str) -> Result<Sheet> {
+pub(crate) fn sheet(text: &str) -> Result<ThreadProfile> {
     read("sheet", text)
 }
 
 /// The same for lists: the thread is shown, without what cannot be read.
-pub(crate) fn shown_sheet(text: &str) -> Result<Sheet> {
+pub(crate) fn shown_profile(text: &str) -> Result<ThreadProfile> {
     let read = sheet(text).inspect_err(|error| tracing::error!(%error, "a thread is listed without its settings"));
     Ok(read.unwrap_or_default())
 }
@@ -35,7 +35,7 @@ pub(crate) fn folded(text: &str) -> String {
 }
 
 /// The title as `ThreadFilter::q` finds it; ids are ASCII and need no column of their own for that.
-pub(crate) fn folded_title(sheet: &Sheet) -> String {
+pub(crate) fn folded_title(sheet: &ThreadProfile) -> String {
     folded(sheet.title.as_deref().unwrap_or_default())
 }
 

@@ -8,7 +8,7 @@ use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::message::{ConversationMessage, MessageRole};
-use crate::domain::run::{Ask, Counters, OnBusy, Run, RunStatus, Standing};
+use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
 
 impl Transition<'_> {
     pub fn ask(&mut self, run: RunId, message: MessageId, mut ask: Ask) -> Handled {
@@ -52,7 +52,7 @@ impl Transition<'_> {
             trace_id: ask.trace_id,
             trace: ask.trace,
             requested_by: Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect(),
-            standing: Standing::Queued,
+            standing: CallerStatus::Queued,
             since: self.stamp.now,
             created_at: self.stamp.now,
             started_at: None,

@@ -139,12 +139,12 @@ impl Transition<'_> {
             }
             if error.is_lost() {
                 self.put_in_doubt(id, &error.message);
-                self.went_on(id);
+                self.on_call_ended(id);
                 return Ok(Taken::Yes);
             }
         }
         self.end_with(id, outcome);
-        self.went_on(id);
+        self.on_call_ended(id);
         Ok(Taken::Yes)
     }
 
@@ -209,7 +209,7 @@ impl Transition<'_> {
     }
 
     /// A call's state changed: its item may go on.
-    pub fn went_on(&mut self, call: &CallId) {
+    pub fn on_call_ended(&mut self, call: &CallId) {
         let item = self.state.calls.get(call).and_then(|call| call.record.item_id.clone());
         if let Some(item) = item {
             self.batch_went_on(&item);

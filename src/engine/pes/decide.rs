@@ -9,7 +9,7 @@ use crate::engine::{Illegal, Stamp, World};
 pub(super) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
     let mut transition = Transition::begin(state, world, stamp);
     match dispatch(&mut transition, event)? {
-        Taken::Yes => transition.advance(),
+        Taken::Yes => transition.run_to_quiescence(),
         Taken::No => {}
     }
     Ok(transition.seal())

@@ -1,4 +1,4 @@
-//! Calls that become tasks of other agents: sent, asked about, given up. A task's errands are slots like any other:
+//! Calls that become tasks of other agents: sent, asked about, given up. A task's actions are slots like any other:
 //! committed before they are performed. Asking and cancelling hold nobody up; sending is what a run does.
 
 use serde_json::Value;
@@ -10,12 +10,12 @@ use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::observation::ObservationType;
-use crate::domain::task::{Delegation, Errand, Slot, Task, TaskStatus, What};
+use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
 use crate::domain::tool::{CallStatus, ToolStatus};
 
 /// How long a task may take if nobody says otherwise.
 const WEEK: Millis = 7 * 24 * 3_600_000;
-/// After so long an errand that nobody answered is done anew; whoever performs it gives up before.
+/// After so long an action that nobody answered is done anew; whoever performs it gives up before.
 const PATIENCE: Millis = 120_000;
 /// After so long it is seen whether whoever performs it is still there.
 const GLANCE: Millis = 5_000;
@@ -71,7 +71,7 @@ impl Transition<'_> {
         self.call_at_peer(id);
         self.call(id, |call| call.record.epoch = Some(epoch));
         self.record_task(&task_id);
-        self.ready(&task_id, What::Send, now);
+        self.ready(&task_id, TaskActionKind::Send, now);
         self.start_errand(&task_id);
     }
 
@@ -100,57 +100,58 @@ impl Transition<'_> {
         self.record(ObservationType::A2aTask, item.as_ref(), title, told);
     }
 
-    pub fn ready(&mut self, id: &TaskId, what: What, at: Millis) {
-        self.task(id, |task| task.errand = Some(Errand { what, slot: Slot::Ready { at } }));
+    pub fn ready(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
+        self.task(id, |task| task.errand = Some(TaskAction { what, slot: Slot::Ready { at } }));
     }
 
-    /// The errand comes after a while that grows as long as nothing changes: at once if the agent called meanwhile.
-    pub fn put_off(&mut self, id: &TaskId, what: What, no_sooner_than: Option<Millis>) {
+    /// The action comes after a while that grows as long as nothing changes: at once if the agent called meanwhile.
+    pub fn put_off(&mut self, id: &TaskId, what: TaskActionKind, no_sooner_than: Option<Millis>) {
         let (now, seed, limits) = (self.stamp.now, self.stamp.seed, self.world.limits);
         self.task(id, |task| {
             let delay = backing_off(seed, limits.ask_peer_ms, limits.ask_peer_most_ms, task.tries);
             let delay = if std::mem::take(&mut task.called) { 0 } else { delay };
             task.tries += 1;
             let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
-            task.errand = Some(Errand { what, slot: Slot::Ready { at } });
+            task.errand = Some(TaskAction { what, slot: Slot::Ready { at } });
         });
     }
 
-    /// Starts an errand that is due, if the committer may.
+    /// Starts an action that is due, if the committer may.
     pub fn start_errand(&mut self, id: &TaskId) {
         let (now, holder) = (self.stamp.now, self.stamp.holder);
         let due = self.state.tasks.get(id).and_then(|(_, task)| task.errand.filter(|errand| errand.is_due(now)));
-        let (Some(epoch), Some(Errand { what, .. })) = (holder, due) else { return };
+        let (Some(epoch), Some(TaskAction { what, .. })) = (holder, due) else { return };
         self.task(id, |task| {
             task.attempt += 1;
-            task.is_out |= matches!(what, What::Send | What::Resend);
-            task.errand = Some(Errand { what, slot: Slot::Running { epoch, since: now } });
+            task.is_out |= matches!(what, TaskActionKind::Send | TaskActionKind::Resend);
+            task.errand = Some(TaskAction { what, slot: Slot::Running { epoch, since: now } });
         });
     }
 
     /// Starts what is due of asking and cancelling: also in a pause, and for runs that are over. Nothing is asked any
     /// more once a cancel waits for the holder.
-    pub fn tend(&mut self) {
+    pub fn start_due_task_actions(&mut self) {
         let is_stopping = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
         let due = self.state.tasks.iter().filter(|(_, (_, task))| match task.errand.map(|errand| errand.what) {
-            Some(What::Ask) => !is_stopping,
-            Some(What::Cancel) => true,
-            Some(What::Send | What::Resend) | None => false,
+            Some(TaskActionKind::Ask) => !is_stopping,
+            Some(TaskActionKind::Cancel) => true,
+            Some(TaskActionKind::Send | TaskActionKind::Resend) | None => false,
         });
         for id in due.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.start_errand(&id);
         }
     }
 
-    /// Tasks whose time is over end their calls; errands that nobody answered are done anew.
+    /// Tasks whose time is over end their calls; actions that nobody answered are done anew.
     pub fn overdue(&mut self) {
         let now = self.stamp.now;
         let tasks: Vec<Task> = self.state.tasks.values().map(|(_, task)| task.clone()).collect();
         for task in tasks {
             match task.errand {
-                Some(Errand { what: what @ (What::Ask | What::Cancel), slot: Slot::Running { since, .. } })
-                    if now - since >= PATIENCE =>
-                {
+                Some(TaskAction {
+                    what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
+                    slot: Slot::Running { since, .. },
+                }) if now - since >= PATIENCE => {
                     self.ready(&task.task_id, what, now);
                 }
                 Some(_) | None => {}
@@ -177,7 +178,7 @@ impl Transition<'_> {
     fn give_up(&mut self, call: &CallId, code: &str, why: String) {
         self.withdraw_question(call, &why);
         self.end_call(call, ToolStatus::Error, Err(error(code, why)), None, self.task_age(call));
-        self.went_on(call);
+        self.on_call_ended(call);
     }
 
     pub fn task_age(&self, call: &CallId) -> Millis {
@@ -198,7 +199,7 @@ impl Transition<'_> {
             ToolStatus::Error | ToolStatus::Skipped => {
                 self.set_task_status(&id, TaskStatus::Canceled);
                 if is_out {
-                    self.ready(&id, What::Cancel, self.stamp.now);
+                    self.ready(&id, TaskActionKind::Cancel, self.stamp.now);
                 }
             }
         }
@@ -221,7 +222,7 @@ impl Transition<'_> {
     pub fn send_again(&mut self, call: &CallId) {
         let Some(id) = self.state.task_of(call).map(|task| task.task_id.clone()) else { return };
         self.call_at_peer(call);
-        self.ready(&id, What::Send, self.stamp.now);
+        self.ready(&id, TaskActionKind::Send, self.stamp.now);
         self.set_task_status(&id, TaskStatus::Sending);
     }
 
@@ -230,7 +231,7 @@ impl Transition<'_> {
         let Some(id) = self.state.task_of(call).map(|task| task.task_id.clone()) else { return };
         self.call_at_peer(call);
         self.task(&id, |task| task.tries = 0);
-        self.put_off(&id, What::Ask, None);
+        self.put_off(&id, TaskActionKind::Ask, None);
         self.set_task_status(&id, TaskStatus::Working);
     }
 
@@ -257,9 +258,12 @@ impl Transition<'_> {
     pub fn wakes_task(&self, task: &Task) -> Option<Millis> {
         let deadline = (!task.status.is_terminal()).then_some(task.deadline);
         match task.errand {
-            Some(Errand { what: What::Send | What::Resend, slot: Slot::Running { .. } }) => None,
-            Some(Errand { what: What::Send | What::Resend, slot: Slot::Ready { .. } }) | None => deadline,
-            Some(Errand { what: What::Ask | What::Cancel, slot }) => {
+            Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Running { .. } }) => {
+                None
+            }
+            Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } })
+            | None => deadline,
+            Some(TaskAction { what: TaskActionKind::Ask | TaskActionKind::Cancel, slot }) => {
                 let at = match slot {
                     Slot::Ready { at } => at,
                     Slot::Running { since, .. } => since.saturating_add(GLANCE),
@@ -270,7 +274,7 @@ impl Transition<'_> {
     }
 }
 
-impl Errand {
+impl TaskAction {
     fn is_due(self, now: Millis) -> bool {
         match self.slot {
             Slot::Ready { at } => at <= now,

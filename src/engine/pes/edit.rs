@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::plan::Source;
 use super::refine::Merged;
-use super::state::{Definition, Item, Phase, Shape, Track};
+use super::state::{Definition, Item, Phase, Progress, Shape};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
@@ -159,7 +159,7 @@ impl Transition<'_> {
         let Some(mut item) = known else {
             merged.note(ChangeType::Added, &wanted.id);
             let def = self.defined(wanted, self.stamp.now, version);
-            let track = Track { updated: self.stamp.now, ..Track::default() };
+            let track = Progress { updated: self.stamp.now, ..Progress::default() };
             return Item { ord, def, track, calls: Vec::new(), turns: Vec::new() };
         };
         let is_same = as_wanted(&item) == wanted;

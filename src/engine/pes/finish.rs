@@ -12,7 +12,7 @@ use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
-use crate::domain::run::{Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus, Standing};
+use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
 
 impl Transition<'_> {
     /// The run's answer. `shown` is its text as observations hold it.
@@ -142,7 +142,7 @@ impl Transition<'_> {
 
     fn conclude(&mut self, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
         run.status = status;
-        (run.standing, run.since) = (Standing::at_end(status, outcome.as_ref()), self.stamp.now);
+        (run.standing, run.since) = (CallerStatus::at_end(status, outcome.as_ref()), self.stamp.now);
         run.finished_at = Some(self.stamp.now);
         self.record_run_finished(&run, outcome.as_ref());
         run.outcome = outcome;

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::rows;
-use super::state::{Definition, Item, ModelCall, Phase, Shape, Track};
+use super::state::{Definition, Item, ModelCall, Phase, Progress, Shape};
 use super::transition::Transition;
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
@@ -52,7 +52,7 @@ impl Transition<'_> {
             since: self.state.head.plan_version,
             edited: None,
         };
-        let track = Track { updated: self.stamp.now, run: Some(run.run_id.clone()), ..Track::default() };
+        let track = Progress { updated: self.stamp.now, run: Some(run.run_id.clone()), ..Progress::default() };
         self.forget_items();
         let item = Item { ord: self.state.list.next_ord(), def, track, calls: Vec::new(), turns: Vec::new() };
         self.state.list.rebuild(|list| list.push(item));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::record::to_value;
-use super::state::{Call, Definition, Item, Track};
+use super::state::{Call, Definition, Item, Progress};
 use super::summary::Summary;
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::fault::{Code, Fault};
@@ -89,7 +89,7 @@ impl Transition<'_> {
             since: self.state.head.plan_version,
             edited: None,
         };
-        let track = Track {
+        let track = Progress {
             status: if keeps { todo.status } else { ItemStatus::Pending },
             reason: todo.reason.filter(|_| keeps),
             result,
@@ -97,7 +97,7 @@ impl Transition<'_> {
             updated: todo.updated_timestamp,
             run: todo.run_id.filter(|_| keeps),
             redone: todo.redone,
-            ..Track::default()
+            ..Progress::default()
         };
         Item { ord, def, track, calls, turns: Vec::new() }
     }

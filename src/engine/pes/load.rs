@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::list::TodoList;
 use super::rows::VERSION;
-use super::state::{Call, Definition, Head, Item, Shape, State, Track, Turn};
+use super::state::{Call, Definition, Head, Item, Progress, Shape, State, Turn};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
@@ -23,7 +23,7 @@ use crate::engine::step::{Row, RowKind};
 struct Gathered {
     runs: BTreeMap<RunId, (i64, Run)>,
     definitions: Vec<(i64, Definition)>,
-    tracks: HashMap<ItemId, Track>,
+    tracks: HashMap<ItemId, Progress>,
     calls: BTreeMap<i64, CallRecord>,
     turns: BTreeMap<i64, Turn>,
     suspensions: BTreeMap<i64, Suspension>,
@@ -59,7 +59,7 @@ impl Gathered {
                 self.runs.insert(run.run_id.clone(), (row.ord, run));
             }
             RowKind::Item => self.add_item(row)?,
-            RowKind::Custom => {
+            RowKind::Progress => {
                 self.tracks.insert(row.id.as_str().into(), read(&row.id, &row.body)?);
             }
             RowKind::Call => {
@@ -78,7 +78,7 @@ impl Gathered {
             RowKind::Task => {
                 self.tasks.insert(row.id.as_str().into(), (row.ord, read(&row.id, &row.body)?));
             }
-            RowKind::Message | RowKind::Payload | RowKind::Usage | RowKind::Standing | RowKind::Push => {}
+            RowKind::Message | RowKind::Payload | RowKind::Usage | RowKind::CallerStatus | RowKind::Push => {}
         }
         Ok(())
     }

@@ -57,11 +57,11 @@ use serde_json::Value;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::run::Run;
-use crate::domain::tool::Asked;
+use crate::domain::tool::PendingQuestion;
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::step::Step;
-use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Mission, Needs, Prompt, Stamp, World};
+use crate::engine::{Core, Illegal, Invocation, Loaded, Material, Needs, PeerCallInput, Prompt, Stamp, World};
 
 pub use state::{Shape, State};
 pub(super) use view::pending;
@@ -99,10 +99,10 @@ impl Core for Pes {
     fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
         running::invocation(state, call)
     }
-    fn mission(state: &State, task: &TaskId) -> Option<Mission> {
-        running::mission(state, task)
+    fn peer_call_input(state: &State, task: &TaskId) -> Option<PeerCallInput> {
+        running::peer_call_input(state, task)
     }
-    fn asked(state: &State, call: &CallId) -> Option<Asked> {
+    fn asked(state: &State, call: &CallId) -> Option<PendingQuestion> {
         state.calls.get(call).and_then(|call| call.record.asked.clone())
     }
     fn is_unreadable(state: &State) -> bool {

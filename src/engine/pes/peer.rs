@@ -1,11 +1,13 @@
 //! What agents tell of the tasks that they were given. Only what they say when asked counts: a call back is a reason to
-//! ask, and an answer to an errand that is no longer under way changes nothing.
+//! ask, and an answer to an action that is no longer under way changes nothing.
 
 use super::item::error;
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::hitl::{Decision, FeedbackSchema, InputType, SuspensionKind};
 use crate::domain::ids::{CallId, TaskId};
-use crate::domain::task::{Errand, PeerFailure, PeerFailureKind, PeerState, Seen, Slot, Task, TaskStatus, What};
+use crate::domain::task::{
+    PeerFailure, PeerFailureKind, PeerState, Seen, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
+};
 use crate::domain::tool::{CallStatus, ToolStatus};
 
 /// So often a message is sent to an agent that cannot be reached, or an interrupted sending is looked into.
@@ -16,7 +18,7 @@ const MOST_CANCELS: u32 = 6;
 const MOST_STRIKES: u32 = 3;
 
 /// What an agent wants to know, and how an answer looks unless it says so itself.
-struct Asked {
+struct PeerQuestion {
     message: Option<String>,
     form: Option<FeedbackSchema>,
     input_type: InputType,
@@ -25,7 +27,7 @@ struct Asked {
 impl Transition<'_> {
     pub fn task_seen(&mut self, id: &TaskId, attempt: u32, seen: Seen) -> Handled {
         let Some((task, what)) = self.under_way(id, attempt) else { return Ok(Taken::No) };
-        if what == What::Cancel {
+        if what == TaskActionKind::Cancel {
             self.cancel_settled(id, true);
             return Ok(Taken::Yes);
         }
@@ -51,23 +53,23 @@ impl Transition<'_> {
             PeerState::Rejected => ends(TaskStatus::Rejected, "peer_rejected"),
             PeerState::Canceled => ends(TaskStatus::Canceled, "peer_canceled"),
             // What it said before our answer reached it.
-            PeerState::InputRequired if what != What::Ask && task.reply.is_some() => {
-                self.goes_on(id, TaskStatus::Working, is_news);
+            PeerState::InputRequired if what != TaskActionKind::Ask && task.reply.is_some() => {
+                self.task_continues(id, TaskStatus::Working, is_news);
                 return Ok(Taken::Yes);
             }
             PeerState::Working => {
-                self.goes_on(id, TaskStatus::Working, is_news);
+                self.task_continues(id, TaskStatus::Working, is_news);
                 return Ok(Taken::Yes);
             }
             PeerState::InputRequired => {
-                self.goes_on(id, TaskStatus::InputRequired, is_news);
-                let asked = Asked { message: seen.message, form: seen.form, input_type: InputType::Text };
+                self.task_continues(id, TaskStatus::InputRequired, is_news);
+                let asked = PeerQuestion { message: seen.message, form: seen.form, input_type: InputType::Text };
                 self.ask_for_peer(&task, SuspensionKind::PeerInput, asked);
                 return Ok(Taken::Yes);
             }
             PeerState::AuthRequired => {
-                self.goes_on(id, TaskStatus::AuthRequired, is_news);
-                let asked = Asked { message: seen.message, form: None, input_type: InputType::Confirm };
+                self.task_continues(id, TaskStatus::AuthRequired, is_news);
+                let asked = PeerQuestion { message: seen.message, form: None, input_type: InputType::Confirm };
                 self.ask_for_peer(&task, SuspensionKind::PeerAuth, asked);
                 return Ok(Taken::Yes);
             }
@@ -77,13 +79,13 @@ impl Transition<'_> {
     }
 
     /// It is not over: it is asked about again, sooner if something changed.
-    fn goes_on(&mut self, id: &TaskId, status: TaskStatus, is_news: bool) {
+    fn task_continues(&mut self, id: &TaskId, status: TaskStatus, is_news: bool) {
         let Some((_, task)) = self.state.tasks.get(id) else { return };
         let (call, has_moved) = (task.call_id.clone(), task.status != status);
         if has_moved {
             self.task(id, |task| task.tries = 0);
         }
-        self.put_off(id, What::Ask, None);
+        self.put_off(id, TaskActionKind::Ask, None);
         if has_moved {
             self.withdraw_question(&call, "the agent went on by itself");
             self.call_at_peer(&call);
@@ -94,7 +96,7 @@ impl Transition<'_> {
     }
 
     /// A person is asked what the agent asked, once.
-    fn ask_for_peer(&mut self, task: &Task, kind: SuspensionKind, seen: Asked) {
+    fn ask_for_peer(&mut self, task: &Task, kind: SuspensionKind, seen: PeerQuestion) {
         if self.suspension_of(&task.call_id).is_some() {
             return;
         }
@@ -121,7 +123,7 @@ impl Transition<'_> {
         let age = self.task_age(call);
         let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
         self.end_call(call, status, result, None, age);
-        self.went_on(call);
+        self.on_call_ended(call);
     }
 
     /// A question that has become idle, if there is one.
@@ -134,10 +136,10 @@ impl Transition<'_> {
     pub fn peer_failed(&mut self, id: &TaskId, attempt: u32, failure: PeerFailure) -> Handled {
         let Some((task, what)) = self.under_way(id, attempt) else { return Ok(Taken::No) };
         match what {
-            What::Send => self.send_failed(&task, failure),
-            What::Resend => self.resend_failed(&task, failure),
-            What::Ask => self.ask_failed(&task, failure),
-            What::Cancel => self.cancel_failed(&task, failure),
+            TaskActionKind::Send => self.send_failed(&task, failure),
+            TaskActionKind::Resend => self.resend_failed(&task, failure),
+            TaskActionKind::Ask => self.ask_failed(&task, failure),
+            TaskActionKind::Cancel => self.cancel_failed(&task, failure),
         }
         Ok(Taken::Yes)
     }
@@ -148,7 +150,7 @@ impl Transition<'_> {
             PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
                 // Of a message that follows others, the agent is at work already.
                 self.task(id, |task| task.is_out = task.remote_task_id.is_some());
-                self.put_off(id, What::Send, failure.retry_after_ms);
+                self.put_off(id, TaskActionKind::Send, failure.retry_after_ms);
             }
             PeerFailureKind::Unknown => self.look_into(id),
             PeerFailureKind::NotFound if task.remote_task_id.is_some() => self.lost(task),
@@ -166,10 +168,10 @@ impl Transition<'_> {
         let is_first = self.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
         match is_known && is_first {
             // It told us of the task by itself: so it arrived.
-            true => self.ready(id, What::Ask, self.stamp.now),
+            true => self.ready(id, TaskActionKind::Ask, self.stamp.now),
             false => {
                 self.task(id, |task| task.tries += 1);
-                self.ready(id, What::Resend, self.stamp.now);
+                self.ready(id, TaskActionKind::Resend, self.stamp.now);
             }
         }
     }
@@ -187,7 +189,7 @@ impl Transition<'_> {
             true => {
                 let age = self.task_age(&task.call_id);
                 self.end_call(&task.call_id, ToolStatus::Error, ended, None, age);
-                self.went_on(&task.call_id);
+                self.on_call_ended(&task.call_id);
             }
             false => self.task_ended(&task.task_id, &task.call_id, TaskStatus::Failed, ended),
         }
@@ -199,7 +201,7 @@ impl Transition<'_> {
             PeerFailureKind::NotFound if is_known => self.lost(task),
             PeerFailureKind::Gone => self.ended_without(task, TaskStatus::Failed, "peer_removed", failure.message),
             PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
-                self.put_off(&task.task_id, What::Resend, failure.retry_after_ms);
+                self.put_off(&task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
             }
             PeerFailureKind::Unreachable
             | PeerFailureKind::Unknown
@@ -232,7 +234,7 @@ impl Transition<'_> {
         if is_unknown_there && strikes >= Some(MOST_STRIKES) {
             return self.lost(task);
         }
-        self.put_off(&task.task_id, What::Ask, failure.retry_after_ms);
+        self.put_off(&task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     }
 
     fn lost(&mut self, task: &Task) {
@@ -260,7 +262,7 @@ impl Transition<'_> {
             | PeerFailureKind::Unknown
             | PeerFailureKind::Refused
             | PeerFailureKind::NotFound => match task.tries + 1 < MOST_CANCELS {
-                true => self.put_off(&task.task_id, What::Cancel, failure.retry_after_ms),
+                true => self.put_off(&task.task_id, TaskActionKind::Cancel, failure.retry_after_ms),
                 false => self.cancel_settled(&task.task_id, false),
             },
         }
@@ -273,12 +275,12 @@ impl Transition<'_> {
         });
     }
 
-    /// The errand that this attempt answers, if it is still under way.
-    fn under_way(&self, id: &TaskId, attempt: u32) -> Option<(Task, What)> {
+    /// The action that this attempt answers, if it is still under way.
+    fn under_way(&self, id: &TaskId, attempt: u32) -> Option<(Task, TaskActionKind)> {
         let (_, task) = self.state.tasks.get(id)?;
         match task.errand? {
-            Errand { what, slot: Slot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
-            Errand { .. } => None,
+            TaskAction { what, slot: Slot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
+            TaskAction { .. } => None,
         }
     }
 
@@ -292,24 +294,29 @@ impl Transition<'_> {
         let names_it = task.remote_task_id.is_none() && remote.is_some();
         let (task, now) = (task.clone(), self.stamp.now);
         let next = match task.errand {
-            Some(Errand { what, slot: Slot::Running { .. } }) => {
+            Some(TaskAction { what, slot: Slot::Running { .. } }) => {
                 if task.called && !names_it {
                     return Ok(Taken::No);
                 }
                 self.task(id, |task| task.called = true);
                 Some((what, None))
             }
-            Some(Errand { what: What::Ask, slot: Slot::Ready { at } }) if at <= now => return Ok(Taken::No),
-            Some(Errand { what: What::Ask, slot: Slot::Ready { .. } }) => Some((What::Ask, Some(now))),
-            Some(Errand { what: What::Cancel, slot: Slot::Ready { .. } }) if names_it => {
-                Some((What::Cancel, Some(now)))
+            Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } }) if at <= now => {
+                return Ok(Taken::No);
             }
-            Some(Errand { what: What::Send | What::Resend, slot: Slot::Ready { .. } }) | None
+            Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { .. } }) => {
+                Some((TaskActionKind::Ask, Some(now)))
+            }
+            Some(TaskAction { what: TaskActionKind::Cancel, slot: Slot::Ready { .. } }) if names_it => {
+                Some((TaskActionKind::Cancel, Some(now)))
+            }
+            Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } })
+            | None
                 if names_it && !task.status.is_terminal() =>
             {
-                Some((What::Ask, Some(now)))
+                Some((TaskActionKind::Ask, Some(now)))
             }
-            Some(Errand { slot: Slot::Ready { .. }, .. }) | None => return Ok(Taken::No),
+            Some(TaskAction { slot: Slot::Ready { .. }, .. }) | None => return Ok(Taken::No),
         };
         self.task(id, |task| {
             task.remote_task_id = task.remote_task_id.take().or(remote);
@@ -331,22 +338,24 @@ impl Transition<'_> {
     /// After a crash: asking and cancelling are done again; a sending that may have taken place is looked into.
     pub fn recover_tasks(&mut self) -> bool {
         let holder = self.stamp.holder;
-        let lost: Vec<(TaskId, What, u32)> = self
+        let lost: Vec<(TaskId, TaskActionKind, u32)> = self
             .state
             .tasks
             .values()
             .filter_map(|(_, task)| match task.errand? {
-                Errand { what, slot: Slot::Running { epoch, .. } } if Some(epoch) != holder => {
+                TaskAction { what, slot: Slot::Running { epoch, .. } } if Some(epoch) != holder => {
                     Some((task.task_id.clone(), what, task.tries))
                 }
-                Errand { .. } => None,
+                TaskAction { .. } => None,
             })
             .collect();
         for (id, what, tries) in &lost {
             match what {
-                What::Send | What::Resend if *tries < MOST_SENDS => self.look_into(id),
-                What::Send | What::Resend => self.in_doubt(id, "the process stopped again and again"),
-                What::Ask | What::Cancel => self.ready(id, *what, self.stamp.now),
+                TaskActionKind::Send | TaskActionKind::Resend if *tries < MOST_SENDS => self.look_into(id),
+                TaskActionKind::Send | TaskActionKind::Resend => {
+                    self.in_doubt(id, "the process stopped again and again")
+                }
+                TaskActionKind::Ask | TaskActionKind::Cancel => self.ready(id, *what, self.stamp.now),
             }
         }
         !lost.is_empty()

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::execute::Replied;
 use super::record::{cut, to_value};
 use super::refine::{Merged, is_wanted};
-use super::state::{Definition, Item, ModelCall, Phase, Repair, Track};
+use super::state::{Definition, Item, ModelCall, Phase, Progress, Repair};
 use super::transition::Transition;
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
@@ -193,7 +193,7 @@ impl Transition<'_> {
             edited: None,
         };
         let run = self.state.run.as_ref().map(|run| run.run_id.clone());
-        let track = Track { updated: self.stamp.now, run, ..Track::default() };
+        let track = Progress { updated: self.stamp.now, run, ..Progress::default() };
         Item { ord, def, track, calls: Vec::new(), turns: Vec::new() }
     }
 

@@ -4,12 +4,12 @@
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::hitl::{Decision, Question, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
-use crate::domain::tool::{Asked, CallStatus};
+use crate::domain::tool::{CallStatus, PendingQuestion};
 
 impl Transition<'_> {
     /// Asked twice under one number, it is one question.
     pub fn tool_asked(&mut self, id: &CallId, attempt: u32, number: u32, question: Question) -> Handled {
-        let is_known = |asked: &Asked| asked.number >= number;
+        let is_known = |asked: &PendingQuestion| asked.number >= number;
         let known = self.state.calls.get(id).and_then(|call| call.record.asked.as_ref()).is_some_and(is_known);
         if known || !self.is_running_as(id, attempt) || self.active().cancel.is_some() {
             return Ok(Taken::No);
@@ -22,7 +22,9 @@ impl Transition<'_> {
             return Ok(Taken::No);
         };
         let suspension_id = suspension.suspension_id.clone();
-        self.call(id, |call| call.record.asked = Some(Asked { number, suspension_id, reply: None, is_told: false }));
+        self.call(id, |call| {
+            call.record.asked = Some(PendingQuestion { number, suspension_id, reply: None, is_told: false })
+        });
         self.open_suspension(suspension);
         Ok(Taken::Yes)
     }
@@ -36,7 +38,7 @@ impl Transition<'_> {
             }
             Reply::Declined | Reply::Cancelled => reply,
         };
-        self.call(id, |call| call.record.asked = Some(Asked { reply: Some(reply), ..asked }));
+        self.call(id, |call| call.record.asked = Some(PendingQuestion { reply: Some(reply), ..asked }));
     }
 
     /// Nobody waits for the answer any more.

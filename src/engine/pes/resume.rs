@@ -229,7 +229,7 @@ impl Transition<'_> {
             Verdict::Tell(reply) => return self.reply_to(call, reply),
             Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop => {}
         }
-        self.went_on(call);
+        self.on_call_ended(call);
     }
 
     /// Suspensions whose time is over take the way that their policy says. `false`: none was due.
@@ -281,7 +281,7 @@ impl Transition<'_> {
         self.end_call(call, ToolStatus::Error, Err(error(code, message)), None, 0);
         match (policy, &open.item_id) {
             (Fail, Some(item)) => self.fail_item(item, "suspension_timed_out", why.into()),
-            (Fail | Deny | Remind, _) => self.went_on(call),
+            (Fail | Deny | Remind, _) => self.on_call_ended(call),
         }
     }
 }

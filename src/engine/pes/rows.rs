@@ -31,14 +31,14 @@ pub(super) fn definition(item: &Item) -> Row {
 
 /// How an item goes: apart, so that a transition of it does not write its description again.
 pub(super) fn track(item: &Item) -> Row {
-    row(RowKind::Custom, item.def.id.as_str(), item.ord, Keep::Always, &item.track)
+    row(RowKind::Progress, item.def.id.as_str(), item.ord, Keep::Always, &item.track)
 }
 
 /// A removed item: remembered until the run ends, so that a model that had seen it cannot bring it back.
 pub(super) fn tombstone(id: &ItemId, ord: i64, version: i64) -> [Row; 2] {
     [
         row(RowKind::Item, id.as_str(), ord, Keep::UntilFloor, &json!({ "removed": version })),
-        row(RowKind::Custom, id.as_str(), ord, Keep::Never, &json!({})),
+        row(RowKind::Progress, id.as_str(), ord, Keep::Never, &json!({})),
     ]
 }
 

@@ -2,10 +2,10 @@
 
 use super::state::{ModelCall, State};
 use crate::domain::ids::{CallId, TaskId};
-use crate::domain::task::{Errand, Slot, Task, What};
+use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
 use crate::domain::tool::CallStatus;
 use crate::engine::effect::Effect;
-use crate::engine::{Invocation, Mission};
+use crate::engine::{Invocation, PeerCallInput};
 
 /// Slots marked `Running`, in list order.
 pub(super) fn running(state: &State) -> Vec<Effect> {
@@ -29,10 +29,12 @@ pub(super) fn running(state: &State) -> Vec<Effect> {
 fn task_effect(task: &Task) -> Option<Effect> {
     let (id, attempt) = (task.task_id.clone(), task.attempt);
     match task.errand? {
-        Errand { slot: Slot::Ready { .. }, .. } => None,
-        Errand { what: What::Send | What::Resend, .. } => Some(Effect::Delegate { task: id, attempt }),
-        Errand { what: What::Ask, .. } => Some(Effect::AskPeer { task: id, attempt }),
-        Errand { what: What::Cancel, .. } => Some(Effect::CancelPeer { task: id, attempt }),
+        TaskAction { slot: Slot::Ready { .. }, .. } => None,
+        TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, .. } => {
+            Some(Effect::Delegate { task: id, attempt })
+        }
+        TaskAction { what: TaskActionKind::Ask, .. } => Some(Effect::AskPeer { task: id, attempt }),
+        TaskAction { what: TaskActionKind::Cancel, .. } => Some(Effect::CancelPeer { task: id, attempt }),
     }
 }
 
@@ -62,12 +64,12 @@ pub(super) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
     })
 }
 
-/// What an errand under way is made with.
-pub(super) fn mission(state: &State, id: &TaskId) -> Option<Mission> {
+/// What an action under way is made with.
+pub(super) fn peer_call_input(state: &State, id: &TaskId) -> Option<PeerCallInput> {
     let (_, task) = state.tasks.get(id)?;
     let record = state.calls.get(&task.call_id).map(|call| &call.record);
     let run = state.run.as_ref().filter(|run| run.run_id == task.run_id);
-    Some(Mission {
+    Some(PeerCallInput {
         task: task.clone(),
         arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
         digest: record.and_then(|record| record.digest.clone()),

@@ -1,28 +1,28 @@
 //! What happens next: after every event, whatever may begin begins, in the same transition.
 
-use super::state::{Active, ModelCall, Phase, Replan, Shape, Work};
+use super::state::{Active, ItemLoop, ModelCall, Phase, Replan, Shape};
 use super::transition::Transition;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
 
 impl Transition<'_> {
-    pub fn advance(&mut self) {
+    pub fn run_to_quiescence(&mut self) {
         self.tell_calls();
         while self.state.run.is_some() {
             if self.is_cancel_complete() {
                 self.complete_cancel();
             } else if self.is_budget_spent() {
                 self.budget_ended();
-            } else if !self.go_on() && !self.is_budget_spent() {
+            } else if !self.start_ready() && !self.is_budget_spent() {
                 break;
             }
         }
-        self.tend();
+        self.start_due_task_actions();
         self.settle_waiting();
     }
 
     /// Starts what may start. `true`: more may start now.
-    fn go_on(&mut self) -> bool {
+    fn start_ready(&mut self) -> bool {
         match self.state.phase() {
             Phase::Idle => false,
             Phase::Planning | Phase::Refining | Phase::Synthesizing => {
@@ -74,7 +74,7 @@ impl Transition<'_> {
     }
 
     fn placed(&self) -> impl Iterator<Item = ItemId> + use<'_> {
-        let is_placed = |work: &Work| work.placed;
+        let is_placed = |work: &ItemLoop| work.placed;
         let open = self.state.list.open();
         open.filter(move |item| item.track.work.as_ref().is_some_and(is_placed)).map(|item| item.def.id.clone())
     }
@@ -144,7 +144,7 @@ impl Transition<'_> {
             track.run = Some(run);
             track.reason = None;
             track.validation = None;
-            track.work = Some(Work { iteration: 1, model, placed: true, first, notes, ..Work::default() });
+            track.work = Some(ItemLoop { iteration: 1, model, placed: true, first, notes, ..ItemLoop::default() });
         });
         self.set_status(id, ItemStatus::InProgress, None);
     }

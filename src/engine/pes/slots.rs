@@ -2,7 +2,7 @@
 //! them back. A call that needs no effect is answered instead, when its turn comes.
 
 use super::budget::Funds;
-use super::state::{ModelCall, ModelSlot, Phase, Work};
+use super::state::{ItemLoop, ModelCall, ModelSlot, Phase};
 use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId};
@@ -62,7 +62,7 @@ impl Transition<'_> {
     }
 
     /// When the next call of a batch that is `Ready` may start; `None`: what runs wakes it, or none is.
-    fn wakes_batch(&self, work: &Work) -> Option<Millis> {
+    fn wakes_batch(&self, work: &ItemLoop) -> Option<Millis> {
         if !work.is_together && self.state.batch_has(work, CallStatus::Running) {
             return None;
         }
@@ -106,7 +106,7 @@ impl Transition<'_> {
         if let Some(outcome) = self.at_once(id) {
             self.call(id, |call| call.record.epoch = Some(epoch));
             self.end_with(id, outcome);
-            self.went_on(id);
+            self.on_call_ended(id);
             return true;
         }
         if let Some(delegation) = self.state.calls.get(id).and_then(|call| call.record.delegation.clone()) {

@@ -178,7 +178,7 @@ pub(super) struct Item {
     /// Its place in the list.
     pub ord: i64,
     pub def: Definition,
-    pub track: Track,
+    pub track: Progress,
     /// Every call made for it, in order.
     pub calls: Vec<CallId>,
     /// Its loop so far; forgotten when the run ends.
@@ -212,7 +212,7 @@ pub(super) struct Definition {
 /// How an item goes: written with every transition of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Track {
+pub(super) struct Progress {
     pub status: ItemStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -236,13 +236,13 @@ pub(super) struct Track {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub edited_away: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub work: Option<Work>,
+    pub work: Option<ItemLoop>,
 }
 
 /// An item's loop while it is open.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Work {
+pub(super) struct ItemLoop {
     /// Model calls so far; enforcement and repair do not count.
     pub iteration: u32,
     #[serde(skip_serializing_if = "is_zero")]
@@ -349,12 +349,12 @@ impl State {
     }
 
     /// Whether any call of the item's open batch is in one of these states.
-    pub(super) fn batch_has(&self, work: &Work, status: CallStatus) -> bool {
+    pub(super) fn batch_has(&self, work: &ItemLoop, status: CallStatus) -> bool {
         work.batch.iter().any(|id| self.call_status(id) == Some(status))
     }
 
     /// Whether the item has a slot that is `Ready` or `Running`; one that waits for an agent has none.
-    pub(super) fn is_busy(&self, work: &Work) -> bool {
+    pub(super) fn is_busy(&self, work: &ItemLoop) -> bool {
         let is_sending = work.batch.iter().any(|call| self.sending(call).is_some());
         let has = |status| self.batch_has(work, status);
         work.model.is_some() || has(CallStatus::Ready) || has(CallStatus::Running) || is_sending

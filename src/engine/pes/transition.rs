@@ -13,7 +13,7 @@ use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::payload;
-use crate::domain::run::{Run, RunStatus, Standing};
+use crate::domain::run::{CallerStatus, Run, RunStatus};
 use crate::domain::settings::RunSettings;
 use crate::domain::task::Slot;
 use crate::domain::thread::ThreadStatus;
@@ -90,15 +90,15 @@ impl<'a> Transition<'a> {
         self.state.head.active.as_mut().expect("only asked for while a run is active")
     }
 
-    /// Changes an item's track; nothing happens if there is no such item.
-    pub fn track<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::Track) -> T) -> Option<T> {
+    /// Changes an item's progress; nothing happens if there is no such item.
+    pub fn track<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::Progress) -> T) -> Option<T> {
         let item = self.state.list.get_mut(id)?;
         self.tracks.insert(id.clone());
         Some(change(&mut item.track))
     }
 
     /// Changes an item's open loop.
-    pub fn work<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::Work) -> T) -> Option<T> {
+    pub fn work<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::ItemLoop) -> T) -> Option<T> {
         self.track(id, |track| track.work.as_mut().map(change)).flatten()
     }
 
@@ -241,7 +241,7 @@ impl<'a> Transition<'a> {
             run.counters = active.counters.clone();
         }
         let asked = self.state.suspensions.values().next().map(|oldest| oldest.kind);
-        let standing = Standing::of(status, asked);
+        let standing = CallerStatus::of(status, asked);
         if run.standing != standing {
             (run.standing, run.since) = (standing, self.stamp.now);
             self.run_touched = true;
@@ -290,14 +290,14 @@ impl State {
         main.is_some_and(|model| model.is_running()) || self.works().any(|work| self.is_running(work))
     }
 
-    pub(super) fn is_running(&self, work: &super::state::Work) -> bool {
+    pub(super) fn is_running(&self, work: &super::state::ItemLoop) -> bool {
         let is_sent = |call| matches!(self.sending(call), Some(Slot::Running { .. }));
         work.model.as_ref().is_some_and(|model| model.is_running())
             || self.batch_has(work, CallStatus::Running)
             || work.batch.iter().any(is_sent)
     }
 
-    pub(super) fn works(&self) -> impl Iterator<Item = &super::state::Work> {
+    pub(super) fn works(&self) -> impl Iterator<Item = &super::state::ItemLoop> {
         self.list.open().filter_map(|item| item.track.work.as_ref())
     }
 

@@ -9,14 +9,14 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::Version;
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::{authenticate, permit};
-use crate::http::front::Front;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
 
 /// An authenticated agent and how it wants to be spoken to.
 pub(super) struct Asker {
-    pub(super) front: Front,
+    pub(super) app: AppState,
     pub(super) caller: Caller,
     pub(super) pass: Pass,
     pub(super) version: Version,
@@ -26,9 +26,9 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    pub(super) fn new(front: &Front, caller: Caller, version: Version, asked: Asked) -> Self {
-        let Asked { pass, base, trace, .. } = asked;
-        Self { front: front.clone(), caller, pass, version, base, trace }
+    pub(super) fn new(app: &AppState, caller: Caller, version: Version, preferences: ReplyPreferences) -> Self {
+        let ReplyPreferences { pass, base, trace, .. } = preferences;
+        Self { app: app.clone(), caller, pass, version, base, trace }
     }
 
     pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {
@@ -45,11 +45,11 @@ impl Asker {
 }
 
 /// The caller by its key. Where agents are not served there is nothing, with or without one.
-pub(super) async fn known(front: &Front, parts: &Parts) -> Result<Caller, Refusal> {
-    if !front.config.a2a.enabled {
+pub(super) async fn known(app: &AppState, parts: &Parts) -> Result<Caller, Refusal> {
+    if !app.config.a2a.enabled {
         return Err(Fault::new(Error::MethodNotFound, "This server does not speak to other agents.").into());
     }
-    Ok(authenticate(front, &parts.headers).await?)
+    Ok(authenticate(app, &parts.headers).await?)
 }
 
 /// The version that the header or the query names.
@@ -70,11 +70,11 @@ pub(super) fn version(parts: &Parts) -> Result<Option<Version>, Refusal> {
 }
 
 /// Which of the extensions that the caller declares are ours, in the words of a header.
-pub(super) fn extensions(front: &Front, headers: &HeaderMap) -> Result<Option<&'static str>, Refusal> {
+pub(super) fn extensions(app: &AppState, headers: &HeaderMap) -> Result<Option<&'static str>, Refusal> {
     let declared = ["a2a-extensions", "x-a2a-extensions"].into_iter().flat_map(|name| headers.get_all(name));
     let mut declared = declared.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let is_declared = declared.any(|uri| uri.trim() == QUESTIONS);
-    if front.config.a2a.requires_questions && !is_declared {
+    if app.config.a2a.requires_questions && !is_declared {
         let fault = Fault::new(Error::ExtensionSupportRequired, format!("Declare `{QUESTIONS}` in A2A-Extensions."));
         return Err(fault.with("extension", QUESTIONS).into());
     }

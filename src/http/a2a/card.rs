@@ -15,9 +15,9 @@ use crate::config::a2a::{A2a, AgentSkill};
 use crate::domain::caller::Scope;
 use crate::domain::digest;
 use crate::domain::fault;
-use crate::http::asked::Asked;
-use crate::http::front::Front;
-use crate::http::problem::Answer;
+use crate::http::app_state::AppState;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// What every skill takes; other text, too.
 const INPUT: [&str; 2] = ["text/plain", "application/json"];
@@ -30,14 +30,18 @@ const FRESH_FOR_ONE: &str = "private, max-age=300";
 /// What this agent can do, and where it is spoken to.
 #[utoipa::path(get, path = "/.well-known/agent-card.json", operation_id = "getAgentCard",
     tag = "agents", responses((status = 200, body = Object)))]
-pub(crate) async fn card(State(front): State<Front>, asked: Asked, headers: HeaderMap) -> Answer<Response> {
-    if !front.config.a2a.enabled {
+pub(crate) async fn card(
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
+    headers: HeaderMap,
+) -> HttpResult<Response> {
+    if !app.config.a2a.enabled {
         return Err(fault::Fault::not_found("agent").into());
     }
-    let card = public(&front, &asked.base).await?;
-    let document = if front.config.a2a.card_v03 { wire::card_of_both(&card) } else { wire::card(&card) };
+    let card = public(&app, &preferences.base).await?;
+    let document = if app.config.a2a.card_v03 { wire::card_of_both(&card) } else { wire::card(&card) };
     let tag = format!("\"{}\"", &digest::of(&document)[..32]);
-    let since = http_date(front.since);
+    let since = http_date(app.since);
     let told = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let is_known = match told(IF_NONE_MATCH) {
         Some(tags) => tags.split(',').any(|known| {
@@ -45,7 +49,7 @@ pub(crate) async fn card(State(front): State<Front>, asked: Asked, headers: Head
         }),
         None => told(IF_MODIFIED_SINCE) == Some(&*since),
     };
-    let named_by = front.links.named_by();
+    let named_by = app.links.named_by();
     let fresh = if named_by.is_some() { FRESH_FOR_ONE } else { FRESH };
     let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, fresh.to_owned())];
     let mut response = match is_known {
@@ -61,11 +65,11 @@ pub(crate) async fn card(State(front): State<Front>, asked: Asked, headers: Head
 /// What only those see who have a key.
 pub(super) async fn extended(asker: &Asker) -> Result<AgentCard, Refusal> {
     asker.may(Scope::Read)?;
-    let config = &asker.front.config.a2a;
+    let config = &asker.app.config.a2a;
     if !is_extended(config) {
         return Err(Fault::new(Error::ExtendedAgentCardNotConfigured, "The public card says everything.").into());
     }
-    let mut card = public(&asker.front, &asker.base).await?;
+    let mut card = public(&asker.app, &asker.base).await?;
     card.skills.extend(config.extended_skills.iter().map(skill));
     if let Some(description) = &config.extended_description {
         card.description.clone_from(description);
@@ -86,8 +90,8 @@ fn is_extended(config: &A2a) -> bool {
     config.extended_description.is_some() || !config.extended_skills.is_empty()
 }
 
-async fn public(front: &Front, base: &str) -> Result<AgentCard, fault::Fault> {
-    let config = &front.config.a2a;
+async fn public(app: &AppState, base: &str) -> Result<AgentCard, fault::Fault> {
+    let config = &app.config.a2a;
     let interface = |binding: &str, version: Version| Interface {
         url: format!("{base}/a2a"),
         binding: binding.to_owned(),
@@ -127,7 +131,7 @@ async fn public(front: &Front, base: &str) -> Result<AgentCard, fault::Fault> {
         skills: config.skills.iter().map(skill).collect(),
         ..AgentCard::default()
     };
-    if !front.keys.is_open().await? {
+    if !app.keys.is_open().await? {
         let bearer = SecurityScheme::Http { scheme: "Bearer".to_owned(), bearer_format: None };
         card.security_schemes = [("key".to_owned(), bearer)].into();
         card.security_requirements = vec![[("key".to_owned(), Vec::new())].into()];

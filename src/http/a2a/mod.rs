@@ -1,4 +1,4 @@
-//! The front door for other agents: the protocol of `crate::a2a`, over JSON-RPC at `/a2a` and over HTTP+JSON below it.
+//! The routes for other agents: the protocol of `crate::a2a`, over JSON-RPC at `/a2a` and over HTTP+JSON below it.
 //!
 //! Both bindings are thin: each makes a method and its parameters of a request ([`rpc`], [`rest`]), hands them to
 //! [`perform`](operations::perform), and wraps what comes back. A context is a thread, a task is a run; what a task shows
@@ -24,12 +24,12 @@ use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::front::Front;
+use super::app_state::AppState;
 use crate::a2a::view::QUESTIONS;
 
 pub(crate) use refusal::{is_ours, refuse};
 
-pub(crate) fn routes() -> OpenApiRouter<Front> {
+pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()
         .routes(routes!(card::card))
         .routes(routes!(rpc::rpc))

@@ -16,7 +16,7 @@ use crate::a2a::wire::{self, Method};
 use crate::domain::caller::Scope;
 use crate::domain::fault::Code;
 use crate::domain::ids::RunId;
-use crate::runtime::{Answered, ErrandAsk};
+use crate::runtime::{Answered, RunSnapshotAsk};
 use crate::store::PageAsk;
 
 /// Tasks of a page when nobody says how many, and at most.
@@ -83,8 +83,8 @@ async fn get(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
 
 /// The task as it stands now.
 pub(super) async fn seen(asker: &Asker, id: &RunId, show: Show) -> Result<Task, Refusal> {
-    let errand = asker.front.runtime.errand(&asker.caller, id, show.wants_messages()).await?;
-    Ok(task::task(&errand, show))
+    let snapshot = asker.app.runtime.run_snapshot(&asker.caller, id, show.wants_messages()).await?;
+    Ok(task::task(&snapshot, show))
 }
 
 async fn list(asker: &Asker, query: ListQuery) -> Result<TaskPage, Refusal> {
@@ -100,19 +100,19 @@ async fn list(asker: &Asker, query: ListQuery) -> Result<TaskPage, Refusal> {
         return Ok(none);
     }
     let show = Show { history: query.history_length, artifacts: query.include_artifacts };
-    let ask = ErrandAsk {
+    let ask = RunSnapshotAsk {
         thread: query.context_id.map(Into::into),
         standings: standings.unwrap_or_default().to_vec(),
         since: query.status_timestamp_after,
         with_messages: show.wants_messages(),
         page: PageAsk { cursor: query.page_token, limit: size },
     };
-    let (page, total) = match asker.front.runtime.errands(&asker.caller, ask).await {
+    let (page, total) = match asker.app.runtime.run_snapshots(&asker.caller, ask).await {
         Err(fault) if fault.code == Code::NotFound => return Ok(none),
         found => found?,
     };
     Ok(TaskPage {
-        tasks: page.items.into_iter().map(|errand| task::task(&errand, show)).collect(),
+        tasks: page.items.into_iter().map(|snapshot| task::task(&snapshot, show)).collect(),
         next_page_token: page.next_cursor.unwrap_or_default(),
         page_size: size,
         total_size: u32::try_from(total).unwrap_or(u32::MAX),
@@ -124,7 +124,7 @@ async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
     asker.check_tenant(query.tenant.as_deref())?;
     let id = RunId::from(query.id);
     let over = || Fault::new(Error::TaskNotCancelable, "The task is over; there is nothing to cancel.");
-    match asker.front.runtime.cancel_run(&asker.caller, &id, None).await {
+    match asker.app.runtime.cancel_run(&asker.caller, &id, None).await {
         Ok(Answered::Fresh(receipt)) if receipt.already => return Err(over().into()),
         Ok(Answered::Fresh(_) | Answered::Replayed { .. }) => {}
         Err(fault) if fault.code == Code::RunFinished => return Err(over().into()),
@@ -136,15 +136,15 @@ async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
 /// The task once it is over or asks something, or as it is when it has been waited for long enough; or only its answer,
 /// where that wants to be the only thing that is sent.
 pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<Sent, Refusal> {
-    let (front, caller) = (&asker.front, &asker.caller);
-    let settled = front.runtime.wait_errand(caller, id, hold(front.config.a2a.hold_ms));
+    let (app, caller) = (&asker.app, &asker.caller);
+    let settled = app.runtime.wait_errand(caller, id, hold(app.config.a2a.hold_ms));
     // A server that stops answers with what there is.
-    front.stopping.run_until_cancelled(settled).await.transpose()?;
-    let errand = front.runtime.errand(caller, id, show.wants_messages()).await?;
-    let answer = view::answer_of(&errand.run, &errand.messages).filter(|answer| view::is_bare(answer));
+    app.stopping.run_until_cancelled(settled).await.transpose()?;
+    let snapshot = app.runtime.run_snapshot(caller, id, show.wants_messages()).await?;
+    let answer = view::answer_of(&snapshot.run, &snapshot.messages).filter(|answer| view::is_bare(answer));
     Ok(match answer {
         Some(answer) => Sent::Message(Message { task_id: None, ..view::message(answer) }),
-        None => Sent::Task(task::task(&errand, show)),
+        None => Sent::Task(task::task(&snapshot, show)),
     })
 }
 

@@ -11,13 +11,13 @@ pub(super) async fn create(asker: &Asker, config: PushConfig) -> Result<PushConf
     asker.may(Scope::Run)?;
     asker.check_tenant(config.tenant.as_deref())?;
     let Some(task) = config.task_id.as_deref() else { return Err(Fault::invalid("/taskId", "is missing").into()) };
-    Ok(asker.front.runtime.add_push(&asker.caller, &task.into(), &config, asker.version).await?)
+    Ok(asker.app.runtime.add_push(&asker.caller, &task.into(), &config, asker.version).await?)
 }
 
 pub(super) async fn get(asker: &Asker, query: PushQuery) -> Result<PushConfig, Refusal> {
     asker.may(Scope::Read)?;
     asker.check_tenant(query.tenant.as_deref())?;
-    let (runtime, task) = (&asker.front.runtime, RunId::from(query.task_id));
+    let (runtime, task) = (&asker.app.runtime, RunId::from(query.task_id));
     let found = match &query.id {
         Some(id) => runtime.push(&asker.caller, &task, id).await?,
         None => runtime.pushes(&asker.caller, &task).await?.into_iter().next(),
@@ -29,14 +29,14 @@ pub(super) async fn list(asker: &Asker, query: PushListQuery) -> Result<PushPage
     asker.may(Scope::Read)?;
     asker.check_tenant(query.tenant.as_deref())?;
     // A task has few: they are one page.
-    let configs = asker.front.runtime.pushes(&asker.caller, &RunId::from(query.task_id)).await?;
+    let configs = asker.app.runtime.pushes(&asker.caller, &RunId::from(query.task_id)).await?;
     Ok(PushPage { configs, next_page_token: String::new() })
 }
 
 pub(super) async fn delete(asker: &Asker, query: PushQuery) -> Result<(), Refusal> {
     asker.may(Scope::Run)?;
     asker.check_tenant(query.tenant.as_deref())?;
-    let (runtime, task) = (&asker.front.runtime, RunId::from(query.task_id));
+    let (runtime, task) = (&asker.app.runtime, RunId::from(query.task_id));
     match &query.id {
         Some(id) => runtime.delete_push(&asker.caller, &task, id).await?,
         None => {

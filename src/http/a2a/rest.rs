@@ -13,11 +13,11 @@ use super::refusal::Refusal;
 use super::stream::streamed;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::permit;
-use crate::http::front::Front;
 use crate::http::json::read_any;
 use crate::http::problem::Problem;
+use crate::http::reply_preferences::ReplyPreferences;
 
 const MEDIA_TYPE: &str = "application/a2a+json";
 
@@ -32,9 +32,9 @@ struct Route<'p> {
     config: Option<&'p str>,
 }
 
-pub(super) async fn rest(State(front): State<Front>, Path(path): Path<String>, request: Request) -> Response {
+pub(super) async fn rest(State(app): State<AppState>, Path(path): Path<String>, request: Request) -> Response {
     let wants_own_type = names_own_type(request.headers());
-    match answer(&front, &path, request).await {
+    match answer(&app, &path, request).await {
         Ok(mut response) => {
             let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
             if wants_own_type && is_json {
@@ -46,10 +46,11 @@ pub(super) async fn rest(State(front): State<Front>, Path(path): Path<String>, r
     }
 }
 
-async fn answer(front: &Front, path: &str, request: Request) -> Result<Response, Refusal> {
+async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
-    let caller = known(front, &parts).await?;
-    let asked = Asked::from_request_parts(&mut parts, front).await.map_err(|Problem(fault)| Refusal::from(fault))?;
+    let caller = known(app, &parts).await?;
+    let preferences =
+        ReplyPreferences::from_request_parts(&mut parts, app).await.map_err(|Problem(fault)| Refusal::from(fault))?;
     let route =
         route(&parts.method, path).ok_or_else(|| Fault::new(Error::MethodNotFound, "There is no such path."))?;
     let version = version(&parts)?.map_or(route.version, Version::over_rest);
@@ -58,18 +59,18 @@ async fn answer(front: &Front, path: &str, request: Request) -> Result<Response,
         return Err(Fault::new(Error::MethodNotFound, detail).into());
     }
     permit(&caller, scope(route.method))?;
-    let extensions = extensions(front, &parts.headers)?;
+    let extensions = extensions(app, &parts.headers)?;
     let mut params = query(parts.uri.query().unwrap_or_default());
     if parts.method == Verb::POST {
         let types = ["application/json", MEDIA_TYPE];
-        match read_any(Request::from_parts(parts, body), &front.a2a_limits(&caller), &types).await? {
+        match read_any(Request::from_parts(parts, body), &app.a2a_limits(&caller), &types).await? {
             Some(Value::Object(members)) => params.extend(members),
             Some(_) => return Err(Fault::invalid("", "The body is one JSON object.").into()),
             None => {}
         }
     }
     route.name_ids(version, &mut params);
-    let asker = Asker::new(front, caller, version, asked);
+    let asker = Asker::new(app, caller, version, preferences);
     let mut response = match perform(&asker, route.method, &Value::Object(params)).await? {
         Done::Value(Value::Null) => Json(json!({})).into_response(),
         Done::Value(result) => Json(result).into_response(),

@@ -13,11 +13,11 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Code;
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::permit;
-use crate::http::front::Front;
 use crate::http::json::read_value;
 use crate::http::problem::Problem;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// A request as its envelope says.
 struct Envelope<'v> {
@@ -32,26 +32,27 @@ struct Envelope<'v> {
 #[utoipa::path(post, path = "/a2a", operation_id = "callA2a", tag = "agents", request_body = Object,
     params(("A2A-Version" = Option<String>, Header, example = "1.0"), ("A2A-Extensions" = Option<String>, Header)),
     responses((status = 200, body = Object)))]
-pub(crate) async fn rpc(State(front): State<Front>, request: Request) -> Response {
+pub(crate) async fn rpc(State(app): State<AppState>, request: Request) -> Response {
     let mut id = Value::Null;
-    match answer(&front, request, &mut id).await {
+    match answer(&app, request, &mut id).await {
         Ok(response) => response,
         Err(refusal) => refusal.of_rpc(&id),
     }
 }
 
 /// `id` becomes the request's as soon as it is known.
-async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Response, Refusal> {
+async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
-    let caller = known(front, &parts).await?;
-    let asked = Asked::from_request_parts(&mut parts, front).await.map_err(|Problem(fault)| Refusal::from(fault))?;
-    let document = read(front, &caller, Request::from_parts(parts.clone(), body)).await?;
+    let caller = known(app, &parts).await?;
+    let preferences =
+        ReplyPreferences::from_request_parts(&mut parts, app).await.map_err(|Problem(fault)| Refusal::from(fault))?;
+    let document = read(app, &caller, Request::from_parts(parts.clone(), body)).await?;
     let envelope = envelope(&document, id)?;
     let version = version(&parts)?.unwrap_or(Version::V03);
-    let extensions = extensions(front, &parts.headers)?;
+    let extensions = extensions(app, &parts.headers)?;
     let method = Method::named(version, envelope.method).ok_or_else(|| no_method(version, envelope.method))?;
     permit(&caller, scope(method))?;
-    let asker = Asker::new(front, caller, version, asked);
+    let asker = Asker::new(app, caller, version, preferences);
     let said = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
     let mut response = match perform(&asker, method, &envelope.params).await? {
         Done::Value(result) => Json(said(id, result)).into_response(),
@@ -67,8 +68,8 @@ async fn answer(front: &Front, request: Request, id: &mut Value) -> Result<Respo
 }
 
 /// The method stands in the body: a key that may not send anything large is not listened to for longer than it may.
-async fn read(front: &Front, caller: &Caller, request: Request) -> Result<Value, Refusal> {
-    let read = read_value(request, &front.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
+async fn read(app: &AppState, caller: &Caller, request: Request) -> Result<Value, Refusal> {
+    let read = read_value(request, &app.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
     read.map(|read| read.value).map_err(|fault| match fault.code == Code::Malformed {
         true => Fault::new(Error::Parse, fault.detail).into(),
         false => fault.into(),

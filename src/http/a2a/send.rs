@@ -15,7 +15,7 @@ use crate::domain::digest;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, ThreadId};
-use crate::runtime::{Answered, Ear, Errand, Idempotent, ProcessAsk, Receipt, SaidAsk};
+use crate::runtime::{Answered, EarlySubscription, Idempotent, ProcessAsk, Receipt, RunSnapshot, SaidAsk};
 
 /// A message that was taken in.
 pub(super) struct Accepted {
@@ -23,14 +23,14 @@ pub(super) struct Accepted {
     /// Why it was no answer to what the task asks; then nothing has changed.
     pub(super) complaint: Option<String>,
     /// Heard since before; none for a repetition, and where nobody wanted one.
-    pub(super) ear: Option<Ear>,
+    pub(super) early: Option<EarlySubscription>,
     /// The message began the task.
     pub(super) is_new: bool,
 }
 
 impl Accepted {
     fn unchanged(task: RunId, complaint: Option<String>) -> Self {
-        Self { task, complaint, ear: None, is_new: false }
+        Self { task, complaint, early: None, is_new: false }
     }
 }
 
@@ -63,7 +63,7 @@ fn check(asker: &Asker, message: &Message) -> Result<(), Refusal> {
     if message.parts.is_empty() {
         return Err(Fault::invalid("/message/parts", "is empty").into());
     }
-    let config = &asker.front.config.a2a;
+    let config = &asker.app.config.a2a;
     let named = message.parts.iter().filter_map(|part| part.media_type.as_deref());
     if let Some(unknown) = named.into_iter().find(|media_type| !card::takes(config, media_type)) {
         return Err(Fault::new(Error::ContentTypeNotSupported, format!("Parts of `{unknown}` are not taken.")).into());
@@ -76,7 +76,7 @@ fn check(asker: &Asker, message: &Message) -> Result<(), Refusal> {
 }
 
 async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    let (runtime, message) = (&asker.front.runtime, &request.message);
+    let (runtime, message) = (&asker.app.runtime, &request.message);
     let thread = match &message.context_id {
         Some(id) => own_context(asker, id).await?,
         None => runtime.new_thread_id(),
@@ -89,12 +89,12 @@ async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Acce
         ..ProcessAsk::default()
     };
     let once = once(asker, message);
-    let (answered, ear) = match listens {
+    let (answered, early) = match listens {
         true => runtime.process_heard(&asker.caller, &thread, ask, once).await?,
         false => (runtime.process(&asker.caller, &thread, ask, once).await?, None),
     };
     match answered {
-        Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, ear, is_new: true }),
+        Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, early, is_new: true }),
         Answered::Replayed { body, .. } => {
             let damaged = |error| Fault::new(Error::Internal, format!("The stored answer is damaged: {error}."));
             let receipt = serde_json::from_str::<Receipt>(&body).map_err(damaged)?;
@@ -111,7 +111,7 @@ fn pushed(asker: &Asker, request: &SendRequest) -> Option<(PushConfig, Version)>
 /// A context is never made of an id that somebody else chose.
 async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
     let id = ThreadId::from(id);
-    match asker.front.runtime.thread(&asker.caller, &id).await {
+    match asker.app.runtime.thread(&asker.caller, &id).await {
         Ok(_) => Ok(id),
         Err(fault) if fault.code == Code::NotFound => {
             Err(Fault::invalid("/message/contextId", "names no context; leave it out for a new one").into())
@@ -121,9 +121,9 @@ async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
 }
 
 async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    let (runtime, message) = (&asker.front.runtime, &request.message);
-    let errand = runtime.errand(&asker.caller, &task, false).await?;
-    let thread = errand.run.thread_id.clone();
+    let (runtime, message) = (&asker.app.runtime, &request.message);
+    let snapshot = runtime.run_snapshot(&asker.caller, &task, false).await?;
+    let thread = snapshot.run.thread_id.clone();
     if message.context_id.as_ref().is_some_and(|id| id != thread.as_str()) {
         return Err(Fault::invalid("/message/contextId", "is not the task's").into());
     }
@@ -134,7 +134,7 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
         return Ok(Accepted::unchanged(task, None));
     }
     let complain = |complaint| Accepted::unchanged(task.clone(), Some(complaint));
-    let open = match question(&errand, message)? {
+    let open = match question(&snapshot, message)? {
         Ok(open) => open,
         Err(complaint) => return Ok(complain(complaint)),
     };
@@ -145,12 +145,12 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
     };
     let push = pushed(asker, request).map(|(config, version)| (task.clone(), config, version));
     let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push };
-    let ear = match listens {
+    let early = match listens {
         true => Some(runtime.listen(&asker.caller, &thread).await?),
         false => None,
     };
     match runtime.reply(&asker.caller, &thread, answer, said, once).await {
-        Ok(_) => Ok(Accepted { task, complaint: None, ear, is_new: false }),
+        Ok(_) => Ok(Accepted { task, complaint: None, early, is_new: false }),
         Err(fault) if fault.code == Code::Invalid => {
             let why = fault.errors.first().map(|pointed| format!(" {}: {}.", pointed.pointer, pointed.detail));
             Ok(complain(format!("{}{}", fault.detail, why.unwrap_or_default())))
@@ -161,16 +161,16 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
 }
 
 /// The question that a message answers: the one that it names, else the oldest.
-fn question<'e>(errand: &'e Errand, message: &Message) -> Result<Result<&'e Suspension, String>, Refusal> {
-    let Some(oldest) = errand.open.first() else {
-        let detail = match errand.run.status.is_terminal() {
+fn question<'e>(snapshot: &'e RunSnapshot, message: &Message) -> Result<Result<&'e Suspension, String>, Refusal> {
+    let Some(oldest) = snapshot.open.first() else {
+        let detail = match snapshot.run.status.is_terminal() {
             true => "The task is over; send the message without a task id.",
             false => "The task is working and asks nothing; wait for it, or send the message without a task id.",
         };
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
     };
     let Some(named) = reply::named(message) else { return Ok(Ok(oldest)) };
-    let known = errand.open.iter().find(|open| open.suspension_id.as_str() == named);
+    let known = snapshot.open.iter().find(|open| open.suspension_id.as_str() == named);
     Ok(known.ok_or_else(|| format!("This task has no open question `{named}`.")))
 }
 
@@ -194,7 +194,7 @@ fn needed(kind: SuspensionKind) -> Scope {
 
 /// A caller uses a message id once, but for those that a scripted model wants to be new every time.
 fn once(asker: &Asker, message: &Message) -> Option<Idempotent> {
-    if asker.front.runtime.is_fresh(&message.message_id) {
+    if asker.app.runtime.is_fresh(&message.message_id) {
         return None;
     }
     Some(Idempotent {

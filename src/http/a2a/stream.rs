@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::send::{self, Accepted};
 use super::task::{self, Show};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::teller::Teller;
+use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use crate::a2a::view;
 use crate::domain::caller::Scope;
@@ -24,7 +24,7 @@ use crate::domain::frame::Token;
 use crate::domain::observation::Observation;
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
-use crate::runtime::{After, Ear, Errand, Feed, FeedAsk};
+use crate::runtime::{After, EarlySubscription, Feed, FeedAsk, RunSnapshot};
 
 /// Events as JSON of the caller's version; their end is the end of the stream.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Value> + Send>>;
@@ -32,21 +32,21 @@ pub(super) type Events = Pin<Box<dyn Stream<Item = Value> + Send>>;
 /// Ends when the task is over or asks the client.
 pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, Refusal> {
     let show = Show { history: request.configuration.history_length, artifacts: true };
-    let Accepted { task: id, complaint, ear, is_new } = send::accept(asker, &request, true).await?;
-    let (errand, seq) = asker.front.runtime.errand_now(&asker.caller, &id).await?;
-    let telling = match (complaint, ear) {
-        (Some(complaint), _) => Telling::over(task::complain(task::task(&errand, show), &complaint)),
-        (None, Some(ear)) if is_new => {
+    let Accepted { task: id, complaint, early, is_new } = send::accept(asker, &request, true).await?;
+    let (snapshot, seq) = asker.app.runtime.run_snapshot_now(&asker.caller, &id).await?;
+    let telling = match (complaint, early) {
+        (Some(complaint), _) => Telling::over(task::complain(task::task(&snapshot, show), &complaint)),
+        (None, Some(early)) if is_new => {
             // As it was accepted, whatever has happened since: that is told next.
-            let (task, after) = (view::accepted(&errand.run, &errand.messages), ear.after());
-            Telling::from(asker, &errand, task, Vec::new(), Some(ear), after, true).await?
+            let (task, after) = (view::accepted(&snapshot.run, &snapshot.messages), early.after());
+            Telling::from(asker, &snapshot, task, Vec::new(), Some(early), after, true).await?
         }
-        (None, ear) => {
-            let task = task::task(&errand, show);
+        (None, early) => {
+            let task = task::task(&snapshot, show);
             if ends(task.status.state) {
                 return Ok(told(asker, Telling::over(task)));
             }
-            Telling::from(asker, &errand, task, open(&errand), ear, After::Seq(seq), true).await?
+            Telling::from(asker, &snapshot, task, open(&snapshot), early, After::Seq(seq), true).await?
         }
     };
     Ok(told(asker, telling))
@@ -56,18 +56,18 @@ pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, 
 pub(super) async fn subscribe(asker: &Asker, query: TaskQuery) -> Result<Events, Refusal> {
     asker.may(Scope::Read)?;
     asker.check_tenant(query.tenant.as_deref())?;
-    let (errand, seq) = asker.front.runtime.errand_now(&asker.caller, &query.id.as_str().into()).await?;
-    if errand.run.status.is_terminal() {
+    let (snapshot, seq) = asker.app.runtime.run_snapshot_now(&asker.caller, &query.id.as_str().into()).await?;
+    if snapshot.run.status.is_terminal() {
         let detail = "The task is over; nothing happens to it any more. Get it.";
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
     }
-    let task = task::task(&errand, Show { history: query.history_length, artifacts: true });
-    let telling = Telling::from(asker, &errand, task, open(&errand), None, After::Seq(seq), false).await?;
+    let task = task::task(&snapshot, Show { history: query.history_length, artifacts: true });
+    let telling = Telling::from(asker, &snapshot, task, open(&snapshot), None, After::Seq(seq), false).await?;
     Ok(told(asker, telling))
 }
 
-fn open(errand: &Errand) -> Vec<Value> {
-    errand.open.iter().map(view::shown).collect()
+fn open(snapshot: &RunSnapshot) -> Vec<Value> {
+    snapshot.open.iter().map(view::shown).collect()
 }
 
 fn ends(state: TaskState) -> bool {
@@ -86,7 +86,7 @@ fn told(asker: &Asker, telling: Telling) -> Events {
 struct Telling {
     ready: VecDeque<StreamEvent>,
     /// `None`: there is nothing more to tell.
-    live: Option<(Feed, Teller)>,
+    live: Option<(Feed, TaskEvents)>,
     ends_asking: bool,
 }
 
@@ -98,36 +98,37 @@ impl Telling {
     /// Tells `task`, and then what happens after `after`: from here on live, so that all who listen hear the same.
     async fn from(
         asker: &Asker,
-        errand: &Errand,
+        snapshot: &RunSnapshot,
         task: Task,
         open: Vec<Value>,
-        ear: Option<Ear>,
+        early: Option<EarlySubscription>,
         after: After,
         ends_asking: bool,
     ) -> Result<Self, Refusal> {
-        let (run, thread) = (&errand.run.run_id, &errand.run.thread_id);
-        let teller = Teller::new(run.as_str(), thread.as_str(), task.status.state, open);
-        let types = Teller::HEARD.to_vec();
+        let (run, thread) = (&snapshot.run.run_id, &snapshot.run.thread_id);
+        let task_events = TaskEvents::new(run.as_str(), thread.as_str(), task.status.state, open);
+        let types = TaskEvents::HEARD.to_vec();
         let ask = FeedAsk { after, types, tokens: true, until: Some(run.clone()), ends_suspended: false };
-        let runtime = &asker.front.runtime;
-        let feed = match ear {
-            Some(ear) => runtime.feed_heard(&asker.caller, thread, ear, ask).await?,
+        let runtime = &asker.app.runtime;
+        let feed = match early {
+            Some(early) => runtime.feed_heard(&asker.caller, thread, early, ask).await?,
             None => runtime.feed(&asker.caller, thread, ask).await?,
         };
-        let mut telling = Self { ready: [StreamEvent::Task(task)].into(), live: Some((feed, teller)), ends_asking };
+        let mut telling =
+            Self { ready: [StreamEvent::Task(task)].into(), live: Some((feed, task_events)), ends_asking };
         while telling.hear().await.is_some_and(|kind| kind != EncodedKind::CaughtUp) {}
         Ok(telling)
     }
 
     /// The next frame, and what it means for the task; `None`: there is nothing more to hear.
     async fn hear(&mut self) -> Option<EncodedKind> {
-        let (feed, teller) = self.live.as_mut()?;
+        let (feed, task_events) = self.live.as_mut()?;
         let Some(frame) = feed.next().await else {
             self.live = None;
             return None;
         };
-        self.ready.extend(heard(teller, &frame));
-        let state = teller.state();
+        self.ready.extend(heard(task_events, &frame));
+        let state = task_events.state();
         if state.is_terminal() || (self.ends_asking && state == TaskState::InputRequired) {
             self.live = None;
         }
@@ -145,14 +146,14 @@ impl Telling {
 }
 
 /// What a frame of the thread means for the task.
-fn heard(teller: &mut Teller, frame: &Encoded) -> Vec<StreamEvent> {
+fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
     match &frame.kind {
         EncodedKind::Observation { .. } => {
-            serde_json::from_slice(&frame.data()).map(|seen: Observation| teller.hear(&seen)).unwrap_or_default()
+            serde_json::from_slice(&frame.data()).map(|seen: Observation| task_events.apply(&seen)).unwrap_or_default()
         }
         EncodedKind::Token { .. } => {
             let token: Option<Token> = serde_json::from_slice(&frame.data()).ok();
-            token.and_then(|token| teller.token(&token)).into_iter().collect()
+            token.and_then(|token| task_events.token(&token)).into_iter().collect()
         }
         EncodedKind::Run { .. } | EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => Vec::new(),
     }
@@ -161,5 +162,5 @@ fn heard(teller: &mut Teller, frame: &Encoded) -> Vec<StreamEvent> {
 /// The answer: each event as the binding says it.
 pub(super) fn streamed(asker: &Asker, events: Events, said: impl Fn(Value) -> Value + Send + 'static) -> Response {
     let events = events.map(move |event| Bytes::from(format!("data: {}\n\n", said(event))));
-    sse::written(&asker.front, asker.pass.clone(), Box::pin(events), None)
+    sse::written(&asker.app, asker.pass.clone(), Box::pin(events), None)
 }

@@ -2,8 +2,8 @@
 
 use crate::a2a::types::{Part, Task, TaskState};
 use crate::a2a::view;
-use crate::domain::run::Standing;
-use crate::runtime::Errand;
+use crate::domain::run::CallerStatus;
+use crate::runtime::RunSnapshot;
 
 /// How much of a task is shown.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,8 @@ impl Show {
     }
 }
 
-pub(super) fn task(errand: &Errand, show: Show) -> Task {
-    let mut task = view::task(&errand.run, &errand.open, &errand.messages);
+pub(super) fn task(snapshot: &RunSnapshot, show: Show) -> Task {
+    let mut task = view::task(&snapshot.run, &snapshot.open, &snapshot.messages);
     let skipped = show.history.map_or(0, |most| task.history.len().saturating_sub(most as usize));
     task.history.drain(..skipped);
     if !show.artifacts {
@@ -30,16 +30,16 @@ pub(super) fn task(errand: &Errand, show: Show) -> Task {
 }
 
 /// The standings of runs whose tasks have that state.
-pub(super) fn standings(state: TaskState) -> &'static [Standing] {
+pub(super) fn standings(state: TaskState) -> &'static [CallerStatus] {
     match state {
-        TaskState::Submitted => &[Standing::Queued],
-        TaskState::Working => &[Standing::Running, Standing::Waiting],
-        TaskState::InputRequired => &[Standing::Suspended],
-        TaskState::AuthRequired => &[Standing::NeedsAuth],
-        TaskState::Completed => &[Standing::Completed],
-        TaskState::Failed => &[Standing::Failed],
-        TaskState::Canceled => &[Standing::Cancelled],
-        TaskState::Rejected => &[Standing::Refused],
+        TaskState::Submitted => &[CallerStatus::Queued],
+        TaskState::Working => &[CallerStatus::Running, CallerStatus::Waiting],
+        TaskState::InputRequired => &[CallerStatus::Suspended],
+        TaskState::AuthRequired => &[CallerStatus::NeedsAuth],
+        TaskState::Completed => &[CallerStatus::Completed],
+        TaskState::Failed => &[CallerStatus::Failed],
+        TaskState::Canceled => &[CallerStatus::Cancelled],
+        TaskState::Rejected => &[CallerStatus::Refused],
         TaskState::Unspecified => &[],
     }
 }

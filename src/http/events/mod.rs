@@ -16,19 +16,19 @@ use std::time::Duration;
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::front::Front;
+use super::app_state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::live::{Encoded, EncodedKind};
-use crate::runtime::{After, Ear, Feed, FeedAsk, Receipt};
+use crate::runtime::{After, EarlySubscription, Feed, FeedAsk, Receipt};
 
 /// Frames of one thread, in order; its end is the end of the stream. Never loses a frame, however it is polled.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
 
 /// Backlog, `caught_up`, live.
-pub(crate) async fn open(front: &Front, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
-    Ok(frames(front.runtime.feed(caller, id, ask).await?))
+pub(crate) async fn open(app: &AppState, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
+    Ok(frames(app.runtime.feed(caller, id, ask).await?))
 }
 
 /// What an open stream does now and then: for the first time after `period`.
@@ -42,19 +42,19 @@ fn frames(feed: Feed) -> Frames {
     Box::pin(stream::unfold(feed, |mut feed| async { feed.next().await.map(|frame| (frame, feed)) }))
 }
 
-/// One run's events until it ends or suspends: those that the ear hears, or all from the beginning.
+/// One run's events until it ends or suspends: those that the subscription receives, or all from the beginning.
 pub(crate) async fn run_events(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
     receipt: &Receipt,
-    ear: Option<Ear>,
+    early: Option<EarlySubscription>,
 ) -> Result<Frames, Fault> {
     let run = receipt.run_id.clone();
-    let after = ear.as_ref().map_or(After::Seq(0), Ear::after);
+    let after = early.as_ref().map_or(After::Seq(0), EarlySubscription::after);
     let ask = FeedAsk { after, types: Vec::new(), tokens: true, until: Some(run.clone()), ends_suspended: true };
-    let frames = match ear {
-        Some(ear) => frames(front.runtime.feed_heard(caller, &receipt.thread_id, ear, ask).await?),
-        None => open(front, caller, &receipt.thread_id, ask).await?,
+    let frames = match early {
+        Some(early) => frames(app.runtime.feed_heard(caller, &receipt.thread_id, early, ask).await?),
+        None => open(app, caller, &receipt.thread_id, ask).await?,
     };
     Ok(Box::pin(frames.filter(move |frame| {
         let passes = match &frame.kind {

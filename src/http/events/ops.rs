@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::ask::Subscribe;
-use super::socket::Seat;
+use super::socket::SocketSession;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::http::caller::permit;
@@ -38,10 +38,10 @@ impl OpId {
         json!({ "event": "ack", "data": data }).to_string()
     }
 
-    pub(super) fn nack(&self, seat: &Seat, fault: &Fault) -> String {
-        let docs = format!("{}/docs", seat.base);
-        let instance = format!("/threads/{}/events", seat.thread);
-        let problem = document(fault, &Scene { docs: &docs, instance: &instance, trace_id: &seat.trace.0 });
+    pub(super) fn nack(&self, session: &SocketSession, fault: &Fault) -> String {
+        let docs = format!("{}/docs", session.base);
+        let instance = format!("/threads/{}/events", session.thread);
+        let problem = document(fault, &Scene { docs: &docs, instance: &instance, trace_id: &session.trace.0 });
         json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
     }
 }
@@ -55,13 +55,13 @@ struct Said {
     body: Value,
 }
 
-pub(super) fn read(seat: &Seat, text: &str) -> Op {
-    let said = match parse(text.as_bytes(), seat.front.config.limits.json_depth).and_then(take_apart) {
+pub(super) fn read(session: &SocketSession, text: &str) -> Op {
+    let said = match parse(text.as_bytes(), session.app.config.limits.json_depth).and_then(take_apart) {
         Ok(said) => said,
-        Err(fault) => return Op::Answered(OpId(Value::Null).nack(seat, &fault)),
+        Err(fault) => return Op::Answered(OpId(Value::Null).nack(session, &fault)),
     };
     let id = said.id.clone();
-    begin(seat, said).unwrap_or_else(|fault| Op::Answered(id.nack(seat, &fault)))
+    begin(session, said).unwrap_or_else(|fault| Op::Answered(id.nack(session, &fault)))
 }
 
 fn take_apart(value: Value) -> Result<Said, Fault> {
@@ -81,7 +81,7 @@ fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String
     text.map(|text| typed(text).map_err(|fault| fault.at(format!("/{name}"), "must be text"))).transpose()
 }
 
-fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
+fn begin(session: &SocketSession, said: Said) -> Result<Op, Fault> {
     let Said { op, id, key, trace, body } = said;
     let scope = match op.as_str() {
         "ping" | "subscribe" => Scope::Read,
@@ -92,40 +92,41 @@ fn begin(seat: &Seat, said: Said) -> Result<Op, Fault> {
             return Err(Fault::new(Code::Invalid, format!("There is no op `{unknown}`.")).at("/op", how));
         }
     };
-    permit(&seat.caller, scope)?;
-    let twin = format!("POST /threads/{}/{op}", seat.thread);
+    permit(&session.caller, scope)?;
+    let twin = format!("POST /threads/{}/{op}", session.thread);
     let key = IdempotencyKey::of_op(key, twin)?;
-    let seat = seat.clone();
+    let session = session.clone();
     Ok(match op.as_str() {
         "ping" => Op::Answered(json!({ "event": "pong", "data": { "id": id.0 } }).to_string()),
         "subscribe" => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
         "process" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
-                let trace = trace.unwrap_or_else(|| seat.trace.clone());
-                let done = process::accept(&seat.front, &seat.caller, &seat.thread, sent, key, &trace, false).await;
-                id.tell(&seat, done.map(|(settled, _)| settled))
+                let trace = trace.unwrap_or_else(|| session.trace.clone());
+                let done =
+                    process::accept(&session.app, &session.caller, &session.thread, sent, key, &trace, false).await;
+                id.tell(&session, done.map(|(settled, _)| settled))
             }))
         }
         "resume" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
-                let done = resume::accept(&seat.front, &seat.caller, &seat.thread, sent, key).await;
-                id.tell(&seat, done)
+                let done = resume::accept(&session.app, &session.caller, &session.thread, sent, key).await;
+                id.tell(&session, done)
             }))
         }
         "pause" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
-                let done = pause::accept(&seat.front, &seat.caller, &seat.thread, sent, key).await;
-                id.tell(&seat, done)
+                let done = pause::accept(&session.app, &session.caller, &session.thread, sent, key).await;
+                id.tell(&session, done)
             }))
         }
         _cancel => {
             let sent = sent::<Nothing>(body)?;
             Op::Begun(Box::pin(async move {
-                let done = cancel::accept(&seat.front, &seat.caller, &seat.thread, sent, key).await;
-                id.told(&seat, done.map(|settled| (members(&settled.value), settled.is_replay)))
+                let done = cancel::accept(&session.app, &session.caller, &session.thread, sent, key).await;
+                id.told(&session, done.map(|settled| (members(&settled.value), settled.is_replay)))
             }))
         }
     })
@@ -136,12 +137,12 @@ fn sent<T: DeserializeOwned>(body: Value) -> Result<Sent<T>, Fault> {
 }
 
 impl OpId {
-    fn tell(&self, seat: &Seat, done: Result<Settled<Receipt>, Fault>) -> String {
-        let data = |settled: Settled<Receipt>| (members(&absolute(&seat.base, settled.value)), settled.is_replay);
-        self.told(seat, done.map(data))
+    fn tell(&self, session: &SocketSession, done: Result<Settled<Receipt>, Fault>) -> String {
+        let data = |settled: Settled<Receipt>| (members(&absolute(&session.base, settled.value)), settled.is_replay);
+        self.told(session, done.map(data))
     }
 
-    fn told(&self, seat: &Seat, done: Result<(Map<String, Value>, bool), Fault>) -> String {
+    fn told(&self, session: &SocketSession, done: Result<(Map<String, Value>, bool), Fault>) -> String {
         match done {
             Ok((mut data, is_replay)) => {
                 if is_replay {
@@ -149,7 +150,7 @@ impl OpId {
                 }
                 self.ack(data)
             }
-            Err(fault) => self.nack(seat, &fault),
+            Err(fault) => self.nack(session, &fault),
         }
     }
 }

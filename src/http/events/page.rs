@@ -6,13 +6,13 @@ use super::ask;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
 use crate::http::params::Params;
 use crate::runtime::{After, EventsPage};
 
 /// `limit`, `cursor`, and what the other shapes know: `after`, `types`, `until`, `tokens` (of which a log has none).
 pub(super) async fn read(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
     id: &ThreadId,
     mut params: Params,
@@ -24,5 +24,5 @@ pub(super) async fn read(
     if let Some(cursor) = cursor {
         ask.after = After::Seq(cursor);
     }
-    front.runtime.events_page(caller, id, ask, limit).await
+    app.runtime.events_page(caller, id, ask, limit).await
 }

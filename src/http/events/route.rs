@@ -10,12 +10,12 @@ use axum::response::{IntoResponse, Response};
 
 use super::{ask, open, page, socket, sse};
 use crate::domain::fault::{Code, Fault};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::params::Params;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// A thread's observations and live tokens: as a WebSocket (subprotocol `pes.v1`), as server-sent events
 /// (`Accept: text/event-stream`), or as a page of the log.
@@ -28,28 +28,35 @@ use crate::http::problem::Answer;
         (status = 101, description = "The connection becomes a WebSocket: `SocketFrame` out, `SocketOp` in")))]
 pub(crate) async fn events(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
-    asked: Asked,
+    preferences: ReplyPreferences,
     headers: HeaderMap,
     mut params: Params,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Answer<Response> {
+) -> HttpResult<Response> {
     let id = ids.thread()?;
     let is_socket = asks_for_socket(&headers);
-    if !is_socket && !asked.wants_events {
-        return Ok(Json(page::read(&front, &caller, &id, params, &headers).await?).into_response());
+    if !is_socket && !preferences.wants_events {
+        return Ok(Json(page::read(&app, &caller, &id, params, &headers).await?).into_response());
     }
     let ask = ask::of_query(&mut params, &headers)?;
     params.finish()?;
     if !is_socket {
-        return Ok(sse::response(&front, asked.pass, open(&front, &caller, &id, ask).await?));
+        return Ok(sse::response(&app, preferences.pass, open(&app, &caller, &id, ask).await?));
     }
     let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
-    let frames = open(&front, &caller, &id, ask).await?;
+    let frames = open(&app, &caller, &id, ask).await?;
     Ok(socket::upgrade(
         upgrade,
-        socket::Seat { front, caller, pass: asked.pass, thread: id, base: asked.base, trace: asked.trace },
+        socket::SocketSession {
+            app,
+            caller,
+            pass: preferences.pass,
+            thread: id,
+            base: preferences.base,
+            trace: preferences.trace,
+        },
         frames,
     ))
 }

@@ -15,7 +15,7 @@ use super::{Frames, every, open};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
 use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
 use crate::runtime::FeedAsk;
@@ -33,8 +33,8 @@ const AGAIN: CloseCode = 1013;
 
 /// Who sits at the socket, and where.
 #[derive(Clone)]
-pub(super) struct Seat {
-    pub(super) front: Front,
+pub(super) struct SocketSession {
+    pub(super) app: AppState,
     pub(super) caller: Caller,
     pub(super) pass: Pass,
     pub(super) thread: ThreadId,
@@ -43,17 +43,17 @@ pub(super) struct Seat {
     pub(super) trace: TraceId,
 }
 
-impl Seat {
+impl SocketSession {
     /// Whether its caller's key still counts.
     async fn is_held(&self) -> bool {
-        self.front.keys.still_admits(&self.pass).await
+        self.app.keys.still_admits(&self.pass).await
     }
 }
 
 /// Small buffers: tungstenite's own defaults hold 128 KiB per socket and take messages of 64 MiB. Each frame is flushed
 /// before the next, so what waits to be written is one frame.
-pub(super) fn upgrade(upgrade: WebSocketUpgrade, seat: Seat, frames: Frames) -> Response {
-    let largest = seat.front.config.limits.ws_message_bytes;
+pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames: Frames) -> Response {
+    let largest = session.app.config.limits.ws_message_bytes;
     upgrade
         .protocols([SUBPROTOCOL])
         .read_buffer_size(4 << 10)
@@ -61,8 +61,8 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, seat: Seat, frames: Frames) -> 
         .max_message_size(largest)
         .max_frame_size(largest)
         .on_upgrade(|socket| async {
-            let _open = seat.front.streams.token();
-            if let Err(error) = Conversation::new(socket, seat, frames).hold().await {
+            let _open = session.app.streams.token();
+            if let Err(error) = Conversation::new(socket, session, frames).hold().await {
                 tracing::trace!(%error, "a socket ended");
             }
         })
@@ -84,7 +84,7 @@ type Told<T> = Result<T, axum::Error>;
 
 struct Conversation {
     socket: WebSocket,
-    seat: Seat,
+    session: SocketSession,
     frames: Frames,
     /// The last frame was a gap. If nothing comes after it, the reader is too slow, or could not be served.
     is_behind: bool,
@@ -95,9 +95,9 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn new(socket: WebSocket, seat: Seat, frames: Frames) -> Self {
+    fn new(socket: WebSocket, session: SocketSession, frames: Frames) -> Self {
         let (pings, looks) = (every(PING_EVERY), every(LOOK_AGAIN));
-        Self { socket, seat, frames, is_behind: false, ops: FuturesUnordered::new(), pings, looks, was_heard: true }
+        Self { socket, session, frames, is_behind: false, ops: FuturesUnordered::new(), pings, looks, was_heard: true }
     }
 
     async fn hold(mut self) -> Told<()> {
@@ -106,7 +106,7 @@ impl Conversation {
                 Next::On => {}
                 Next::Over => return Ok(()),
                 Next::Closed => {
-                    self.farewell().await;
+                    self.read_to_end().await;
                     return Ok(());
                 }
                 Next::Close(code, reason) => return self.close(code, reason).await,
@@ -124,8 +124,8 @@ impl Conversation {
                 None => Ok(Next::Close(close_code::NORMAL, "the end")),
             },
             _ = self.pings.tick() => self.ping().await,
-            _ = self.looks.tick() => Ok(if self.seat.is_held().await { Next::On } else { REVOKED }),
-            () = self.seat.front.stopping.cancelled() => {
+            _ = self.looks.tick() => Ok(if self.session.is_held().await { Next::On } else { REVOKED }),
+            () = self.session.app.stopping.cancelled() => {
                 self.say(text(Encoded::draining(RETRY_MS).json())).await?;
                 Ok(Next::Close(RESTART, "draining"))
             }
@@ -154,8 +154,8 @@ impl Conversation {
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
             Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
-            Some(Ok(Message::Text(_))) if !self.seat.is_held().await => Ok(REVOKED),
-            Some(Ok(Message::Text(said))) => match ops::read(&self.seat, &said) {
+            Some(Ok(Message::Text(_))) if !self.session.is_held().await => Ok(REVOKED),
+            Some(Ok(Message::Text(said))) => match ops::read(&self.session, &said) {
                 Op::Answered(answer) => self.say(answer.into()).await,
                 Op::Begun(work) => {
                     self.ops.push(work);
@@ -167,12 +167,12 @@ impl Conversation {
     }
 
     async fn subscribe(&mut self, id: ops::OpId, ask: FeedAsk) -> Told<Next> {
-        match open(&self.seat.front, &self.seat.caller, &self.seat.thread, ask).await {
+        match open(&self.session.app, &self.session.caller, &self.session.thread, ask).await {
             Ok(frames) => {
                 (self.frames, self.is_behind) = (frames, false);
                 self.say(id.ack(serde_json::Map::new()).into()).await
             }
-            Err(fault) => self.say(id.nack(&self.seat, &fault).into()).await,
+            Err(fault) => self.say(id.nack(&self.session, &fault).into()).await,
         }
     }
 
@@ -192,12 +192,12 @@ impl Conversation {
 
     async fn close(mut self, code: CloseCode, reason: &'static str) -> Told<()> {
         self.socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
-        self.farewell().await;
+        self.read_to_end().await;
         Ok(())
     }
 
     /// Reads to the end: that is also what sends the answer to a peer's close.
-    async fn farewell(&mut self) {
+    async fn read_to_end(&mut self) {
         let rest = async { while let Some(Ok(_)) = self.socket.recv().await {} };
         let _ = tokio::time::timeout(GOODBYE, rest).await;
     }

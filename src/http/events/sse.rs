@@ -14,7 +14,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Frames, every};
 use crate::auth::{LOOK_AGAIN, Pass};
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
 use crate::live::Encoded;
 
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
@@ -26,25 +26,25 @@ pub(super) const RETRY_MS: i64 = 1000;
 pub(crate) type Written = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The stream ends with its frames, and when the server stops.
-pub(crate) fn response(front: &Front, pass: Pass, frames: Frames) -> Response {
+pub(crate) fn response(app: &AppState, pass: Pass, frames: Frames) -> Response {
     // No blank line: it belongs to the first event. Some readers take a block without data for an empty event.
     let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n")) });
     let events = hello.chain(frames.map(|frame| frame.sse()));
-    written(front, pass, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
+    written(app, pass, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
 }
 
 /// What is written, with comments in its pauses; `goodbye` when the server stops. It ends when the pass is worth nothing
 /// any more.
-pub(crate) fn written(front: &Front, pass: Pass, events: Written, goodbye: Option<Bytes>) -> Response {
+pub(crate) fn written(app: &AppState, pass: Pass, events: Written, goodbye: Option<Bytes>) -> Response {
     let writing = Writing {
         events,
         comments: every(COMMENT_EVERY),
         looks: every(LOOK_AGAIN),
-        front: front.clone(),
+        app: app.clone(),
         pass,
         goodbye,
         is_over: false,
-        _open: front.streams.token(),
+        _open: app.streams.token(),
     };
     let events = stream::unfold(writing, |mut writing| async {
         writing.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writing))
@@ -61,7 +61,7 @@ struct Writing {
     events: Written,
     comments: Interval,
     looks: Interval,
-    front: Front,
+    app: AppState,
     pass: Pass,
     goodbye: Option<Bytes>,
     is_over: bool,
@@ -73,7 +73,7 @@ impl Writing {
         if self.is_over {
             return None;
         }
-        let stopping = self.front.stopping.clone();
+        let stopping = self.app.stopping.clone();
         loop {
             tokio::select! {
                 event = self.events.next() => {
@@ -81,7 +81,7 @@ impl Writing {
                     return event;
                 }
                 _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n")),
-                _ = self.looks.tick() => if !self.front.keys.still_admits(&self.pass).await {
+                _ = self.looks.tick() => if !self.app.keys.still_admits(&self.pass).await {
                     self.is_over = true;
                     return None;
                 },

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{fingerprint, parse, typed};
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
 use crate::http::problem::Problem;
 
 /// A JSON body, and the fingerprint that idempotency compares.
@@ -24,11 +24,11 @@ pub(crate) struct Sent<T> {
     pub(crate) fingerprint: String,
 }
 
-impl<T: DeserializeOwned> FromRequest<Front> for Sent<T> {
+impl<T: DeserializeOwned> FromRequest<AppState> for Sent<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, front: &Front) -> Result<Self, Problem> {
-        let value = read_value(request, &front.config.limits, &["application/json"]).await?.value;
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        let value = read_value(request, &app.config.limits, &["application/json"]).await?.value;
         Ok(Self { fingerprint: fingerprint(&value), value: typed(value)? })
     }
 }
@@ -36,11 +36,11 @@ impl<T: DeserializeOwned> FromRequest<Front> for Sent<T> {
 /// The same, where nothing at all means `{}`.
 pub(crate) struct MaybeSent<T>(pub(crate) Sent<T>);
 
-impl<T: DeserializeOwned> FromRequest<Front> for MaybeSent<T> {
+impl<T: DeserializeOwned> FromRequest<AppState> for MaybeSent<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, front: &Front) -> Result<Self, Problem> {
-        let value = read_any(request, &front.config.limits, &["application/json"]).await?;
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        let value = read_any(request, &app.config.limits, &["application/json"]).await?;
         let value = value.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
         Ok(Self(Sent { fingerprint: fingerprint(&value), value: typed(value)? }))
     }

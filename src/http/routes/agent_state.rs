@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::thread::AgentState;
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag::{self, IfMatch};
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 type Stated = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
 
@@ -29,8 +29,13 @@ pub(crate) struct NewAgentState {
 /// The application's state and its version.
 #[utoipa::path(get, path = "/threads/{thread}/agent-state", operation_id = "getAgentState", tag = "threads",
     responses((status = 200, body = AgentState, headers(("ETag" = String)))))]
-pub(crate) async fn get(MayRead(caller): MayRead, State(front): State<Front>, ids: Ids, _: NoParams) -> Answer<Stated> {
-    Ok(stated(front.runtime.agent_state(&caller, &ids.thread()?).await?))
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<Stated> {
+    Ok(stated(app.runtime.agent_state(&caller, &ids.thread()?).await?))
 }
 
 /// Replace the application's state.
@@ -40,20 +45,20 @@ pub(crate) async fn get(MayRead(caller): MayRead, State(front): State<Front>, id
     responses((status = 200, body = AgentState, headers(("ETag" = String)))))]
 pub(crate) async fn put(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     headers: HeaderMap,
     sent: Sent<NewAgentState>,
-) -> Answer<Stated> {
+) -> HttpResult<Stated> {
     let id = ids.thread()?;
     let told = match IfMatch::of(&headers) {
         IfMatch::Absent => sent.value.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
         told @ (IfMatch::Any | IfMatch::Versions(_)) => told,
     };
-    let current = front.runtime.agent_state(&caller, &id).await?.version;
+    let current = app.runtime.agent_state(&caller, &id).await?.version;
     let based_on = told.against(current)?;
-    Ok(stated(front.runtime.put_agent_state(&caller, &id, sent.value.data, based_on).await?))
+    Ok(stated(app.runtime.put_agent_state(&caller, &id, sent.value.data, based_on).await?))
 }
 
 fn stated(state: AgentState) -> Stated {

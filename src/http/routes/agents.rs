@@ -6,25 +6,25 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use crate::domain::agent::{AgentSpec, KnownAgent};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// The agents that tasks can be delegated to, with what their cards say.
 #[utoipa::path(get, path = "/agents", operation_id = "listAgents",
     tag = "server", responses((status = 200, body = Listed<KnownAgent>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-) -> Answer<Json<Listed<KnownAgent>>> {
-    Ok(Json(Listed::whole(front.runtime.agents(&caller))))
+) -> HttpResult<Json<Listed<KnownAgent>>> {
+    Ok(Json(Listed::whole(app.runtime.agents(&caller))))
 }
 
 /// Add an agent of the tenant's own. Its token is never shown again; what its card says, `GET` tells.
@@ -33,16 +33,16 @@ pub(crate) async fn list(
     responses((status = 201, body = KnownAgent)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-    asked: Asked,
+    preferences: ReplyPreferences,
     key: IdempotencyKey,
     sent: Sent<AgentSpec>,
-) -> Answer<Response> {
-    let made = front.runtime.create_agent(&caller, sent.value, key.with(sent.fingerprint)).await?;
+) -> HttpResult<Response> {
+    let made = app.runtime.create_agent(&caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/agents/{}", made.value.id);
-    Ok(made.at(&asked, &place))
+    Ok(made.at(&preferences, &place))
 }
 
 /// One agent.
@@ -50,12 +50,12 @@ pub(crate) async fn create(
     tag = "server", responses((status = 200, body = KnownAgent)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<KnownAgent>> {
+) -> HttpResult<Json<KnownAgent>> {
     let id: String = ids.get("agent")?;
-    Ok(Json(front.runtime.agent(&caller, &id)?))
+    Ok(Json(app.runtime.agent(&caller, &id)?))
 }
 
 /// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.
@@ -63,11 +63,11 @@ pub(crate) async fn get(
     tag = "server", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     let id: String = ids.get("agent")?;
-    front.runtime.delete_agent(&caller, &id).await?;
+    app.runtime.delete_agent(&caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

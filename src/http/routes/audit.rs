@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::runtime::AuditLine;
 
 /// Decisions of people, of the policy and of the timer, oldest first.
@@ -16,9 +16,9 @@ use crate::runtime::AuditLine;
     responses((status = 200, body = Listed<AuditLine>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<Listed<AuditLine>>> {
-    Ok(Json(Listed::whole(front.runtime.audit(&caller, &ids.thread()?).await?)))
+) -> HttpResult<Json<Listed<AuditLine>>> {
+    Ok(Json(Listed::whole(app.runtime.audit(&caller, &ids.thread()?).await?)))
 }

@@ -7,24 +7,29 @@ use serde_json::Value;
 
 use crate::domain::fault::Fault;
 use crate::domain::ids::TaskId;
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
 use crate::http::ids::Ids;
 use crate::http::json::read_value;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// Report on a delegated task. The secret is the one that came with the task, as `X-A2A-Notification-Token` or as a bearer
 /// token; without it nothing is to be found here. Answered when the report is stored.
 #[utoipa::path(post, path = "/a2a/callbacks/{task}", operation_id = "reportTask", tag = "tasks", request_body = Object,
     responses((status = 202)))]
-pub(crate) async fn report(State(front): State<Front>, ids: Ids, _: NoParams, request: Request) -> Answer<StatusCode> {
+pub(crate) async fn report(
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    request: Request,
+) -> HttpResult<StatusCode> {
     let id: TaskId = ids.get("task")?;
     let token = secret(request.headers()).ok_or_else(|| Fault::not_found("task"))?;
-    front.runtime.expects_call_back(&id, &token)?;
+    app.runtime.expects_call_back(&id, &token)?;
     let types = ["application/json", "application/a2a+json"];
     // Whatever it says and however: it is a reason to ask.
-    let read = read_value(request, &front.config.limits, &types).await;
-    front.runtime.peer_called_back(&id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
+    let read = read_value(request, &app.config.limits, &types).await;
+    app.runtime.peer_called_back(&id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
     Ok(StatusCode::ACCEPTED)
 }
 

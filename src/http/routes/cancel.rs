@@ -8,13 +8,13 @@ use axum::response::{IntoResponse, Response};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::runtime::{Answered, CancelReceipt};
 
 /// Cancel everything on a thread, queued runs too. Again: 200.
@@ -23,13 +23,13 @@ use crate::runtime::{Answered, CancelReceipt};
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
 pub(crate) async fn thread(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Nothing>,
-) -> Answer<Response> {
-    Ok(told(accept(&front, &caller, &ids.thread()?, sent, key).await?))
+) -> HttpResult<Response> {
+    Ok(told(accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
 
 /// Cancel one run. Again: 200.
@@ -38,25 +38,25 @@ pub(crate) async fn thread(
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
 pub(crate) async fn run(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Nothing>,
-) -> Answer<Response> {
-    let answered = front.runtime.cancel_run(&caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
+) -> HttpResult<Response> {
+    let answered = app.runtime.cancel_run(&caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
     Ok(told(settled(answered)?))
 }
 
 /// Cancels what is on a thread; REST and WebSocket share it.
 pub(crate) async fn accept(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
     sent: Sent<Nothing>,
     key: IdempotencyKey,
 ) -> Result<Settled<CancelReceipt>, Fault> {
-    settled(front.runtime.cancel_thread(caller, thread, key.with(sent.fingerprint)).await?)
+    settled(app.runtime.cancel_thread(caller, thread, key.with(sent.fingerprint)).await?)
 }
 
 fn settled(answered: Answered<CancelReceipt>) -> Result<Settled<CancelReceipt>, Fault> {

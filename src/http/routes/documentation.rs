@@ -7,15 +7,15 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use crate::http::asked::Asked;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "getOpenApi",
     tag = "server", responses((status = 200, body = Object)))]
-pub(crate) async fn openapi_json(asked: Asked) -> Json<Value> {
+pub(crate) async fn openapi_json(preferences: ReplyPreferences) -> Json<Value> {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     let mut document = DOCUMENT.get_or_init(crate::http::openapi).clone();
-    document["servers"] = json!([{ "url": asked.base }]);
+    document["servers"] = json!([{ "url": preferences.base }]);
     Json(document)
 }
 

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use super::threads::created;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::Thread;
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::{Ids, new_thread_id};
 use crate::http::json::MaybeSent;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// Where to fork, and what to call it.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -34,20 +34,20 @@ pub(crate) struct Fork {
     responses((status = 201, body = Thread, headers(("Location" = String)))))]
 pub(crate) async fn fork(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
-    asked: Asked,
+    preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Fork>,
-) -> Answer<Response> {
+) -> HttpResult<Response> {
     let Fork { at, thread_id } = sent.value;
     if at.is_some_and(|seq| seq < 0) {
         let how = "must not be negative";
         return Err(Fault::new(Code::Invalid, format!("`at` {how}.")).at("/at", how).into());
     }
-    let longest = front.config.limits.id_length;
+    let longest = app.config.limits.id_length;
     let new_id = thread_id.map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
-    let forked = front.runtime.fork(&caller, &ids.thread()?, at, new_id, key.with(sent.fingerprint)).await?;
-    Ok(created(&asked, settle(forked, StatusCode::CREATED)?))
+    let forked = app.runtime.fork(&caller, &ids.thread()?, at, new_id, key.with(sent.fingerprint)).await?;
+    Ok(created(&preferences, settle(forked, StatusCode::CREATED)?))
 }

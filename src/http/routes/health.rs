@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
 use crate::http::metrics::{self, Figure};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::store::{Figures, OpenQuestions};
 
 /// A server that is well.
@@ -66,13 +66,13 @@ pub(crate) async fn healthz() -> Json<Healthy> {
 /// says what an acknowledgement is worth: `full`, or `degraded` where the database may lose it when its machine fails.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness",
     tag = "server", responses((status = 200, body = Ready)))]
-pub(crate) async fn readyz(State(front): State<Front>) -> Answer<Json<Ready>> {
-    if front.stopping.is_cancelled() {
+pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready>> {
+    if app.stopping.is_cancelled() {
         let fault = Fault::new(Code::Draining, "The server is stopping.");
         return Err(fault.with("failing", json!(["the server is stopping"])).into());
     }
-    match front.runtime.ready().await {
-        Ok(()) => Ok(Json(Ready { status: "ready", durability: Durability::of(front.runtime.weakness()) })),
+    match app.runtime.ready().await {
+        Ok(()) => Ok(Json(Ready { status: "ready", durability: Durability::of(app.runtime.weakness()) })),
         Err(failing) => {
             let fault = Fault::new(Code::StoreUnavailable, failing.join("; "));
             Err(fault.with("failing", json!(failing)).into())
@@ -83,25 +83,25 @@ pub(crate) async fn readyz(State(front): State<Front>) -> Answer<Json<Ready>> {
 /// Numbers for Prometheus.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics",
     tag = "server", responses((status = 200, body = String)))]
-pub(crate) async fn metrics(State(front): State<Front>) -> impl IntoResponse {
-    let text = metrics::render(&values(&front).await);
+pub(crate) async fn metrics(State(app): State<AppState>) -> impl IntoResponse {
+    let text = metrics::render(&values(&app).await);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
 /// What is looked up for `/metrics`, family by family.
-async fn values(front: &Front) -> Vec<Figure> {
+async fn values(app: &AppState) -> Vec<Figure> {
     let count = |count: usize| count as f64;
     let mut values: Vec<Figure> = vec![
         ("pes_build_info", Some(("version", env!("CARGO_PKG_VERSION").to_owned())), 1.0),
-        ("pes_active_threads", None, count(front.runtime.active_threads())),
+        ("pes_active_threads", None, count(app.runtime.active_threads())),
     ];
-    for (name, providers) in front.runtime.provider_figures() {
+    for (name, providers) in app.runtime.provider_figures() {
         values.extend(providers.into_iter().map(|(provider, of)| (name, Some(("provider", provider)), count(of))));
     }
-    let changed = front.runtime.mcp().changed_tools().into_iter();
+    let changed = app.runtime.mcp().changed_tools().into_iter();
     values.extend(changed.map(|(server, of)| ("pes_mcp_changed_tools", Some(("server", server)), count(of))));
-    if let Some(figures) = front.runtime.figures().await {
-        values.extend(open(&figures, front.runtime.now()));
+    if let Some(figures) = app.runtime.figures().await {
+        values.extend(open(&figures, app.runtime.now()));
     }
     values
 }
@@ -109,13 +109,13 @@ async fn values(front: &Front) -> Vec<Figure> {
 fn open(figures: &Figures, now: Millis) -> Vec<Figure> {
     let word = |of: &Value| of.as_str().unwrap_or_default().to_owned();
     let age = |since: Millis| (now - since).max(0) as f64 / 1000.0;
-    let asked = |name, value: fn(&OpenQuestions, f64) -> f64| {
+    let preferences = |name, value: fn(&OpenQuestions, f64) -> f64| {
         figures.questions.iter().map(move |of| (name, Some(("kind", word(&json!(of.kind)))), value(of, age(of.since))))
     };
     let runs = figures.runs.iter();
     runs.map(|(status, of)| ("pes_runs", Some(("status", status.as_str().to_owned())), *of as f64))
-        .chain(asked("pes_suspensions_open", |of, _| of.count as f64))
-        .chain(asked("pes_suspension_oldest_seconds", |_, age| age))
+        .chain(preferences("pes_suspensions_open", |of, _| of.count as f64))
+        .chain(preferences("pes_suspension_oldest_seconds", |_, age| age))
         .chain([
             ("pes_outbox_waiting", None, figures.deliveries as f64),
             ("pes_outbox_oldest_due_seconds", None, figures.oldest_due.map_or(0.0, age)),

@@ -6,25 +6,25 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use crate::domain::http_tool::{HttpToolResource, HttpToolSpec};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// Every HTTP tool of the caller's tenant. Secrets are never shown.
 #[utoipa::path(get, path = "/http-tools", operation_id = "listHttpTools",
     tag = "tools", responses((status = 200, body = Listed<HttpToolResource>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-) -> Answer<Json<Listed<HttpToolResource>>> {
-    Ok(Json(Listed::whole(front.runtime.http_tools(&caller)?)))
+) -> HttpResult<Json<Listed<HttpToolResource>>> {
+    Ok(Json(Listed::whole(app.runtime.http_tools(&caller)?)))
 }
 
 /// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
@@ -33,16 +33,16 @@ pub(crate) async fn list(
     responses((status = 201, body = HttpToolResource)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-    asked: Asked,
+    preferences: ReplyPreferences,
     key: IdempotencyKey,
     sent: Sent<HttpToolSpec>,
-) -> Answer<Response> {
-    let made = front.runtime.create_http_tool(&caller, sent.value, key.with(sent.fingerprint)).await?;
+) -> HttpResult<Response> {
+    let made = app.runtime.create_http_tool(&caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/http-tools/{}", made.value.name);
-    Ok(made.at(&asked, &place))
+    Ok(made.at(&preferences, &place))
 }
 
 /// One tool.
@@ -50,12 +50,12 @@ pub(crate) async fn create(
     tag = "tools", responses((status = 200, body = HttpToolResource)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<HttpToolResource>> {
+) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    Ok(Json(front.runtime.http_tool(&caller, &name)?))
+    Ok(Json(app.runtime.http_tool(&caller, &name)?))
 }
 
 /// Replace a tool. Without `secret` it keeps its own.
@@ -64,13 +64,13 @@ pub(crate) async fn get(
     responses((status = 200, body = HttpToolResource)))]
 pub(crate) async fn put(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     sent: Sent<HttpToolSpec>,
-) -> Answer<Json<HttpToolResource>> {
+) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    Ok(Json(front.runtime.put_http_tool(&caller, &name, sent.value).await?))
+    Ok(Json(app.runtime.put_http_tool(&caller, &name, sent.value).await?))
 }
 
 /// Remove a tool. Calls under way end as they would.
@@ -78,11 +78,11 @@ pub(crate) async fn put(
     tag = "tools", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     let name: String = ids.get("tool")?;
-    front.runtime.delete_http_tool(&caller, &name).await?;
+    app.runtime.delete_http_tool(&caller, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

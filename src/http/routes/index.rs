@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use crate::http::asked::Asked;
-use crate::http::front::Front;
+use crate::http::app_state::AppState;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// What this server is, and where its parts are.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -23,8 +23,8 @@ pub(crate) struct Index {
 
 /// What this server is, with links.
 #[utoipa::path(get, path = "/", operation_id = "getIndex", tag = "server", responses((status = 200, body = Index)))]
-pub(crate) async fn index(State(_): State<Front>, asked: Asked) -> Json<Index> {
-    let link = |path: &str| format!("{}{path}", asked.base);
+pub(crate) async fn index(State(_): State<AppState>, preferences: ReplyPreferences) -> Json<Index> {
+    let link = |path: &str| format!("{}{path}", preferences.base);
     Json(Index {
         name: env!("CARGO_PKG_NAME"),
         version: env!("CARGO_PKG_VERSION"),

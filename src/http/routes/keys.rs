@@ -5,23 +5,23 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::auth::{ApiKey, Issued, NewKey};
+use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// Every key, revoked ones too, oldest first; never the keys themselves.
 #[utoipa::path(get, path = "/keys", operation_id = "listKeys",
     tag = "keys", responses((status = 200, body = Listed<ApiKey>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-) -> Answer<Json<Listed<ApiKey>>> {
-    Ok(Json(Listed::whole(front.keys.list(&caller).await?)))
+) -> HttpResult<Json<Listed<ApiKey>>> {
+    Ok(Json(Listed::whole(app.keys.list(&caller).await?)))
 }
 
 /// Make a key. The answer is the only place where it is ever shown.
@@ -29,22 +29,22 @@ pub(crate) async fn list(
     responses((status = 201, body = Issued)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
     sent: Sent<NewKey>,
-) -> Answer<(StatusCode, Json<Issued>)> {
-    Ok((StatusCode::CREATED, Json(front.keys.issue(&caller, &sent.value).await?)))
+) -> HttpResult<(StatusCode, Json<Issued>)> {
+    Ok((StatusCode::CREATED, Json(app.keys.issue(&caller, &sent.value).await?)))
 }
 
 /// Revoke a key. It stops working within five seconds.
 #[utoipa::path(delete, path = "/keys/{key}", operation_id = "revokeKey", tag = "keys", responses((status = 204)))]
 pub(crate) async fn revoke(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     let key: String = ids.get("key")?;
-    front.keys.revoke(&caller, &key).await?;
+    app.keys.revoke(&caller, &key).await?;
     Ok(StatusCode::NO_CONTENT)
 }

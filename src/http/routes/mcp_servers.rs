@@ -7,15 +7,15 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Sent};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::mcp::{Endpoint, ServerView};
 
 /// Every server that the tenant's agents may use, with its health and its tools.
@@ -23,10 +23,10 @@ use crate::mcp::{Endpoint, ServerView};
     tag = "tools", responses((status = 200, body = Listed<ServerView>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-) -> Answer<Json<Listed<ServerView>>> {
-    Ok(Json(Listed::whole(front.runtime.mcp().list(&caller))))
+) -> HttpResult<Json<Listed<ServerView>>> {
+    Ok(Json(Listed::whole(app.runtime.mcp().list(&caller))))
 }
 
 /// Add an endpoint. Its tools appear when it has been reached; `health` tells.
@@ -35,16 +35,16 @@ pub(crate) async fn list(
     responses((status = 201, body = ServerView)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-    asked: Asked,
+    preferences: ReplyPreferences,
     key: IdempotencyKey,
     sent: Sent<Endpoint>,
-) -> Answer<Response> {
-    let made = front.runtime.add_mcp_server(&caller, sent.value, key.with(sent.fingerprint)).await?;
+) -> HttpResult<Response> {
+    let made = app.runtime.add_mcp_server(&caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/mcp-servers/{}", made.value.name);
-    Ok(made.at(&asked, &place))
+    Ok(made.at(&preferences, &place))
 }
 
 /// One server, with its health and its tools.
@@ -52,12 +52,12 @@ pub(crate) async fn create(
     tag = "tools", responses((status = 200, body = ServerView)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<ServerView>> {
+) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    Ok(Json(front.runtime.mcp().show(&caller, &name)?))
+    Ok(Json(app.runtime.mcp().show(&caller, &name)?))
 }
 
 /// Change it by a merge patch; of the operator's servers only `enabled`, for this tenant.
@@ -66,13 +66,13 @@ pub(crate) async fn get(
     responses((status = 200, body = ServerView)))]
 pub(crate) async fn patch(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     sent: Sent<Map<String, Value>>,
-) -> Answer<Json<ServerView>> {
+) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    Ok(Json(front.runtime.mcp().change(&caller, &name, sent.value).await?))
+    Ok(Json(app.runtime.mcp().change(&caller, &name, sent.value).await?))
 }
 
 /// Remove one of the tenant's own servers, with what was approved of it.
@@ -80,12 +80,12 @@ pub(crate) async fn patch(
     tag = "tools", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     let name: String = ids.get("name")?;
-    front.runtime.mcp().remove(&caller, &name).await?;
+    app.runtime.mcp().remove(&caller, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -103,11 +103,11 @@ pub(crate) struct Approval {
     responses((status = 200, body = ServerView)))]
 pub(crate) async fn approve(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     MaybeSent(sent): MaybeSent<Approval>,
-) -> Answer<Json<ServerView>> {
+) -> HttpResult<Json<ServerView>> {
     let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
-    Ok(Json(front.runtime.mcp().approve(&caller, &name, &tool, sent.value.hash.as_deref()).await?))
+    Ok(Json(app.runtime.mcp().approve(&caller, &name, &tool, sent.value.hash.as_deref()).await?))
 }

@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 
 use crate::domain::message::ConversationMessage;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
 use crate::http::params::Params;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// The messages of a thread, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/messages", operation_id = "listMessages", tag = "threads",
@@ -17,11 +17,11 @@ use crate::http::problem::Answer;
     responses((status = 200, body = Listed<ConversationMessage>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     mut params: Params,
-) -> Answer<Json<Listed<ConversationMessage>>> {
+) -> HttpResult<Json<Listed<ConversationMessage>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.messages(&caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(app.runtime.messages(&caller, &ids.thread()?, page).await?.into()))
 }

@@ -7,11 +7,11 @@ use axum::extract::State;
 
 use crate::domain::caller::Scope;
 use crate::domain::tool::ToolSpec;
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, permit};
-use crate::http::front::Front;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::runtime::ModelInfo;
 
 /// The models that runs may name. With `check=true` each is asked for a word, and `check` says what came of it; that
@@ -21,16 +21,16 @@ use crate::runtime::ModelInfo;
     responses((status = 200, body = Listed<ModelInfo>)))]
 pub(crate) async fn models(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<ModelInfo>>> {
+) -> HttpResult<Json<Listed<ModelInfo>>> {
     let is_check = params.flag("check", false)?;
     params.finish()?;
     if !is_check {
-        return Ok(Json(Listed::whole(front.runtime.models())));
+        return Ok(Json(Listed::whole(app.runtime.models())));
     }
     permit(&caller, Scope::Run)?;
-    Ok(Json(Listed::whole(front.runtime.checked_models(&caller).await)))
+    Ok(Json(Listed::whole(app.runtime.checked_models(&caller).await)))
 }
 
 /// The tools that the caller's agents may call.
@@ -38,8 +38,8 @@ pub(crate) async fn models(
     responses((status = 200, body = Listed<ToolSpec>)))]
 pub(crate) async fn tools(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
 ) -> Json<Listed<Arc<ToolSpec>>> {
-    Json(Listed::whole(front.runtime.tools(&caller)))
+    Json(Listed::whole(app.runtime.tools(&caller)))
 }

@@ -7,15 +7,15 @@ use axum::response::Response;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::follow::receipt;
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::runtime::Receipt;
 
 /// Pause the active run: a suspension of kind `pause` opens.
@@ -23,24 +23,24 @@ use crate::runtime::Receipt;
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
 pub(crate) async fn pause(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
-    asked: Asked,
+    preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Nothing>,
-) -> Answer<Response> {
-    Ok(receipt(&asked, accept(&front, &caller, &ids.thread()?, sent, key).await?))
+) -> HttpResult<Response> {
+    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
 
 /// REST and WebSocket share it.
 pub(crate) async fn accept(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
     sent: Sent<Nothing>,
     key: IdempotencyKey,
 ) -> Result<Settled<Receipt>, Fault> {
-    let answered = front.runtime.pause(caller, thread, key.with(sent.fingerprint)).await?;
+    let answered = app.runtime.pause(caller, thread, key.with(sent.fingerprint)).await?;
     settle(answered, StatusCode::ACCEPTED)
 }

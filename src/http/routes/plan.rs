@@ -7,13 +7,13 @@ use axum::http::header::{ETAG, HeaderValue};
 use serde_json::Value;
 
 use crate::domain::fault::{Code, Fault};
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag::{self, IfMatch};
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::json::{read_value, typed};
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::runtime::PlanPatch;
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -26,11 +26,11 @@ type Planned = ([(HeaderName, HeaderValue); 1], Json<Value>);
     responses((status = 200, body = Vec<crate::domain::plan::TodoItem>, headers(("ETag" = String)))))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Planned> {
-    Ok(planned(front.runtime.plan(&caller, &ids.thread()?).await?))
+) -> HttpResult<Planned> {
+    Ok(planned(app.runtime.plan(&caller, &ids.thread()?).await?))
 }
 
 /// Edit pending items: JSON Patch or merge patch of the todo list.
@@ -40,15 +40,15 @@ pub(crate) async fn get(
     responses((status = 200, body = Vec<crate::domain::plan::TodoItem>, headers(("ETag" = String)))))]
 pub(crate) async fn patch(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     request: Request,
-) -> Answer<Planned> {
+) -> HttpResult<Planned> {
     let id = ids.thread()?;
     let told = IfMatch::of(request.headers());
-    let read = read_value(request, &front.config.limits, &[JSON_PATCH, MERGE_PATCH]).await?;
-    let (_, current) = front.runtime.plan(&caller, &id).await?;
+    let read = read_value(request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await?;
+    let (_, current) = app.runtime.plan(&caller, &id).await?;
     let based_on = told
         .against(current)?
         .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
@@ -56,7 +56,7 @@ pub(crate) async fn patch(
         JSON_PATCH => PlanPatch::JsonPatch(typed(read.value)?),
         _ => PlanPatch::MergePatch(read.value),
     };
-    Ok(planned(front.runtime.edit_plan(&caller, &id, patch, based_on).await?))
+    Ok(planned(app.runtime.edit_plan(&caller, &id, patch, based_on).await?))
 }
 
 fn planned((list, version): (Value, i64)) -> Planned {

@@ -7,13 +7,13 @@ use axum::http::{HeaderMap, HeaderName};
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::policy::PolicyRules;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::etag::{self, IfMatch};
-use crate::http::front::Front;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::runtime::{AuditLine, DryRun, DryRunReport};
 
 type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
@@ -21,8 +21,8 @@ type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
 /// The tenant's own rules and their version.
 #[utoipa::path(get, path = "/policy", operation_id = "getPolicy", tag = "policy",
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
-pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(front): State<Front>, _: NoParams) -> Answer<Versioned> {
-    let (rules, version) = front.runtime.policy(&caller).await?;
+pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(app): State<AppState>, _: NoParams) -> HttpResult<Versioned> {
+    let (rules, version) = app.runtime.policy(&caller).await?;
     Ok(([(ETAG, etag::of(version))], Json(rules)))
 }
 
@@ -32,18 +32,18 @@ pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(front): State<Front>, 
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
 pub(crate) async fn put(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
     headers: HeaderMap,
     sent: Sent<PolicyRules>,
-) -> Answer<Versioned> {
-    let (_, current) = front.runtime.policy(&caller).await?;
+) -> HttpResult<Versioned> {
+    let (_, current) = app.runtime.policy(&caller).await?;
     let based_on = IfMatch::of(&headers).against(current)?;
     if based_on.is_none() && current != 0 {
         let detail = "Send the version that you read in If-Match, so that nobody's rules are lost.";
         return Err(Fault::new(Code::PreconditionRequired, detail).into());
     }
-    let version = front.runtime.put_policy(&caller, &sent.value, current).await?;
+    let version = app.runtime.put_policy(&caller, &sent.value, current).await?;
     Ok(([(ETAG, etag::of(version))], Json(sent.value)))
 }
 
@@ -52,11 +52,11 @@ pub(crate) async fn put(
     responses((status = 200, body = DryRunReport)))]
 pub(crate) async fn dry_run(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
     sent: Sent<DryRun>,
-) -> Answer<Json<DryRunReport>> {
-    Ok(Json(front.runtime.try_policy(&caller, &sent.value).await?))
+) -> HttpResult<Json<DryRunReport>> {
+    Ok(Json(app.runtime.try_policy(&caller, &sent.value).await?))
 }
 
 /// Who configured what, newest first.
@@ -65,10 +65,10 @@ pub(crate) async fn dry_run(
     responses((status = 200, body = Listed<AuditLine>)))]
 pub(crate) async fn audit(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<AuditLine>>> {
+) -> HttpResult<Json<Listed<AuditLine>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.audit_of_tenant(&caller, page).await?.into()))
+    Ok(Json(app.runtime.audit_of_tenant(&caller, page).await?.into()))
 }

@@ -10,17 +10,17 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::follow::{Finished, follow};
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
-use crate::runtime::{Ear, ProcessAsk, Receipt};
+use crate::runtime::{EarlySubscription, ProcessAsk, Receipt};
 
 /// `AgentProps`: what the agent is asked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -51,57 +51,61 @@ pub(crate) struct Query {
             (Finished = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn process(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
-    asked: Asked,
+    preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
     sent: Sent<Query>,
-) -> Answer<Response> {
-    let thread = ids.new_thread(&front)?;
-    let (receipt, ear) = accept(&front, &caller, &thread, sent, key, &asked.trace, asked.wants_events).await?;
-    follow(&front, &caller, &asked, ear, receipt).await
+) -> HttpResult<Response> {
+    let thread = ids.new_thread(&app)?;
+    let (receipt, early) =
+        accept(&app, &caller, &thread, sent, key, &preferences.trace, preferences.wants_events).await?;
+    follow(&app, &caller, &preferences, early, receipt).await
 }
 
 /// Checks and hands over; REST and WebSocket share it. Who wants events listens before anything can happen.
 pub(crate) async fn accept(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
     sent: Sent<Query>,
     key: IdempotencyKey,
     trace: &TraceId,
     listens: bool,
-) -> Result<(Settled<Receipt>, Option<Ear>), Fault> {
-    let asked = sent.value;
-    check(&asked, front.config.limits.id_length)?;
+) -> Result<(Settled<Receipt>, Option<EarlySubscription>), Fault> {
+    let preferences = sent.value;
+    check(&preferences, app.config.limits.id_length)?;
     let ask = ProcessAsk {
-        query: asked.query,
+        query: preferences.query,
         metadata: None,
-        user_id: asked.user_id,
-        session_id: asked.session_id,
-        trace_id: asked.trace_id,
+        user_id: preferences.user_id,
+        session_id: preferences.session_id,
+        trace_id: preferences.trace_id,
         trace: Some((trace.0.clone(), trace.1.clone())),
-        on_busy: asked.on_busy,
-        options: asked.options,
+        on_busy: preferences.on_busy,
+        options: preferences.options,
         push: None,
     };
-    let (runtime, key) = (&front.runtime, key.with(sent.fingerprint));
-    let (answered, ear) = match listens {
+    let (runtime, key) = (&app.runtime, key.with(sent.fingerprint));
+    let (answered, early) = match listens {
         true => runtime.process_heard(caller, thread, ask, key).await?,
         false => (runtime.process(caller, thread, ask, key).await?, None),
     };
-    Ok((settle(answered, StatusCode::ACCEPTED)?, ear))
+    Ok((settle(answered, StatusCode::ACCEPTED)?, early))
 }
 
-fn check(asked: &Query, longest: usize) -> Result<(), Fault> {
+fn check(preferences: &Query, longest: usize) -> Result<(), Fault> {
     let invalid =
         |pointer: &str, how: String| Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how);
-    if asked.query.trim().is_empty() {
+    if preferences.query.trim().is_empty() {
         return Err(invalid("/query", "must say something".to_owned()));
     }
-    for (pointer, id) in [("/userId", &asked.user_id), ("/sessionId", &asked.session_id), ("/traceId", &asked.trace_id)]
-    {
+    for (pointer, id) in [
+        ("/userId", &preferences.user_id),
+        ("/sessionId", &preferences.session_id),
+        ("/traceId", &preferences.trace_id),
+    ] {
         let fits = |id: &String| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
         if !id.as_ref().is_none_or(fits) {
             return Err(invalid(pointer, format!("has 1 to {longest} bytes and no control characters")));

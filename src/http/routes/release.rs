@@ -4,22 +4,22 @@ use axum::Json;
 use axum::extract::State;
 
 use crate::domain::thread::Thread;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing};
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// Let a quarantined thread take requests again. The runs that were quarantined have failed and stay so.
 #[utoipa::path(post, path = "/threads/{thread}/release", operation_id = "releaseThread",
     tag = "threads", responses((status = 200, body = Thread)))]
 pub(crate) async fn release(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     _: MaybeSent<Nothing>,
-) -> Answer<Json<Thread>> {
-    Ok(Json(front.runtime.release_thread(&caller, &ids.thread()?).await?))
+) -> HttpResult<Json<Thread>> {
+    Ok(Json(app.runtime.release_thread(&caller, &ids.thread()?).await?))
 }

@@ -8,15 +8,15 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::hitl;
 use crate::domain::ids::ThreadId;
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayApprove;
 use crate::http::follow::{Finished, follow};
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::runtime::Receipt;
 
 /// Resolve one suspension, once.
@@ -29,30 +29,30 @@ use crate::runtime::Receipt;
             (Finished = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn resume(
     MayApprove(caller): MayApprove,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
-    asked: Asked,
+    preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
     sent: Sent<hitl::Answer>,
-) -> Answer<Response> {
+) -> HttpResult<Response> {
     let thread = ids.thread()?;
-    let ear = match asked.wants_events {
-        true => Some(front.runtime.listen(&caller, &thread).await?),
+    let early = match preferences.wants_events {
+        true => Some(app.runtime.listen(&caller, &thread).await?),
         false => None,
     };
-    let receipt = accept(&front, &caller, &thread, sent, key).await?;
-    follow(&front, &caller, &asked, ear, receipt).await
+    let receipt = accept(&app, &caller, &thread, sent, key).await?;
+    follow(&app, &caller, &preferences, early, receipt).await
 }
 
 /// Hands the answer over; REST and WebSocket share it.
 pub(crate) async fn accept(
-    front: &Front,
+    app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
     sent: Sent<hitl::Answer>,
     key: IdempotencyKey,
 ) -> Result<Settled<Receipt>, Fault> {
-    let answered = front.runtime.resume(caller, thread, sent.value, key.with(sent.fingerprint)).await?;
+    let answered = app.runtime.resume(caller, thread, sent.value, key.with(sent.fingerprint)).await?;
     settle(answered, StatusCode::ACCEPTED)
 }

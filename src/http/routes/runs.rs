@@ -7,13 +7,13 @@ use axum::extract::State;
 
 use crate::domain::ids::ThreadId;
 use crate::domain::run::{RunResource, RunStatus};
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
 use crate::http::params::Params;
 use crate::http::prefer::LONGEST;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 use crate::runtime::WaitsFor;
 
 /// The runs of a thread, oldest first.
@@ -22,13 +22,13 @@ use crate::runtime::WaitsFor;
     responses((status = 200, body = Listed<RunResource>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     mut params: Params,
-) -> Answer<Json<Listed<RunResource>>> {
+) -> HttpResult<Json<Listed<RunResource>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.runs(&caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(app.runtime.runs(&caller, &ids.thread()?, page).await?.into()))
 }
 
 /// Runs of all threads, or of one, the last to change first. A page may be short while there is another.
@@ -38,14 +38,14 @@ pub(crate) async fn list(
     responses((status = 200, body = Listed<RunResource>)))]
 pub(crate) async fn all(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<RunResource>>> {
+) -> HttpResult<Json<Listed<RunResource>>> {
     let status = params.one_of("status", &RunStatus::ALL, |status| status.as_str())?;
     let thread: Option<ThreadId> = params.text("threadId").map(ThreadId::from);
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.all_runs(&caller, status, thread.as_ref(), page).await?.into()))
+    Ok(Json(app.runtime.all_runs(&caller, status, thread.as_ref(), page).await?.into()))
 }
 
 /// One run. `wait` seconds long if it is still going on; answered at once when it ends or suspends.
@@ -54,10 +54,10 @@ pub(crate) async fn all(
     responses((status = 200, body = RunResource)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     mut params: Params,
-) -> Answer<Json<RunResource>> {
+) -> HttpResult<Json<RunResource>> {
     let wait: Option<u64> = params.read("wait", "must be a number of seconds")?;
     params.finish()?;
     let id = ids.get("run")?;
@@ -65,9 +65,9 @@ pub(crate) async fn get(
         Some(seconds) => {
             // Whoever asks again as long as it is running is not answered at once for ever.
             let at_most = Duration::from_secs(seconds.min(LONGEST));
-            front.wait_run(&caller, &id, WaitsFor::Suspension, at_most).await?.run
+            app.wait_run(&caller, &id, WaitsFor::Suspension, at_most).await?.run
         }
-        None => front.runtime.run(&caller, &id).await?,
+        None => app.runtime.run(&caller, &id).await?,
     };
     Ok(Json(run))
 }

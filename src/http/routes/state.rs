@@ -5,22 +5,22 @@ use axum::extract::State;
 use serde_json::Value;
 
 use crate::domain::state::PESAgentStateData;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::params::Params;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// Where the agent stands, now or as of an observation.
 #[utoipa::path(get, path = "/threads/{thread}/state", operation_id = "getState", tag = "threads",
     params(("at" = Option<i64>, Query, description = "seq of an observation")), responses((status = 200, body = PESAgentStateData)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     mut params: Params,
-) -> Answer<Json<Value>> {
+) -> HttpResult<Json<Value>> {
     let at = params.seq("at")?;
     params.finish()?;
-    Ok(Json(front.runtime.state(&caller, &ids.thread()?, at).await?))
+    Ok(Json(app.runtime.state(&caller, &ids.thread()?, at).await?))
 }

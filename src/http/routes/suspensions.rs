@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::page::Listed;
 use crate::http::params::{Params, wrong};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// Open suspensions, oldest first.
 #[utoipa::path(get, path = "/suspensions", operation_id = "listSuspensions", tag = "runs",
@@ -17,13 +17,13 @@ use crate::http::problem::Answer;
     responses((status = 200, body = Listed<crate::domain::hitl::Suspension>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<Value>>> {
+) -> HttpResult<Json<Listed<Value>>> {
     if params.text("status").is_some_and(|status| status != "pending") {
         return Err(wrong("status", "must be pending").into());
     }
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.suspensions(&caller, page).await?.into()))
+    Ok(Json(app.runtime.suspensions(&caller, page).await?.into()))
 }

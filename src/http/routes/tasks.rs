@@ -5,13 +5,13 @@ use axum::extract::State;
 
 use crate::domain::ids::TaskId;
 use crate::domain::task::TaskResource;
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// The delegated tasks of a thread, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/tasks", operation_id = "listThreadTasks", tag = "tasks",
@@ -19,13 +19,13 @@ use crate::http::problem::Answer;
     responses((status = 200, body = Listed<TaskResource>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     mut params: Params,
-) -> Answer<Json<Listed<TaskResource>>> {
+) -> HttpResult<Json<Listed<TaskResource>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.tasks(&caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(app.runtime.tasks(&caller, &ids.thread()?, page).await?.into()))
 }
 
 /// What all threads have delegated, newest first.
@@ -34,12 +34,12 @@ pub(crate) async fn list(
     responses((status = 200, body = Listed<TaskResource>)))]
 pub(crate) async fn all(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<TaskResource>>> {
+) -> HttpResult<Json<Listed<TaskResource>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.all_tasks(&caller, page).await?.into()))
+    Ok(Json(app.runtime.all_tasks(&caller, page).await?.into()))
 }
 
 /// One delegated task.
@@ -47,12 +47,12 @@ pub(crate) async fn all(
     tag = "tasks", responses((status = 200, body = TaskResource)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<TaskResource>> {
+) -> HttpResult<Json<TaskResource>> {
     let id: TaskId = ids.get("task")?;
-    Ok(Json(front.runtime.task(&caller, &id).await?))
+    Ok(Json(app.runtime.task(&caller, &id).await?))
 }
 
 /// Cancel a delegated task: its item goes on without it, and the agent is told.
@@ -60,11 +60,11 @@ pub(crate) async fn get(
     tag = "tasks", responses((status = 200, body = TaskResource)))]
 pub(crate) async fn cancel(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     _: MaybeSent<Nothing>,
-) -> Answer<Json<TaskResource>> {
+) -> HttpResult<Json<TaskResource>> {
     let id: TaskId = ids.get("task")?;
-    Ok(Json(front.runtime.cancel_task(&caller, &id).await?))
+    Ok(Json(app.runtime.cancel_task(&caller, &id).await?))
 }

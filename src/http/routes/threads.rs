@@ -10,15 +10,15 @@ use serde_json::{Map, Value};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{Thread, ThreadStatus};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::{Ids, new_thread_id};
 use crate::http::json::{Sent, read_value};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::runtime::{Answered, NewThreadAsk};
 use crate::store::ThreadFilter;
 
@@ -42,17 +42,17 @@ pub(crate) struct NewThread {
     responses((status = 201, body = Thread, headers(("Location" = String))), (status = 200, body = Thread)))]
 pub(crate) async fn create(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
-    asked: Asked,
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
     sent: Sent<NewThread>,
-) -> Answer<Response> {
+) -> HttpResult<Response> {
     let NewThread { thread_id, title, config, metadata } = sent.value;
-    let longest = front.config.limits.id_length;
+    let longest = app.config.limits.id_length;
     let thread_id = thread_id.map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
     let ask = NewThreadAsk { thread_id, title, config, metadata };
-    let answered = front.runtime.create_thread(&caller, ask, key.with(sent.fingerprint)).await?;
+    let answered = app.runtime.create_thread(&caller, ask, key.with(sent.fingerprint)).await?;
     let (answered, status) = match answered {
         Answered::Fresh((thread, true)) => (Answered::Fresh(thread), StatusCode::CREATED),
         Answered::Fresh((thread, false)) => (Answered::Fresh(thread), StatusCode::OK),
@@ -60,13 +60,13 @@ pub(crate) async fn create(
             (Answered::Replayed { status, body, location }, StatusCode::CREATED)
         }
     };
-    Ok(created(&asked, settle(answered, status)?))
+    Ok(created(&preferences, settle(answered, status)?))
 }
 
 /// A thread that is new, and where it is.
-pub(crate) fn created(asked: &Asked, thread: Settled<Thread>) -> Response {
+pub(crate) fn created(preferences: &ReplyPreferences, thread: Settled<Thread>) -> Response {
     let place = format!("/threads/{}", thread.value.thread_id);
-    thread.at(asked, &place)
+    thread.at(preferences, &place)
 }
 
 /// Threads, newest activity first.
@@ -79,16 +79,16 @@ pub(crate) fn created(asked: &Asked, thread: Settled<Thread>) -> Response {
     responses((status = 200, body = Listed<Thread>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<Thread>>> {
+) -> HttpResult<Json<Listed<Thread>>> {
     let filter = ThreadFilter {
         status: params.one_of("status", &ThreadStatus::ALL, |status| status.as_str())?,
         q: params.text("q"),
     };
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.threads(&caller, filter, page).await?.into()))
+    Ok(Json(app.runtime.threads(&caller, filter, page).await?.into()))
 }
 
 /// One thread.
@@ -96,11 +96,11 @@ pub(crate) async fn list(
     tag = "threads", responses((status = 200, body = Thread)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<Thread>> {
-    Ok(Json(front.runtime.thread(&caller, &ids.thread()?).await?))
+) -> HttpResult<Json<Thread>> {
+    Ok(Json(app.runtime.thread(&caller, &ids.thread()?).await?))
 }
 
 /// Change title, config or metadata by a merge patch (RFC 7386).
@@ -109,16 +109,16 @@ pub(crate) async fn get(
     responses((status = 200, body = Thread)))]
 pub(crate) async fn patch(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     request: Request,
-) -> Answer<Json<Thread>> {
+) -> HttpResult<Json<Thread>> {
     let id = ids.thread()?;
     let types = ["application/merge-patch+json", "application/json"];
-    let patch = read_value(request, &front.config.limits, &types).await?.value;
+    let patch = read_value(request, &app.config.limits, &types).await?.value;
     check_patch(&patch)?;
-    Ok(Json(front.runtime.patch_thread(&caller, &id, patch).await?))
+    Ok(Json(app.runtime.patch_thread(&caller, &id, patch).await?))
 }
 
 fn check_patch(patch: &Value) -> Result<(), Fault> {
@@ -136,10 +136,10 @@ fn check_patch(patch: &Value) -> Result<(), Fault> {
     tag = "threads", responses((status = 204)))]
 pub(crate) async fn delete(
     MayRun(caller): MayRun,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
-    front.runtime.delete_thread(&caller, &ids.thread()?).await?;
+) -> HttpResult<StatusCode> {
+    app.runtime.delete_thread(&caller, &ids.thread()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

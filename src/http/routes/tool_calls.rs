@@ -4,20 +4,20 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
+use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::front::Front;
 use crate::http::ids::Ids;
 use crate::http::params::NoParams;
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// A tool call: what was asked for, what ran, what came back.
 #[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}", operation_id = "getToolCall", tag = "threads",
     responses((status = 200, body = crate::domain::tool::CallRecord)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<Value>> {
-    Ok(Json(front.runtime.tool_call(&caller, &ids.thread()?, &ids.get("call")?).await?))
+) -> HttpResult<Json<Value>> {
+    Ok(Json(app.runtime.tool_call(&caller, &ids.thread()?, &ids.get("call")?).await?))
 }

@@ -8,11 +8,11 @@ use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::model::Usage;
 use crate::domain::usage::{UsageGroup, UsageSum, usd};
+use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, permit};
-use crate::http::front::Front;
 use crate::http::page::Listed;
 use crate::http::params::{Params, wrong};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
 
 /// The calls of one group, summed; what the group is called depends on `groupBy`.
 #[derive(Default, Serialize, utoipa::ToSchema)]
@@ -52,9 +52,9 @@ pub(crate) struct Summed {
     responses((status = 200, body = Listed<Summed>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     mut params: Params,
-) -> Answer<Json<Listed<Summed>>> {
+) -> HttpResult<Json<Listed<Summed>>> {
     let group = match params.text("groupBy") {
         None => UsageGroup::Run,
         Some(name) => UsageGroup::ALL
@@ -69,11 +69,11 @@ pub(crate) async fn list(
     if group == UsageGroup::Tenant {
         permit(&caller, Scope::Admin)?;
     }
-    let page = front.runtime.usage(&caller, group, (from, to), page).await?;
+    let page = app.runtime.usage(&caller, group, (from, to), page).await?;
     Ok(Json(page.map(|sum| summed(group, sum)).into()))
 }
 
-fn time(params: &mut Params, name: &str) -> Answer<Option<Millis>> {
+fn time(params: &mut Params, name: &str) -> HttpResult<Option<Millis>> {
     let Some(text) = params.text(name) else { return Ok(None) };
     let day = || {
         let day = text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;

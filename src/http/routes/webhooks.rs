@@ -6,25 +6,25 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
-use crate::http::asked::Asked;
+use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::front::Front;
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
-use crate::http::problem::Answer;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 
 /// Every webhook of the caller's tenant, and the operator's. Secrets are never shown.
 #[utoipa::path(get, path = "/webhooks", operation_id = "listWebhooks",
     tag = "webhooks", responses((status = 200, body = Listed<WebhookResource>)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-) -> Answer<Json<Listed<WebhookResource>>> {
-    Ok(Json(Listed::whole(front.runtime.webhooks(&caller))))
+) -> HttpResult<Json<Listed<WebhookResource>>> {
+    Ok(Json(Listed::whole(app.runtime.webhooks(&caller))))
 }
 
 /// Add a webhook. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
@@ -33,16 +33,16 @@ pub(crate) async fn list(
     responses((status = 201, body = WebhookResource)))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     _: NoParams,
-    asked: Asked,
+    preferences: ReplyPreferences,
     key: IdempotencyKey,
     sent: Sent<WebhookSpec>,
-) -> Answer<Response> {
-    let made = front.runtime.create_webhook(&caller, sent.value, key.with(sent.fingerprint)).await?;
+) -> HttpResult<Response> {
+    let made = app.runtime.create_webhook(&caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/webhooks/{}", made.value.webhook_id);
-    Ok(made.at(&asked, &place))
+    Ok(made.at(&preferences, &place))
 }
 
 /// One webhook.
@@ -50,12 +50,12 @@ pub(crate) async fn create(
     tag = "webhooks", responses((status = 200, body = WebhookResource)))]
 pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<Json<WebhookResource>> {
+) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(front.runtime.webhook(&caller, &id)?))
+    Ok(Json(app.runtime.webhook(&caller, &id)?))
 }
 
 /// Replace a webhook. Without `secrets` it keeps those that it has; with two, each delivery is signed with both.
@@ -64,13 +64,13 @@ pub(crate) async fn get(
     responses((status = 200, body = WebhookResource)))]
 pub(crate) async fn put(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     sent: Sent<WebhookSpec>,
-) -> Answer<Json<WebhookResource>> {
+) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(front.runtime.put_webhook(&caller, &id, sent.value).await?))
+    Ok(Json(app.runtime.put_webhook(&caller, &id, sent.value).await?))
 }
 
 /// Remove a webhook.
@@ -78,12 +78,12 @@ pub(crate) async fn put(
     tag = "webhooks", responses((status = 204)))]
 pub(crate) async fn delete(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     let id: String = ids.get("webhook")?;
-    front.runtime.delete_webhook(&caller, &id).await?;
+    app.runtime.delete_webhook(&caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -93,14 +93,14 @@ pub(crate) async fn delete(
     responses((status = 200, body = Listed<DeliveryResource>)))]
 pub(crate) async fn deliveries(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     mut params: Params,
-) -> Answer<Json<Listed<DeliveryResource>>> {
+) -> HttpResult<Json<Listed<DeliveryResource>>> {
     let id: String = ids.get("webhook")?;
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(front.runtime.deliveries(&caller, &id, page).await?.into()))
+    Ok(Json(app.runtime.deliveries(&caller, &id, page).await?.into()))
 }
 
 /// Send a message once more that was delivered or given up.
@@ -109,14 +109,14 @@ pub(crate) async fn deliveries(
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202)))]
 pub(crate) async fn replay(
     MayAdmin(caller): MayAdmin,
-    State(front): State<Front>,
+    State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Nothing>,
-) -> Answer<Response> {
+) -> HttpResult<Response> {
     let id: String = ids.get("delivery")?;
-    let replayed = front.runtime.replay_delivery(&caller, &id.into(), key.with(sent.fingerprint)).await?;
+    let replayed = app.runtime.replay_delivery(&caller, &id.into(), key.with(sent.fingerprint)).await?;
     let replayed = settle(replayed, StatusCode::ACCEPTED)?;
     Ok((replayed.status, replayed.headers()).into_response())
 }

@@ -20,8 +20,8 @@ pub(super) struct Places {
     queue: usize,
     patience: Duration,
     line: Arc<Line>,
-    keys: Lanes<Option<TenantPk>>,
-    tenants: Lanes<TenantPk>,
+    keys: Groups<Option<TenantPk>>,
+    tenants: Groups<TenantPk>,
 }
 
 /// A place taken; dropping it gives it back.
@@ -44,37 +44,37 @@ impl Places {
             queue: gate.queue,
             patience: Duration::from_millis(gate.queue_ms),
             line: Arc::default(),
-            keys: Lanes::new(gate.per_key),
-            tenants: Lanes::new(gate.per_tenant),
+            keys: Groups::new(gate.per_key),
+            tenants: Groups::new(gate.per_tenant),
         }
     }
 
-    /// Waits for its turn, first come first served within each lane. Who waits for its tenant or its key holds no place
+    /// Waits for its turn, first come first served within each group. Who waits for its tenant or its key holds no place
     /// of the provider.
     pub(super) async fn take(&self, asker: Asker) -> Place {
-        let lanes = self.lanes(asker);
-        if let Some(place) = at_once(&lanes) {
+        let groups = self.groups(asker);
+        if let Some(place) = at_once(&groups) {
             return place;
         }
         let _waits = self.line.join_if(asker.tenant, false, |_| true);
-        in_turn(lanes).await
+        in_turn(groups).await
     }
 
     /// The same of a call that may go elsewhere: it waits only where there is room, and not for long.
     pub(super) async fn take_soon(&self, asker: Asker) -> Result<Place, Crowded> {
-        let lanes = self.lanes(asker);
-        if let Some(place) = at_once(&lanes) {
+        let groups = self.groups(asker);
+        if let Some(place) = at_once(&groups) {
             return Ok(place);
         }
         let may = |line: &Counts| line.has_room(asker.tenant, self.queue);
         let Some(_waits) = self.line.join_if(asker.tenant, false, may) else { return Err(Crowded::QueueFull) };
-        timeout(self.patience, in_turn(lanes)).await.map_err(|_| Crowded::TooLate)
+        timeout(self.patience, in_turn(groups)).await.map_err(|_| Crowded::TooLate)
     }
 
     /// Keeps room for the first call of a run that is about to be accepted; `None`: neither its tenant, its key nor the
     /// provider has a place, and it may not wait.
     pub(super) fn admit(&self, asker: Asker) -> Option<Waits> {
-        let free = self.lanes(asker).iter().map(|lane| lane.available_permits()).min().unwrap_or_default();
+        let free = self.groups(asker).iter().map(|group| group.available_permits()).min().unwrap_or_default();
         self.line.join_if(asker.tenant, true, |line| free > line.announced || line.has_room(asker.tenant, self.queue))
     }
 
@@ -87,20 +87,20 @@ impl Places {
         line.all - line.announced
     }
 
-    fn lanes(&self, asker: Asker) -> [Arc<Semaphore>; 3] {
+    fn groups(&self, asker: Asker) -> [Arc<Semaphore>; 3] {
         let key = asker.has_own_key.then_some(asker.tenant);
         [self.tenants.of(asker.tenant), self.keys.of(key), self.all.clone()]
     }
 }
 
 /// A semaphore is fair: none is taken here while others wait for it.
-fn at_once(lanes: &[Arc<Semaphore>; 3]) -> Option<Place> {
-    let [tenant, key, all] = lanes.each_ref().map(|lane| lane.clone().try_acquire_owned().ok());
+fn at_once(groups: &[Arc<Semaphore>; 3]) -> Option<Place> {
+    let [tenant, key, all] = groups.each_ref().map(|group| group.clone().try_acquire_owned().ok());
     Some(Place { _permits: [tenant?, key?, all?] })
 }
 
 async fn in_turn([tenant, key, all]: [Arc<Semaphore>; 3]) -> Place {
-    let closed = "no lane is ever closed";
+    let closed = "no group is ever closed";
     let tenant = tenant.acquire_owned().await.expect(closed);
     let key = key.acquire_owned().await.expect(closed);
     Place { _permits: [tenant, key, all.acquire_owned().await.expect(closed)] }
@@ -171,25 +171,25 @@ impl Drop for Waits {
 }
 
 /// A semaphore for each who asks; those that nobody uses are forgotten.
-struct Lanes<K> {
+struct Groups<K> {
     width: usize,
-    lanes: Mutex<HashMap<K, Arc<Semaphore>>>,
+    groups: Mutex<HashMap<K, Arc<Semaphore>>>,
 }
 
-/// How many lanes may lie idle before they are looked through.
-const IDLE_LANES: usize = 1_024;
+/// How many idle groups are kept before they are looked through.
+const IDLE_GROUPS: usize = 1_024;
 
-impl<K: std::hash::Hash + Eq> Lanes<K> {
+impl<K: std::hash::Hash + Eq> Groups<K> {
     fn new(width: usize) -> Self {
-        Self { width, lanes: Mutex::default() }
+        Self { width, groups: Mutex::default() }
     }
 
     fn of(&self, key: K) -> Arc<Semaphore> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if lanes.len() >= IDLE_LANES {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if groups.len() >= IDLE_GROUPS {
             // A permit holds its semaphore: one that only this map holds is idle.
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+            groups.retain(|_, group| Arc::strong_count(group) > 1);
         }
-        lanes.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.width))).clone()
+        groups.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.width))).clone()
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::runtime::clock::Manual;
 use crate::store::memory::Memory;
 
-impl Incarnation {
+impl Lease {
     /// One that nobody renews.
     pub(in crate::runtime) fn of(ttl: Millis) -> Self {
         let clock: Arc<dyn Clock> = Arc::<crate::runtime::clock::System>::default();
@@ -14,11 +14,11 @@ impl Incarnation {
 #[tokio::test(start_paused = true)]
 async fn a_right_ends_while_the_machine_is_suspended_though_no_timer_moves() {
     let (store, clock) = (Memory::new(), Arc::new(Manual::at(0)));
-    let tenure = Tenure::begin(&store, 10_000, None, clock.clone()).await.unwrap();
-    let before = tenure.hold().unwrap();
+    let lease_keeper = LeaseKeeper::begin(&store, 10_000, None, clock.clone()).await.unwrap();
+    let before = lease_keeper.hold().unwrap();
     clock.advance(7_999);
-    assert!(tenure.hold().is_some());
+    assert!(lease_keeper.hold().is_some());
     clock.advance(1);
-    assert!(tenure.hold().is_none());
+    assert!(lease_keeper.hold().is_none());
     assert!(before.ended.is_cancelled(), "what runs under it is told");
 }

@@ -26,10 +26,10 @@ use crate::domain::task::{PeerFailure, PeerFailureKind};
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
-use crate::runtime::lease::Incarnation;
+use crate::runtime::lease::Lease;
 
 pub(super) use model::ModelCall;
-pub(super) use peer::Errand;
+pub(super) use peer::PeerCall;
 pub(super) use people::Asking;
 pub(super) use reach::{Reached, Sought};
 pub(super) use tool::ToolRun;
@@ -68,11 +68,11 @@ impl Work {
     }
 
     /// Starts an effect; `perform` answers it with its event, `None`: it did nothing, because its right to was lost.
-    /// When the incarnation ends, it is dropped where it stands, whatever its thread's task waits for.
+    /// When the lease ends, it is dropped where it stands, whatever its thread's task waits for.
     pub(super) fn start(
         &mut self,
         effect: Effect,
-        hold: Incarnation,
+        hold: Lease,
         perform: impl Future<Output = Option<Event>> + Send + 'static,
     ) {
         let named = effect.clone();

@@ -7,7 +7,7 @@ use metrics::{counter, histogram};
 use tokio::time::Instant;
 
 use super::model_failed;
-use super::reply::Growing;
+use super::reply::ReplyBuilder;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
@@ -16,7 +16,7 @@ use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Hub, StreamHead};
 use crate::provider::DeltaStream;
-use crate::runtime::lease::Incarnation;
+use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 
 pub(in crate::runtime) struct ModelCall {
@@ -27,7 +27,7 @@ pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) request: ModelRequest,
     pub(in crate::runtime) head: StreamHead,
-    pub(in crate::runtime) hold: Incarnation,
+    pub(in crate::runtime) hold: Lease,
 }
 
 impl ModelCall {
@@ -78,8 +78,8 @@ impl ModelCall {
             Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
         };
         let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
-        let growing = Growing::new(began, shared.config.models.reply_bytes);
-        let answered = listen(deltas, growing, &mut tokens, provider, model).await;
+        let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
+        let answered = listen(deltas, reply, &mut tokens, provider, model).await;
         failpoint::reached("model.replied");
         Some(match answered {
             Ok(reply) => {
@@ -100,7 +100,7 @@ fn word(of: &impl serde::Serialize) -> String {
 
 async fn listen(
     mut deltas: DeltaStream,
-    mut reply: Growing,
+    mut reply: ReplyBuilder,
     tokens: &mut Tokens,
     provider: String,
     model: String,

@@ -1,4 +1,4 @@
-//! One errand to another agent: send, find out whether what was sent arrived, ask, or tell it to stop.
+//! One call to another agent: send, find out whether what was sent arrived, ask, or tell it to stop.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::a2a::types::{
 use crate::a2a::{callback, fault, seen};
 use crate::domain::digest;
 use crate::domain::ids::TenantPk;
-use crate::domain::task::{self, PeerFailure, PeerFailureKind, Seen, Task, What};
-use crate::engine::Mission;
+use crate::domain::task::{self, PeerFailure, PeerFailureKind, Seen, Task, TaskActionKind};
+use crate::engine::PeerCallInput;
 use crate::engine::event::Event;
 use crate::failpoint;
-use crate::runtime::lease::Incarnation;
+use crate::runtime::lease::Lease;
 use crate::runtime::listening::Heard;
 use crate::runtime::shared::Shared;
 
-pub(in crate::runtime) struct Errand {
+pub(in crate::runtime) struct PeerCall {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: crate::domain::ids::ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
-    pub(in crate::runtime) mission: Mission,
-    pub(in crate::runtime) hold: Incarnation,
+    pub(in crate::runtime) peer_call_input: PeerCallInput,
+    pub(in crate::runtime) hold: Lease,
 }
 
-impl Errand {
+impl PeerCall {
     /// `None`: the right to speak was lost before anything was said.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("peer.before");
-        let (id, attempt) = (self.mission.task.task_id.clone(), self.mission.task.attempt);
-        let what = self.mission.task.errand?.what;
+        let (id, attempt) = (self.peer_call_input.task.task_id.clone(), self.peer_call_input.task.attempt);
+        let what = self.peer_call_input.task.errand?.what;
         let outcome = self.run(what).await?;
         failpoint::reached("peer.returned");
         Some(match outcome {
@@ -46,8 +46,8 @@ impl Errand {
         })
     }
 
-    async fn run(&self, what: What) -> Option<Result<Seen, PeerFailure>> {
-        let agent = &self.mission.task.agent_id;
+    async fn run(&self, what: TaskActionKind) -> Option<Result<Seen, PeerFailure>> {
+        let agent = &self.peer_call_input.task.agent_id;
         let mut reached = match Reached::one(&self.shared.agents, self.tenant, agent).await {
             Ok(Some(reached)) => reached,
             Ok(None) => return Some(Err(gone(agent))),
@@ -56,14 +56,14 @@ impl Errand {
         if !self.hold.holds() {
             return None;
         }
-        reached.peer.trace = self.mission.trace.clone();
+        reached.peer.trace = self.peer_call_input.trace.clone();
         let done = match what {
-            What::Send => self.send(&reached).await,
-            What::Resend => self.resend(&reached).await,
-            What::Ask => self.ask(&reached).await.map_err(another_time),
-            What::Cancel => self.cancel(&reached).await,
+            TaskActionKind::Send => self.send(&reached).await,
+            TaskActionKind::Resend => self.resend(&reached).await,
+            TaskActionKind::Ask => self.ask(&reached).await.map_err(another_time),
+            TaskActionKind::Cancel => self.cancel(&reached).await,
         };
-        if what != What::Cancel
+        if what != TaskActionKind::Cancel
             && let Ok(seen) = &done
         {
             self.listen(&reached, seen);
@@ -73,14 +73,14 @@ impl Errand {
 
     /// An agent that goes on and cannot call back is listened to, if it speaks.
     fn listen(&self, to: &Reached<'_>, seen: &Seen) {
-        let task = &self.mission.task;
+        let task = &self.peer_call_input.task;
         if self.push(to, task).is_none() {
             self.follow(to, seen);
         }
     }
 
     fn follow(&self, to: &Reached<'_>, seen: &Seen) {
-        let task = &self.mission.task;
+        let task = &self.peer_call_input.task;
         if seen.state.is_terminal() || !to.card.capabilities.streaming {
             return;
         }
@@ -115,7 +115,7 @@ impl Errand {
         if to.peer.dedupes {
             return self.send(to).await.map_err(another_time);
         }
-        let task = &self.mission.task;
+        let task = &self.peer_call_input.task;
         if let Some(id) = &task.remote_task_id {
             let theirs = to.client().task(&to.peer, &to.line, id, HISTORY).await.map_err(another_time)?;
             let has_heard = self.sought().is_in(&theirs);
@@ -130,7 +130,7 @@ impl Errand {
     }
 
     async fn ask(&self, to: &Reached<'_>) -> Result<Seen, Error> {
-        let theirs = match &self.mission.task.remote_task_id {
+        let theirs = match &self.peer_call_input.task.remote_task_id {
             Some(id) => to.client().task(&to.peer, &to.line, id, 0).await?,
             None => to.find(&self.sought()).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?,
         };
@@ -142,11 +142,11 @@ impl Errand {
     }
 
     fn sought(&self) -> Sought {
-        Sought::of(&self.mission.task)
+        Sought::of(&self.peer_call_input.task)
     }
 
     async fn request(&self, to: &Reached<'_>) -> Result<SendRequest, Error> {
-        let task = &self.mission.task;
+        let task = &self.peer_call_input.task;
         let parts = self.parts(task).await?;
         let is_reply = task.reply.is_some();
         let message = Message {
@@ -171,9 +171,9 @@ impl Errand {
             let reply = self.shared.inlined(self.pk, reply.clone()).await.map_err(unread)?;
             return Ok(vec![part(reply)]);
         }
-        let arguments = self.shared.inlined(self.pk, self.mission.arguments.clone()).await.map_err(unread)?;
+        let arguments = self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await.map_err(unread)?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
-        if !self.mission.digest.as_ref().is_none_or(is_approved) {
+        if !self.peer_call_input.digest.as_ref().is_none_or(is_approved) {
             return Err(Error::Refused("the arguments are not those that were approved; nothing was sent".to_owned()));
         }
         let instructions = arguments["instructions"].as_str().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::domain::hitl::{Question, Reply};
 use crate::domain::ids::{CallId, ThreadPk};
 use crate::domain::tool::ToolError;
 use crate::engine::event::Event;
-use crate::runtime::lease::Incarnation;
+use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::tool::{People, answer};
 
@@ -43,7 +43,7 @@ impl Asking {
 /// Of one attempt of a call; its questions are asked one after the other.
 pub(super) struct Line {
     pub(super) shared: Arc<Shared>,
-    pub(super) hold: Incarnation,
+    pub(super) hold: Lease,
     pub(super) pk: ThreadPk,
     pub(super) call: CallId,
     pub(super) attempt: u32,

@@ -10,7 +10,7 @@ use crate::domain::model::{Delta, ModelReply, RawToolCall, StopReason, Usage};
 /// Calls that one reply may hold; the engine refuses those beyond its own limit one by one.
 const MOST_CALLS: usize = 256;
 
-pub(super) struct Growing {
+pub(super) struct ReplyBuilder {
     began: Instant,
     first: Option<Instant>,
     bytes: usize,
@@ -28,7 +28,7 @@ pub(super) struct Growing {
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLarge;
 
-impl Growing {
+impl ReplyBuilder {
     pub(super) fn new(began: Instant, most_bytes: usize) -> Self {
         Self {
             began,
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn interleaved_calls_come_together_in_order_of_appearance() {
-        let mut reply = Growing::new(Instant::now(), 1_000);
+        let mut reply = ReplyBuilder::new(Instant::now(), 1_000);
         for delta in [
             piece(1, Some("b"), Some("second"), "{\"x\""),
             piece(0, Some("a"), Some("first"), "{"),
@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_that_comes_twice_names_the_first_call_only() {
-        let mut reply = Growing::new(Instant::now(), 1_000);
+        let mut reply = ReplyBuilder::new(Instant::now(), 1_000);
         for index in 0..3 {
             reply.take(piece(index, Some(if index == 2 { "b" } else { "a" }), Some("f"), "{}")).unwrap();
         }
@@ -165,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reply_without_a_reason_to_stop_is_none_and_a_large_one_is_refused() {
-        let mut reply = Growing::new(Instant::now(), 4);
+        let mut reply = ReplyBuilder::new(Instant::now(), 4);
         assert_eq!(reply.take(Delta::Text("1234".into())), Ok(()));
         assert_eq!(reply.take(Delta::Text("5".into())), Err(TooLarge));
         assert!(reply.finish("p".into(), "m".into()).is_none());

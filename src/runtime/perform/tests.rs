@@ -26,7 +26,7 @@ use crate::mcp;
 use crate::outbox::{Directory, Outbox, Pace};
 use crate::provider::{ChatModel, DeltaStream, Models};
 use crate::runtime::clock::System;
-use crate::runtime::lease::Incarnation;
+use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Parts, Runtime};
 use crate::store::document::{Documents, KeySource, Sealer};
@@ -127,19 +127,19 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
     Runtime::start(parts).await.unwrap().0
 }
 
-fn over() -> Incarnation {
-    Incarnation::of(0)
+fn over() -> Lease {
+    Lease::of(0)
 }
 
-fn lasting() -> Incarnation {
-    Incarnation::of(60_000)
+fn lasting() -> Lease {
+    Lease::of(60_000)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let shared = shared(&counted).await;
-    let run = |hold: Incarnation| run(&shared, "count", hold, mpsc::channel(1).0);
+    let run = |hold: Lease| run(&shared, "count", hold, mpsc::channel(1).0);
     let hold = over();
     assert!(run(hold.clone()).perform().await.is_none());
     assert_eq!(counted.calls(), 0);
@@ -161,7 +161,7 @@ async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
     assert!((3_600_500..=3_602_000).contains(&outcome.duration_ms), "{}", outcome.duration_ms);
 }
 
-fn run(shared: &Arc<Shared>, tool: &str, hold: Incarnation, asks: mpsc::Sender<Asking>) -> ToolRun {
+fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>) -> ToolRun {
     ToolRun {
         shared: shared.clone(),
         pk: ThreadPk(1),
@@ -189,7 +189,7 @@ fn run(shared: &Arc<Shared>, tool: &str, hold: Incarnation, asks: mpsc::Sender<A
 async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let shared = shared(&counted).await;
-    let call = |hold: Incarnation| ModelCall {
+    let call = |hold: Lease| ModelCall {
         tenant: TenantPk(1),
         shared: shared.clone(),
         pk: ThreadPk(1),
@@ -229,7 +229,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
 /// Its task may be of a run that is over: nobody would ask again.
 #[tokio::test]
 async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
-    let (mut work, hold) = (Work::default(), Incarnation::of(60_000));
+    let (mut work, hold) = (Work::default(), Lease::of(60_000));
     let asking = Effect::AskPeer { task: "task_1".into(), attempt: 1 };
     let calling = Effect::CallTool { call: "call_1".into(), attempt: 1 };
     let (told, answer) = tokio::sync::oneshot::channel();

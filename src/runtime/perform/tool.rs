@@ -17,7 +17,7 @@ use crate::domain::tool::{ToolClass, ToolError, ToolOutcome};
 use crate::engine::Invocation;
 use crate::engine::event::Event;
 use crate::failpoint;
-use crate::runtime::lease::Incarnation;
+use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::tool::{self, Nature, ToolContext};
 
@@ -28,7 +28,7 @@ pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) thread_id: ThreadId,
     pub(in crate::runtime) invocation: Invocation,
     pub(in crate::runtime) attempt: u32,
-    pub(in crate::runtime) hold: Incarnation,
+    pub(in crate::runtime) hold: Lease,
     pub(in crate::runtime) asks: mpsc::Sender<Asking>,
 }
 

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::store::{Error, Result};
 
-/// Shared by the lanes and by whoever asks whether the store is well.
+/// Shared by the workers and by whoever asks whether the store is well.
 #[derive(Default)]
 pub(crate) struct CommitHealth {
     /// The bytes of the largest batch that failed since one of its size succeeded.
     failed: AtomicUsize,
-    /// Lanes that broke and have not written since.
+    /// Workers that panicked and have not written since.
     broken: AtomicUsize,
 }
 
 impl CommitHealth {
-    /// Fails while a lane is being started again.
+    /// Fails while a worker is being started again.
     pub fn check(&self) -> Result<()> {
         match self.broken.load(Ordering::SeqCst) {
             0 => Ok(()),

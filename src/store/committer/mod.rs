@@ -1,21 +1,21 @@
 //! Many threads' commits, one database transaction.
 //!
-//! A lane receives one commit, lets others arrive while it yields, and hands all of them to its [`Batch`] at once. No
+//! A worker receives one commit, lets others arrive while it yields, and hands all of them to its [`Batch`] at once. No
 //! timer: a lone commit goes at once, and the busier it is, the more share an fsync. Commits of one thread keep their
 //! order, at most one of them per batch. Whatever a batch meets is settled here, the same for every database:
 //!
 //! - a value that the database refuses fails its own commit; the batch is halved until that one stands alone;
 //! - a lost connection leaves it open whether the batch landed; it is sent again until the database tells;
 //! - so does a panic while it is written: the batch is sent again in halves, over a new connection, and a commit on which
-//!   it happens alone, again and again, is given up. A lane that panics elsewhere is started again.
+//!   it happens alone, again and again, is given up. A worker that panics elsewhere is started again.
 //!
 //! What fails is remembered ([`CommitHealth`]) until as much has been written: so long the store is not well.
 
 mod health;
-mod lane;
-mod parcel;
+mod prepared;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use health::CommitHealth;
-pub(crate) use parcel::Parcel;
+pub(crate) use prepared::PreparedCommit;
 
 use super::{Commit, Committed, Error, Result};
-use lane::Lane;
+use worker::CommitWorker;
 
 /// Writes a batch; the one thing that each database does its own way.
 pub(crate) trait Batch: Send + 'static {
@@ -40,7 +40,7 @@ pub(crate) trait Batch: Send + 'static {
     /// the ones whose token is found are `Done`.
     fn apply(
         &mut self,
-        parcels: &[Parcel],
+        prepared_commits: &[PreparedCommit],
         sending: Sending,
     ) -> impl Future<Output = std::result::Result<Vec<Committed>, BatchError>> + Send;
 
@@ -101,13 +101,13 @@ impl Drop for Waiting {
 }
 
 struct Job {
-    parcel: Parcel,
+    prepared: PreparedCommit,
     answer: oneshot::Sender<Result<Committed>>,
 }
 
-/// The lanes, each with its own writer; a thread always takes the same one.
+/// The workers, each with its own writer; a thread always takes the same one.
 pub(crate) struct Committer {
-    lanes: Vec<mpsc::Sender<Job>>,
+    workers: Vec<mpsc::Sender<Job>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: CancellationToken,
     health: Arc<CommitHealth>,
@@ -116,24 +116,24 @@ pub(crate) struct Committer {
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
         let (closing, health) = (CancellationToken::new(), Arc::new(CommitHealth::default()));
-        let (lanes, tasks) = writers
+        let (workers, tasks) = writers
             .into_iter()
             .map(|writer| {
                 let (sender, inbox) = mpsc::channel(bounds.queue);
-                let lane = Lane::new(writer, inbox, bounds, closing.clone(), health.clone());
-                (sender, tokio::spawn(lane.run()))
+                let worker = CommitWorker::new(writer, inbox, bounds, closing.clone(), health.clone());
+                (sender, tokio::spawn(worker.run()))
             })
             .unzip();
-        Self { lanes, tasks: Mutex::new(tasks), closing, health }
+        Self { workers, tasks: Mutex::new(tasks), closing, health }
     }
 
     /// Returns what became of the commit, once that is certain. Dropped after it was queued, the commit goes on.
     pub async fn commit(&self, commit: Commit) -> Result<Committed> {
         let closed = || Error::Unavailable("the store is closed".to_owned());
-        let lane = &self.lanes[commit.pk.0.unsigned_abs() as usize % self.lanes.len()];
+        let worker = &self.workers[commit.pk.0.unsigned_abs() as usize % self.workers.len()];
         let _waiting = Waiting::begin();
         let (answer, answered) = oneshot::channel();
-        lane.send(Job { parcel: Parcel::of(commit), answer }).await.map_err(|_| closed())?;
+        worker.send(Job { prepared: PreparedCommit::of(commit), answer }).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 
-use super::{Batch, BatchError, Bounds, Committer, Parcel, Sending};
+use super::{Batch, BatchError, Bounds, Committer, PreparedCommit, Sending};
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::domain::thread::Sheet;
+use crate::domain::thread::ThreadProfile;
 use crate::store::{Commit, Committed, Error, IdempotencyRow, NewThread};
 
 /// What the database does with one call; without a line left, everything is `Done`.
@@ -45,8 +45,8 @@ impl Script {
 }
 
 impl Batch for Script {
-    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Reply {
-        let pks: Vec<i64> = parcels.iter().map(|parcel| parcel.commit.pk.0).collect();
+    async fn apply(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Reply {
+        let pks: Vec<i64> = prepared_commits.iter().map(|prepared| prepared.commit.pk.0).collect();
         self.calls.lock().unwrap().push((pks.clone(), sending));
         self.gate.acquire().await.unwrap().forget();
         if self.poison.is_some_and(|poison| pks.contains(&poison)) {
@@ -69,7 +69,7 @@ fn commit(pk: i64) -> Commit {
         created_at: 0,
         created_by: "ann".into(),
     };
-    Commit::creating(ThreadPk(pk), new, Sheet::default(), None)
+    Commit::creating(ThreadPk(pk), new, ThreadProfile::default(), None)
 }
 
 fn keyed(pk: i64, key: &str) -> Commit {
@@ -240,8 +240,8 @@ impl Broken {
 }
 
 impl Batch for Broken {
-    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Reply {
-        if parcels.iter().any(|parcel| parcel.commit.pk.0 == self.on) {
+    async fn apply(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Reply {
+        if prepared_commits.iter().any(|prepared| prepared.commit.pk.0 == self.on) {
             let mut times = self.times.lock().unwrap();
             if *times > 0 {
                 *times -= 1;
@@ -249,7 +249,7 @@ impl Batch for Broken {
                 panic!("a defect")
             }
         }
-        self.script.apply(parcels, sending).await
+        self.script.apply(prepared_commits, sending).await
     }
 
     async fn reset(&mut self) {

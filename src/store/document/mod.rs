@@ -1,19 +1,19 @@
 //! Documents: what a tenant configures over REST, and the view of them that every replica keeps.
 
+mod cache;
 mod key;
 mod seal;
 mod secrets;
-mod shelf;
 
 use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
+pub use cache::{Change, Documents};
 pub use key::KeySource;
 pub use seal::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
 pub use secrets::{ANSWER, Survey, answer_id, owner_of_answer, owner_of_document};
-pub use shelf::{Change, Documents};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {

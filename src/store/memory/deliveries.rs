@@ -77,7 +77,7 @@ impl State {
             thread,
             kind: new.kind,
             target: new.target,
-            lane: new.lane,
+            ordering_key: new.ordering_key,
             event: new.event,
             body: new.body,
             status: DeliveryStatus::Pending,
@@ -90,13 +90,14 @@ impl State {
         self.deliveries.insert(ord, delivery);
     }
 
-    /// Whether nothing of its lane is still to be made before it.
-    fn is_first(&self, ord: i64, lane: &Option<String>) -> bool {
-        lane.is_none() || !self.deliveries.range(..ord).any(|(_, e)| e.due_at.is_some() && e.lane == *lane)
+    /// Whether nothing with its ordering key is still to be made before it.
+    fn is_first(&self, ord: i64, ordering_key: &Option<String>) -> bool {
+        ordering_key.is_none()
+            || !self.deliveries.range(..ord).any(|(_, e)| e.due_at.is_some() && e.ordering_key == *ordering_key)
     }
 
     fn next_in_line(&self) -> Option<Millis> {
-        let next = self.deliveries.iter().filter(|(ord, one)| self.is_first(**ord, &one.lane));
+        let next = self.deliveries.iter().filter(|(ord, one)| self.is_first(**ord, &one.ordering_key));
         next.filter_map(|(_, one)| one.due_at).min()
     }
 
@@ -104,7 +105,7 @@ impl State {
         let due = self
             .deliveries
             .iter()
-            .filter(|(ord, one)| one.due_at.is_some_and(|at| at <= now) && self.is_first(**ord, &one.lane));
+            .filter(|(ord, one)| one.due_at.is_some_and(|at| at <= now) && self.is_first(**ord, &one.ordering_key));
         let mut due: Vec<(Option<Millis>, i64)> = due.map(|(ord, one)| (one.due_at, *ord)).collect();
         due.sort_unstable();
         due.truncate(limit as usize);

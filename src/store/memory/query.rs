@@ -158,7 +158,7 @@ impl State {
         let mut runs = Vec::new();
         for run in self.found(ask.tenant, RowKind::Run) {
             let Some(kept) = self.threads.get(&run.pk) else { continue };
-            let Some(row) = kept.rows.get(&(RowKind::Standing, run.row.id.clone())) else { continue };
+            let Some(row) = kept.rows.get(&(RowKind::CallerStatus, run.row.id.clone())) else { continue };
             let is_wanted = ask.thread.is_none_or(|pk| pk == run.pk)
                 && ask.since.is_none_or(|since| row.ord >= since)
                 && (bodies.is_empty() || bodies.contains(&row.body));

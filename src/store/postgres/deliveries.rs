@@ -122,7 +122,8 @@ VALUES ($1, $2, $3, $3, 0, $4, $5, $6, $7, $8, 'pending', $9)";
 pub(super) async fn leave(connection: &mut PgConnection, tenant: TenantPk, erasure: &Erasure) -> Result<()> {
     for new in &erasure.deliveries {
         let insert = sqlx::query(LEAVE).bind(erasure.thread.0).bind(tenant.0).bind(erasure.now).bind(new.id.as_str());
-        let insert = insert.bind(new.kind.as_str()).bind(escaped(&new.target)).bind(new.lane.as_deref().map(escaped));
+        let insert =
+            insert.bind(new.kind.as_str()).bind(escaped(&new.target)).bind(new.ordering_key.as_deref().map(escaped));
         insert.bind(&new.event).bind(&new.body).execute(&mut *connection).await.map_err(error)?;
     }
     Ok(())
@@ -200,7 +201,7 @@ async fn forget(pool: &Pool, before: Millis, limit: u32) -> Result<u64> {
 
 fn delivery(row: &PgRow) -> Result<Delivery> {
     let attempts: i32 = row.try_get("attempts").map_err(error)?;
-    let lane: Option<String> = row.try_get("lane").map_err(error)?;
+    let ordering_key: Option<String> = row.try_get("lane").map_err(error)?;
     let said: Option<String> = row.try_get("said").map_err(error)?;
     Ok(Delivery {
         id: row.try_get::<String, _>("id").map_err(error)?.into(),
@@ -208,7 +209,7 @@ fn delivery(row: &PgRow) -> Result<Delivery> {
         thread: ThreadPk(row.try_get("pk").map_err(error)?),
         kind: text::target_kind(row.try_get("target_kind").map_err(error)?)?,
         target: unescaped(row.try_get("target").map_err(error)?),
-        lane: lane.map(unescaped),
+        ordering_key: ordering_key.map(unescaped),
         event: row.try_get("event").map_err(error)?,
         body: row.try_get("body").map_err(error)?,
         status: text::delivery_status(row.try_get("status").map_err(error)?)?,

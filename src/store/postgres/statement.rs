@@ -7,7 +7,7 @@ use sqlx::query::Query;
 use super::nul::escaped;
 use super::sql::{ALONE, FULL, LANDED, PLAIN};
 use crate::engine::step::Row;
-use crate::store::committer::{Parcel, Sending};
+use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::delivery::NewDelivery;
 use crate::store::log::NewEntry;
 use crate::store::{AuditRow, IdempotencyRow, LeaseChange};
@@ -19,30 +19,30 @@ pub(super) const DUPLICATE: i32 = 3;
 
 type Statement = Query<'static, Postgres, PgArguments>;
 
-pub(super) fn write(parcels: &[Parcel], sending: Sending) -> Statement {
-    if let [parcel] = parcels
-        && parcel.is_plain()
-        && parcel.commit.lease == LeaseChange::Keep
+pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> Statement {
+    if let [prepared] = prepared_commits
+        && prepared.is_plain()
+        && prepared.commit.lease == LeaseChange::Keep
     {
-        return alone(parcel, sending);
+        return alone(prepared, sending);
     }
-    let is_plain = parcels.iter().all(Parcel::is_plain);
+    let is_plain = prepared_commits.iter().all(PreparedCommit::is_plain);
     let sql = if is_plain { &PLAIN } else { &FULL };
-    let query = with_threads(sqlx::query(sql.of_sending(sending)), parcels);
-    let query = with_rows(query, parcels);
-    let query = with_entries(query, parcels);
+    let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
+    let query = with_rows(query, prepared_commits);
+    let query = with_entries(query, prepared_commits);
     if is_plain {
         return query;
     }
-    let query = with_new_threads(query, parcels);
-    let query = with_keys(query, parcels);
-    let query = with_audit(query, parcels);
-    let query = with_deliveries(query, parcels);
-    with_names(query, parcels)
+    let query = with_new_threads(query, prepared_commits);
+    let query = with_keys(query, prepared_commits);
+    let query = with_audit(query, prepared_commits);
+    let query = with_deliveries(query, prepared_commits);
+    with_names(query, prepared_commits)
 }
 
-fn alone(parcel: &Parcel, sending: Sending) -> Statement {
-    let Parcel { commit, entry, .. } = parcel;
+fn alone(prepared: &PreparedCommit, sending: Sending) -> Statement {
+    let PreparedCommit { commit, entry, .. } = prepared;
     let query = sqlx::query(ALONE.of_sending(sending))
         .bind(commit.pk.0)
         .bind(commit.fence.version)
@@ -54,11 +54,11 @@ fn alone(parcel: &Parcel, sending: Sending) -> Statement {
         .bind(commit.status.as_str())
         .bind(commit.wake_at)
         .bind(commit.floor)
-        .bind(parcel.records as i32)
+        .bind(prepared.records as i32)
         .bind(commit.is_activity())
         .bind(commit.head.as_deref())
-        .bind(parcel.sheet.as_deref())
-        .bind(parcel.title.as_deref());
+        .bind(prepared.sheet.as_deref())
+        .bind(prepared.title.as_deref());
     let rows: Vec<&Row> = commit.rows.iter().collect();
     with_row_columns(query, &rows)
         .bind(entry.as_ref().map(|entry| entry.seq))
@@ -66,51 +66,51 @@ fn alone(parcel: &Parcel, sending: Sending) -> Statement {
         .bind(entry.as_ref().map(|entry| entry.body.as_str()))
 }
 
-pub(super) fn landed(parcels: &[&Parcel]) -> Statement {
+pub(super) fn landed(prepared_commits: &[&PreparedCommit]) -> Statement {
     sqlx::query(LANDED)
-        .bind(column(parcels, |p| p.commit.pk.0))
-        .bind(column(parcels, |p| p.commit.token))
-        .bind(column(parcels, |p| p.commit.last_seq + p.records as i64))
+        .bind(column(prepared_commits, |p| p.commit.pk.0))
+        .bind(column(prepared_commits, |p| p.commit.token))
+        .bind(column(prepared_commits, |p| p.commit.last_seq + p.records as i64))
 }
 
 fn column<'a, T, V>(items: &'a [T], value: impl Fn(&'a T) -> V) -> Vec<V> {
     items.iter().map(value).collect()
 }
 
-fn with_threads(query: Statement, parcels: &[Parcel]) -> Statement {
+fn with_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
     query
-        .bind(column(parcels, |p| p.commit.pk.0))
-        .bind(column(parcels, |p| p.commit.fence.version))
-        .bind(column(parcels, |p| p.commit.fence.epoch))
-        .bind(column(parcels, |p| p.commit.fence.lease))
-        .bind(column(parcels, |p| p.commit.last_seq))
-        .bind(column(parcels, |p| p.commit.token))
-        .bind(column(parcels, |p| p.commit.now))
-        .bind(column(parcels, |p| p.commit.status.as_str()))
-        .bind(column(parcels, |p| p.commit.wake_at))
-        .bind(column(parcels, |p| p.commit.floor))
-        .bind(column(parcels, |p| p.records as i32))
-        .bind(column(parcels, |p| p.commit.is_activity()))
-        .bind(column(parcels, |p| p.commit.head.as_deref()))
-        .bind(column(parcels, |p| p.sheet.as_deref()))
-        .bind(column(parcels, |p| p.title.as_deref()))
-        .bind(column(parcels, |p| p.commit.lease.told().0))
-        .bind(column(parcels, |p| p.commit.lease.told().1))
-        .bind(column(parcels, |p| p.commit.lease.told().2))
+        .bind(column(prepared_commits, |p| p.commit.pk.0))
+        .bind(column(prepared_commits, |p| p.commit.fence.version))
+        .bind(column(prepared_commits, |p| p.commit.fence.epoch))
+        .bind(column(prepared_commits, |p| p.commit.fence.lease))
+        .bind(column(prepared_commits, |p| p.commit.last_seq))
+        .bind(column(prepared_commits, |p| p.commit.token))
+        .bind(column(prepared_commits, |p| p.commit.now))
+        .bind(column(prepared_commits, |p| p.commit.status.as_str()))
+        .bind(column(prepared_commits, |p| p.commit.wake_at))
+        .bind(column(prepared_commits, |p| p.commit.floor))
+        .bind(column(prepared_commits, |p| p.records as i32))
+        .bind(column(prepared_commits, |p| p.commit.is_activity()))
+        .bind(column(prepared_commits, |p| p.commit.head.as_deref()))
+        .bind(column(prepared_commits, |p| p.sheet.as_deref()))
+        .bind(column(prepared_commits, |p| p.title.as_deref()))
+        .bind(column(prepared_commits, |p| p.commit.lease.told().0))
+        .bind(column(prepared_commits, |p| p.commit.lease.told().1))
+        .bind(column(prepared_commits, |p| p.commit.lease.told().2))
 }
 
-fn with_new_threads(query: Statement, parcels: &[Parcel]) -> Statement {
-    let new = |p: &'_ Parcel| p.commit.create.as_ref().map(|new| new.tenant.0);
+fn with_new_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let new = |p: &'_ PreparedCommit| p.commit.create.as_ref().map(|new| new.tenant.0);
     query
-        .bind(column(parcels, new))
-        .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| escaped(new.thread_id.as_str()))))
-        .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| new.core.as_str())))
-        .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| new.created_at)))
+        .bind(column(prepared_commits, new))
+        .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(new.thread_id.as_str()))))
+        .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| new.core.as_str())))
+        .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| new.created_at)))
 }
 
-fn with_keys(query: Statement, parcels: &[Parcel]) -> Statement {
+fn with_keys(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
     let keys: Vec<(i64, &IdempotencyRow)> =
-        parcels.iter().filter_map(|p| Some((p.commit.pk.0, p.commit.idempotency.as_ref()?))).collect();
+        prepared_commits.iter().filter_map(|p| Some((p.commit.pk.0, p.commit.idempotency.as_ref()?))).collect();
     query
         .bind(column(&keys, |(pk, _)| *pk))
         .bind(column(&keys, |(_, key)| key.tenant.0))
@@ -123,9 +123,9 @@ fn with_keys(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&keys, |(_, key)| key.body.as_str()))
 }
 
-fn with_rows(query: Statement, parcels: &[Parcel]) -> Statement {
+fn with_rows(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
     let (threads, rows): (Vec<i64>, Vec<&Row>) =
-        parcels.iter().flat_map(|p| p.commit.rows.iter().map(|row| (p.commit.pk.0, row))).unzip();
+        prepared_commits.iter().flat_map(|p| p.commit.rows.iter().map(|row| (p.commit.pk.0, row))).unzip();
     with_row_columns(query.bind(threads), &rows)
 }
 
@@ -138,8 +138,9 @@ fn with_row_columns(query: Statement, rows: &[&Row]) -> Statement {
         .bind(column(rows, |row| row.body.as_str()))
 }
 
-fn with_entries(query: Statement, parcels: &[Parcel]) -> Statement {
-    let entries: Vec<(&Parcel, &NewEntry)> = parcels.iter().filter_map(|p| Some((p, p.entry.as_ref()?))).collect();
+fn with_entries(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let entries: Vec<(&PreparedCommit, &NewEntry)> =
+        prepared_commits.iter().filter_map(|p| Some((p, p.entry.as_ref()?))).collect();
     query
         .bind(column(&entries, |(p, _)| p.commit.pk.0))
         .bind(column(&entries, |(_, entry)| entry.seq))
@@ -148,8 +149,9 @@ fn with_entries(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&entries, |(_, entry)| entry.body.as_str()))
 }
 
-fn with_audit(query: Statement, parcels: &[Parcel]) -> Statement {
-    let lines: Vec<(&AuditRow, &String)> = parcels.iter().flat_map(|p| p.commit.audit.iter().zip(&p.audit)).collect();
+fn with_audit(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let lines: Vec<(&AuditRow, &String)> =
+        prepared_commits.iter().flat_map(|p| p.commit.audit.iter().zip(&p.audit)).collect();
     query
         .bind(column(&lines, |(line, _)| line.thread.0))
         .bind(column(&lines, |(line, _)| line.tenant.0))
@@ -159,25 +161,25 @@ fn with_audit(query: Statement, parcels: &[Parcel]) -> Statement {
         .bind(column(&lines, |(_, detail)| detail.as_str()))
 }
 
-fn with_deliveries(query: Statement, parcels: &[Parcel]) -> Statement {
-    let of = |p: &'_ Parcel| (p.commit.pk.0, p.commit.now);
+fn with_deliveries(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let of = |p: &'_ PreparedCommit| (p.commit.pk.0, p.commit.now);
     let new: Vec<((i64, i64), &NewDelivery)> =
-        parcels.iter().flat_map(|p| p.commit.deliveries.iter().map(move |new| (of(p), new))).collect();
+        prepared_commits.iter().flat_map(|p| p.commit.deliveries.iter().map(move |new| (of(p), new))).collect();
     query
         .bind(column(&new, |((pk, _), _)| *pk))
         .bind(column(&new, |((_, now), _)| *now))
         .bind(column(&new, |(_, new)| new.id.as_str()))
         .bind(column(&new, |(_, new)| new.kind.as_str()))
         .bind(column(&new, |(_, new)| escaped(&new.target)))
-        .bind(column(&new, |(_, new)| new.lane.as_deref().map(escaped)))
+        .bind(column(&new, |(_, new)| new.ordering_key.as_deref().map(escaped)))
         .bind(column(&new, |(_, new)| new.event.as_str()))
         .bind(column(&new, |(_, new)| new.body.as_str()))
 }
 
 /// Which thread each audit line tells of, and who creates one.
-fn with_names(query: Statement, parcels: &[Parcel]) -> Statement {
-    let lines: Vec<&AuditRow> = parcels.iter().flat_map(|p| &p.commit.audit).collect();
+fn with_names(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let lines: Vec<&AuditRow> = prepared_commits.iter().flat_map(|p| &p.commit.audit).collect();
     query
         .bind(column(&lines, |line| line.thread_id.as_ref().map(|id| escaped(id.as_str()))))
-        .bind(column(parcels, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
+        .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
 }

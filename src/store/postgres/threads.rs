@@ -8,7 +8,7 @@ use super::nul::{escaped, unescaped};
 use super::pool::Pool;
 use super::{deliveries, lease, ledger};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::thread::Sheet;
+use crate::domain::thread::ThreadProfile;
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
@@ -132,7 +132,7 @@ pub(super) async fn list(
         .bind(last_at)
         .bind(last_pk);
     let found = pool.ask(async |line| query.fetch_all(line).await).await?;
-    let found = found.iter().map(|row| read(row, text::shown_sheet)).collect::<Result<_>>()?;
+    let found = found.iter().map(|row| read(row, text::shown_profile)).collect::<Result<_>>()?;
     let page = page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string()));
     Ok(page.or_behind(last.map(|(at, pk)| Cursor::new(at, pk.to_string()))))
 }
@@ -159,7 +159,7 @@ fn thread(row: &PgRow) -> Result<ThreadRow> {
     read(row, text::sheet)
 }
 
-fn read(row: &PgRow, sheet: fn(&str) -> Result<Sheet>) -> Result<ThreadRow> {
+fn read(row: &PgRow, sheet: fn(&str) -> Result<ThreadProfile>) -> Result<ThreadRow> {
     let text: &str = row.try_get("sheet").map_err(error)?;
     let status: &str = row.try_get("status").map_err(error)?;
     Ok(ThreadRow {

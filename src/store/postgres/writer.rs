@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::fault::{Failure, batch_error, failure};
 use super::statement::{self, DONE, DUPLICATE, EXISTS};
 use crate::store::Committed;
-use crate::store::committer::{Batch, BatchError, Parcel, Sending};
+use crate::store::committer::{Batch, BatchError, PreparedCommit, Sending};
 
 /// Longer than the server lets a statement run: after that the connection leads nowhere.
 pub(super) const ANSWER: Duration = Duration::from_secs(45);
@@ -80,20 +80,24 @@ impl Writer {
     }
 
     /// What an earlier sending of the same batch has stored.
-    async fn recognise(&mut self, parcels: &[Parcel], outcomes: &mut [Committed]) -> Result<(), BatchError> {
-        let refused: Vec<&Parcel> = parcels
+    async fn recognise(
+        &mut self,
+        prepared_commits: &[PreparedCommit],
+        outcomes: &mut [Committed],
+    ) -> Result<(), BatchError> {
+        let refused: Vec<&PreparedCommit> = prepared_commits
             .iter()
             .zip(outcomes.iter())
             .filter(|(_, outcome)| **outcome != Committed::Done)
-            .map(|(parcel, _)| parcel)
+            .map(|(prepared, _)| prepared)
             .collect();
         if refused.is_empty() {
             return Ok(());
         }
         let landed = self.run(|| statement::landed(&refused)).await?;
         let landed: Vec<i64> = landed.iter().map(|row| row.get(0)).collect();
-        for (parcel, outcome) in parcels.iter().zip(outcomes) {
-            if landed.contains(&parcel.commit.pk.0) {
+        for (prepared, outcome) in prepared_commits.iter().zip(outcomes) {
+            if landed.contains(&prepared.commit.pk.0) {
                 *outcome = Committed::Done;
             }
         }
@@ -102,17 +106,21 @@ impl Writer {
 }
 
 impl Batch for Writer {
-    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> Result<Vec<Committed>, BatchError> {
+    async fn apply(
+        &mut self,
+        prepared_commits: &[PreparedCommit],
+        sending: Sending,
+    ) -> Result<Vec<Committed>, BatchError> {
         self.plan_again().await?;
-        let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(parcels.len());
-        for row in self.run(|| statement::write(parcels, sending)).await? {
+        let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(prepared_commits.len());
+        for row in self.run(|| statement::write(prepared_commits, sending)).await? {
             let verdict = verdicts.entry(row.get(0)).or_default();
             *verdict = row.get::<i32, _>(1).max(*verdict);
         }
         let mut outcomes: Vec<Committed> =
-            parcels.iter().map(|parcel| outcome(verdicts.get(&parcel.commit.pk.0).copied())).collect();
+            prepared_commits.iter().map(|prepared| outcome(verdicts.get(&prepared.commit.pk.0).copied())).collect();
         if sending == Sending::Again {
-            self.recognise(parcels, &mut outcomes).await?;
+            self.recognise(prepared_commits, &mut outcomes).await?;
         }
         Ok(outcomes)
     }

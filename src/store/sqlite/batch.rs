@@ -12,10 +12,10 @@ use std::sync::LazyLock;
 
 use uuid::Uuid;
 
-use super::sheaf::Sheaf;
+use super::packed_rows::PackedRows;
 use super::writer::Script;
 use crate::domain::ids::ThreadId;
-use crate::store::committer::{Parcel, Sending};
+use crate::store::committer::{PreparedCommit, Sending};
 
 pub(super) const DONE: i64 = 0;
 pub(super) const STALE: i64 = 1;
@@ -33,14 +33,14 @@ fn fits(t: &str, p: &str) -> String {
     )
 }
 
-/// Judges the threads of a batch: their verdicts stand in `parcels` until the next one.
+/// Judges the threads of a batch: their verdicts stand in `prepared` until the next one.
 fn judged(threads: &str, texts: &str) -> String {
     let fits = fits("t", "p");
     format!(
         "
-DELETE FROM parcels;
+DELETE FROM prepared;
 
-INSERT INTO parcels
+INSERT INTO prepared
 SELECT p.pk,
     CASE
     WHEN t.last_commit = p.token THEN 4
@@ -120,13 +120,13 @@ FROM jsonb_each({log}) r CROSS JOIN {accepted};
     )
 }
 
-/// The accepted threads of a batch. The plus keeps `parcels` the outer loop: never a scan of all threads.
+/// The accepted threads of a batch. The plus keeps `prepared` the outer loop: never a scan of all threads.
 const ACCEPTED: &str = "threads.pk = +p.pk AND p.verdict = 0";
 
 /// Writes what is accepted of a batch that is judged.
 fn settled(written_from: [&str; 4]) -> String {
-    moved("p", "FROM parcels p", ACCEPTED, ACCEPTED)
-        + &written(written_from, "parcels p ON p.pk = r.value ->> 0 AND p.verdict = 0")
+    moved("p", "FROM prepared p", ACCEPTED, ACCEPTED)
+        + &written(written_from, "prepared p ON p.pk = r.value ->> 0 AND p.verdict = 0")
 }
 
 /// On the writing connection; lives in memory.
@@ -137,7 +137,7 @@ pub(super) fn prepared() -> String {
         + &written(NEW, "threads p ON p.pk = NEW.pk AND p.last_commit = NEW.token");
     format!(
         "
-CREATE TEMP TABLE parcels (
+CREATE TEMP TABLE prepared (
     pk INTEGER PRIMARY KEY, verdict INTEGER, token TEXT, tenant INTEGER, now INTEGER, status TEXT, wake_at INTEGER,
     floor INTEGER, records INTEGER, is_activity INTEGER, change INTEGER, lease TEXT, replica TEXT,
     thread_id TEXT, core TEXT, created_at INTEGER, created_by TEXT, head TEXT, sheet TEXT, title TEXT
@@ -174,10 +174,10 @@ SELECT $1, 1 WHERE NOT EXISTS (SELECT 1 FROM threads WHERE pk = $1 AND last_comm
 /// are not `DONE`, as do the other scripts.
 const PLAIN: &str = "
 INSERT INTO batch VALUES ($1, $2, $3, $4, $5, $6);
-SELECT pk, verdict FROM parcels WHERE verdict <> 0;
+SELECT pk, verdict FROM prepared WHERE verdict <> 0;
 ";
 
-/// Arguments: $1 parcels, $2 heads, sheets and titles, $3 rows, $4 their bodies, $5 entries of the log, $6 their bodies,
+/// Arguments: $1 commits, $2 heads, profiles and titles, $3 rows, $4 their bodies, $5 entries of the log, $6 their bodies,
 /// $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details, $11 deliveries, $12 their bodies. (`$7` is the
 /// seventh argument of the call in whatever statement it stands; `?7` would not be.)
 static FULL: LazyLock<String> = LazyLock::new(|| {
@@ -189,51 +189,51 @@ static FULL: LazyLock<String> = LazyLock::new(|| {
 INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
     created_at, updated_at, created_by, title, sheet, head)
 SELECT pk, tenant, thread_id, core, 0, 0, token, status, 0, 0, 1, created_at, now, created_by, '', '{{}}', ''
-FROM parcels WHERE verdict = 0 AND thread_id IS NOT NULL;
+FROM prepared WHERE verdict = 0 AND thread_id IS NOT NULL;
 {settled}
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 SELECT p.pk, k.value ->> 1, k.value ->> 2, k.value ->> 3, k.value ->> 4, k.value ->> 5, k.value ->> 6, k.value ->> 7,
     CAST(substr($8, k.value ->> 8, k.value ->> 9) AS TEXT)
-FROM jsonb_each($7) k CROSS JOIN parcels p ON p.pk = k.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($7) k CROSS JOIN prepared p ON p.pk = k.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
 SELECT a.value ->> 1, a.value ->> 2, a.value ->> 3, CAST(substr($10, a.value ->> 4, a.value ->> 5) AS TEXT),
     CAST(substr($10, a.value ->> 6, a.value ->> 7) AS TEXT), a.value ->> 8,
     CAST(substr($10, a.value ->> 9, a.value ->> 10) AS TEXT)
-FROM jsonb_each($9) a CROSS JOIN parcels p ON p.pk = a.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($9) a CROSS JOIN prepared p ON p.pk = a.value ->> 0 AND p.verdict = 0;
 
 INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts, created_at, body)
 SELECT p.pk, p.tenant, d.value ->> 1, d.value ->> 2, CAST(substr($12, d.value ->> 3, d.value ->> 4) AS TEXT),
     d.value ->> 5, d.value ->> 6, 'pending', p.now, 0, p.now, CAST(substr($12, d.value ->> 7, d.value ->> 8) AS TEXT)
-FROM jsonb_each($11) d CROSS JOIN parcels p ON p.pk = d.value ->> 0 AND p.verdict = 0;
+FROM jsonb_each($11) d CROSS JOIN prepared p ON p.pk = d.value ->> 0 AND p.verdict = 0;
 
 COMMIT;
 
-SELECT pk, verdict FROM parcels WHERE verdict <> 0;
+SELECT pk, verdict FROM prepared WHERE verdict <> 0;
 "
     )
 });
 
-pub(super) fn script(parcels: &[Parcel], sending: Sending) -> Script {
-    if let ([parcel], Sending::First) = (parcels, sending)
-        && parcel.is_plain()
+pub(super) fn script(prepared_commits: &[PreparedCommit], sending: Sending) -> Script {
+    if let ([prepared], Sending::First) = (prepared_commits, sending)
+        && prepared.is_plain()
     {
-        return bound(alone(parcel), [rows(parcels), log(parcels)]);
+        return bound(alone(prepared), [rows(prepared_commits), log(prepared_commits)]);
     }
-    let mut threads = Sheaf::new();
-    parcels.iter().for_each(|parcel| thread(&mut threads, parcel));
-    let (rows, log) = (rows(parcels), log(parcels));
-    if parcels.iter().all(Parcel::is_plain) {
+    let mut threads = PackedRows::new();
+    prepared_commits.iter().for_each(|prepared| thread(&mut threads, prepared));
+    let (rows, log) = (rows(prepared_commits), log(prepared_commits));
+    if prepared_commits.iter().all(PreparedCommit::is_plain) {
         bound(sqlx::query(PLAIN), [threads, rows, log])
     } else {
-        let [keys, audit, deliveries] = beside(parcels);
+        let [keys, audit, deliveries] = beside(prepared_commits);
         bound(sqlx::query(FULL.as_str()), [threads, rows, log, keys, audit, deliveries])
     }
 }
 
-fn rows(parcels: &[Parcel]) -> Sheaf {
-    let mut rows = Sheaf::new();
-    for Parcel { commit, .. } in parcels {
+fn rows(prepared_commits: &[PreparedCommit]) -> PackedRows {
+    let mut rows = PackedRows::new();
+    for PreparedCommit { commit, .. } in prepared_commits {
         for row in &commit.rows {
             rows.row(commit.pk).cell(row.kind.code()).body(Some(&row.id)).cell(row.ord);
             rows.cell(row.keep.code()).body(Some(&row.body));
@@ -242,9 +242,9 @@ fn rows(parcels: &[Parcel]) -> Sheaf {
     rows
 }
 
-fn log(parcels: &[Parcel]) -> Sheaf {
-    let mut log = Sheaf::new();
-    for Parcel { commit, entry, .. } in parcels {
+fn log(prepared_commits: &[PreparedCommit]) -> PackedRows {
+    let mut log = PackedRows::new();
+    for PreparedCommit { commit, entry, .. } in prepared_commits {
         if let Some(entry) = entry {
             log.row(commit.pk).cell(entry.seq).cell(&entry.types).body(Some(&entry.body));
         }
@@ -253,9 +253,9 @@ fn log(parcels: &[Parcel]) -> Sheaf {
 }
 
 /// Idempotency keys, audit lines and deliveries.
-fn beside(parcels: &[Parcel]) -> [Sheaf; 3] {
-    let [mut keys, mut audit, mut deliveries] = [const { Sheaf::new() }; 3];
-    for Parcel { commit, audit: details, .. } in parcels {
+fn beside(prepared_commits: &[PreparedCommit]) -> [PackedRows; 3] {
+    let [mut keys, mut audit, mut deliveries] = [const { PackedRows::new() }; 3];
+    for PreparedCommit { commit, audit: details, .. } in prepared_commits {
         if let Some(key) = &commit.idempotency {
             keys.row(commit.pk)
                 .cell(key.tenant)
@@ -271,22 +271,27 @@ fn beside(parcels: &[Parcel]) -> [Sheaf; 3] {
             audit.body(Some(&line.actor)).cell(&line.action).body(Some(detail));
         }
         for new in &commit.deliveries {
-            deliveries.row(commit.pk).cell(&new.id).cell(new.kind.as_str()).body(Some(&new.target)).cell(&new.lane);
+            deliveries
+                .row(commit.pk)
+                .cell(&new.id)
+                .cell(new.kind.as_str())
+                .body(Some(&new.target))
+                .cell(&new.ordering_key);
             deliveries.cell(&new.event).body(Some(&new.body));
         }
     }
     [keys, audit, deliveries]
 }
 
-fn bound<const N: usize>(query: Script, sheaves: [Sheaf; N]) -> Script {
-    sheaves.into_iter().fold(query, |query, sheaf| {
-        let (rows, bodies) = sheaf.tied();
+fn bound<const N: usize>(query: Script, packed: [PackedRows; N]) -> Script {
+    packed.into_iter().fold(query, |query, packed_rows| {
+        let (rows, bodies) = packed_rows.finish();
         query.bind(rows).bind(bodies)
     })
 }
 
-fn alone(parcel: &Parcel) -> Script {
-    let commit = &parcel.commit;
+fn alone(prepared: &PreparedCommit) -> Script {
+    let commit = &prepared.commit;
     let (change, lease, replica) = commit.lease.told();
     let text = |id: Option<Uuid>| id.map(|id| id.simple().to_string());
     sqlx::query(ALONE)
@@ -300,27 +305,27 @@ fn alone(parcel: &Parcel) -> Script {
         .bind(commit.status.as_str())
         .bind(commit.wake_at)
         .bind(commit.floor)
-        .bind(parcel.records as i64)
+        .bind(prepared.records as i64)
         .bind(commit.is_activity())
         .bind(change)
         .bind(text(lease))
         .bind(text(replica))
         .bind(commit.head.as_deref())
-        .bind(parcel.sheet.as_deref())
-        .bind(parcel.title.as_deref())
+        .bind(prepared.sheet.as_deref())
+        .bind(prepared.title.as_deref())
 }
 
-fn thread(threads: &mut Sheaf, parcel: &Parcel) {
-    let commit = &parcel.commit;
+fn thread(threads: &mut PackedRows, prepared: &PreparedCommit) {
+    let commit = &prepared.commit;
     let (change, lease, replica) = commit.lease.told();
     threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
     threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
-    threads.cell(commit.floor).cell(parcel.records).cell(u8::from(commit.is_activity()));
+    threads.cell(commit.floor).cell(prepared.records).cell(u8::from(commit.is_activity()));
     threads.cell(change).id(lease).id(replica);
     let new = commit.create.as_ref();
     threads.cell(new.map(|new| new.tenant)).cell(new.map(|new| &new.thread_id));
     threads.cell(new.map(|new| &new.core)).cell(new.map(|new| new.created_at));
-    threads.body(commit.head.as_deref()).body(parcel.sheet.as_deref()).body(parcel.title.as_deref());
+    threads.body(commit.head.as_deref()).body(prepared.sheet.as_deref()).body(prepared.title.as_deref());
     let key = commit.idempotency.as_ref();
     threads.cell(key.map(|key| key.tenant)).cell(key.map(|key| &key.scope)).cell(key.map(|key| &key.key));
     threads.cell(new.map(|new| &new.created_by));

@@ -194,7 +194,7 @@ fn read(row: &SqliteRow) -> std::result::Result<Result<Delivery>, sqlx::Error> {
         thread: ThreadPk(row.try_get("pk")?),
         kind: TargetKind::Webhook,
         target: row.try_get("target")?,
-        lane: row.try_get("lane")?,
+        ordering_key: row.try_get("lane")?,
         event: row.try_get("event")?,
         body: row.try_get("body")?,
         status: DeliveryStatus::Pending,

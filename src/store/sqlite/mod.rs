@@ -13,12 +13,12 @@ mod keys;
 mod lock;
 mod log;
 mod open;
+mod packed_rows;
 mod private;
 mod replicas;
 mod rows;
 mod schema;
 mod sealed;
-mod sheaf;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -64,9 +64,9 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Task
         | RowKind::Payload
         | RowKind::AgentState
-        | RowKind::Custom
+        | RowKind::Progress
         | RowKind::Usage
-        | RowKind::Standing
+        | RowKind::CallerStatus
         | RowKind::Push => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     if descending { down } else { ascending }

@@ -6,8 +6,8 @@ use super::{Sqlite, log, replicas};
 use crate::config::Synchronous;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::{ObservationType, Record};
-use crate::domain::thread::Sheet;
-use crate::store::committer::{Batch, Parcel, Sending};
+use crate::domain::thread::ThreadProfile;
+use crate::store::committer::{Batch, PreparedCommit, Sending};
 use crate::store::{Commit, Committed, Error, Fence, IdempotencyRow, NewThread, ObservationAsk, Store};
 
 fn creating(pk: i64) -> Commit {
@@ -39,7 +39,7 @@ fn creating(pk: i64) -> Commit {
         created_at: 1,
         created_by: "ann".into(),
     };
-    Commit { records: vec![record], ..Commit::creating(ThreadPk(pk), new, Sheet::default(), Some(key)) }
+    Commit { records: vec![record], ..Commit::creating(ThreadPk(pk), new, ThreadProfile::default(), Some(key)) }
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn what_landed_the_first_time_is_done_and_not_done_twice() {
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
     let mut writer = store.writer.clone();
     let stale = Commit { fence: Fence { version: 7, ..Fence::NEW }, create: None, ..creating(2) };
-    let batch = [Parcel::of(creating(1)), Parcel::of(stale), Parcel::of(creating(3))];
+    let batch = [PreparedCommit::of(creating(1)), PreparedCommit::of(stale), PreparedCommit::of(creating(3))];
     let expected = [Committed::Done, Committed::Stale, Committed::Done];
     assert_eq!(writer.apply(&batch[..2], Sending::First).await.unwrap(), expected[..2]);
     assert_eq!(writer.apply(&batch, Sending::Again).await.unwrap(), expected);
@@ -66,7 +66,7 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
     let mut writer = store.writer.clone();
-    let mut apply = async |commit: Commit, sending| writer.apply(&[Parcel::of(commit)], sending).await.unwrap();
+    let mut apply = async |commit: Commit, sending| writer.apply(&[PreparedCommit::of(commit)], sending).await.unwrap();
     assert_eq!(apply(creating(1), Sending::First).await, [Committed::Done]);
     let next = Commit {
         create: None,

@@ -9,7 +9,7 @@ use super::replicas::read_crashes;
 use super::rows;
 use super::writer::Writer;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::thread::Sheet;
+use crate::domain::thread::ThreadProfile;
 use crate::engine::step::Row;
 use crate::store::cursor::{Cursor, page};
 use crate::store::delivery::Erasure;
@@ -82,7 +82,7 @@ pub(super) async fn list(
     let query = query.bind(filter.q.as_deref().map(text::folded)).bind(i64::from(ask.limit) + 1);
     let found = query.bind(last_at).bind(last_pk).fetch_all(db).await.map_err(unreadable)?;
     let found =
-        found.iter().map(|row| read(row, text::shown_sheet).map_err(unreadable)?).collect::<Result<Vec<_>>>()?;
+        found.iter().map(|row| read(row, text::shown_profile).map_err(unreadable)?).collect::<Result<Vec<_>>>()?;
     let page = page(found, ask.limit, |thread: &ThreadRow| Cursor::new(thread.updated_at, thread.pk.0.to_string()));
     Ok(page.or_behind(last.map(|(at, pk)| Cursor::new(at, pk.to_string()))))
 }
@@ -127,7 +127,7 @@ pub(super) async fn delete(writer: &Writer, erasure: Erasure) -> Result<bool> {
     let left = erasure
         .deliveries
         .iter()
-        .map(|new| json!([new.id, new.kind.as_str(), new.target, new.lane, new.event, new.body]));
+        .map(|new| json!([new.id, new.kind.as_str(), new.target, new.ordering_key, new.event, new.body]));
     let left = left.collect::<Value>().to_string();
     let script = sqlx::query(ERASE).bind(erasure.thread.0).bind(erasure.version).bind(erasure.now).bind(left);
     let AuditRow { thread_id, actor, action, detail, .. } = erasure.audit;
@@ -140,7 +140,10 @@ fn thread(row: &SqliteRow) -> Result<ThreadRow> {
     read(row, text::sheet).map_err(unreadable)?
 }
 
-fn read(row: &SqliteRow, sheet: fn(&str) -> Result<Sheet>) -> std::result::Result<Result<ThreadRow>, sqlx::Error> {
+fn read(
+    row: &SqliteRow,
+    sheet: fn(&str) -> Result<ThreadProfile>,
+) -> std::result::Result<Result<ThreadRow>, sqlx::Error> {
     let status = text::status(row.try_get("status")?);
     let sheet = sheet(row.try_get("sheet")?);
     let lease = row.try_get::<Option<uuid::fmt::Simple>, _>("lease")?;

@@ -11,16 +11,16 @@ use tokio::sync::Mutex;
 use super::batch::{self, DONE, DUPLICATE, EXISTS, LANDED, STALE};
 use super::fault::{Failure, failure, unavailable, unwritten};
 use super::lock::FolderLock;
-use crate::store::committer::{Batch, BatchError, Parcel, Sending};
+use crate::store::committer::{Batch, BatchError, PreparedCommit, Sending};
 use crate::store::{Committed, Result};
 
 pub(super) type Script = Query<'static, Sqlite, SqliteArguments>;
 
 /// Writes go one after another, in the order in which they came.
 #[derive(Clone)]
-pub(super) struct Writer(Arc<Mutex<Pen>>);
+pub(super) struct Writer(Arc<Mutex<WriteConnection>>);
 
-struct Pen {
+struct WriteConnection {
     options: SqliteConnectOptions,
     /// `None` after a failure that leaves its state in doubt; opened again by the next write.
     connection: Option<SqliteConnection>,
@@ -30,15 +30,15 @@ struct Pen {
 
 impl Writer {
     pub async fn open(options: SqliteConnectOptions, lock: FolderLock) -> std::result::Result<Self, sqlx::Error> {
-        let mut pen = Pen { options, connection: None, _lock: lock };
-        pen.connection().await?;
-        Ok(Self(Arc::new(Mutex::new(pen))))
+        let mut connection_slot = WriteConnection { options, connection: None, _lock: lock };
+        connection_slot.connection().await?;
+        Ok(Self(Arc::new(Mutex::new(connection_slot))))
     }
 
     /// Runs a script that begins and commits its own transaction, to its end even if the caller walks away.
     pub async fn write(&self, script: Script) -> Result<Vec<SqliteRow>> {
-        let pen = self.0.clone().lock_owned();
-        let written = tokio::spawn(async move { pen.await.run(script).await });
+        let connection_slot = self.0.clone().lock_owned();
+        let written = tokio::spawn(async move { connection_slot.await.run(script).await });
         written.await.map_err(unavailable)?.map_err(unwritten)
     }
 
@@ -47,7 +47,7 @@ impl Writer {
     }
 }
 
-impl Pen {
+impl WriteConnection {
     async fn connection(&mut self) -> std::result::Result<&mut SqliteConnection, sqlx::Error> {
         if self.connection.is_none() {
             let mut connection = self.options.connect().await?;
@@ -80,15 +80,22 @@ impl Pen {
 }
 
 impl Batch for Writer {
-    async fn apply(&mut self, parcels: &[Parcel], sending: Sending) -> std::result::Result<Vec<Committed>, BatchError> {
-        let script = batch::script(parcels, sending);
+    async fn apply(
+        &mut self,
+        prepared_commits: &[PreparedCommit],
+        sending: Sending,
+    ) -> std::result::Result<Vec<Committed>, BatchError> {
+        let script = batch::script(prepared_commits, sending);
         let refused = self.0.lock().await.run(script).await.map_err(|error| match failure(&error) {
             Failure::Data => BatchError::Data(error.to_string()),
             Failure::Lost => BatchError::Lost(error.to_string()),
             Failure::Unavailable => BatchError::Unavailable(error.to_string()),
         })?;
         let refused: HashMap<i64, i64> = refused.iter().map(|row| (row.get(0), row.get(1))).collect();
-        Ok(parcels.iter().map(|parcel| verdict(refused.get(&parcel.commit.pk.0).copied().unwrap_or(DONE))).collect())
+        Ok(prepared_commits
+            .iter()
+            .map(|prepared| verdict(refused.get(&prepared.commit.pk.0).copied().unwrap_or(DONE)))
+            .collect())
     }
 
     async fn reset(&mut self) {

@@ -60,7 +60,7 @@ async fn a_cancel_given_elsewhere_reaches_the_agent() {
     peer.until(|told| told.cancelled == ["their-1", "their-2"]).await;
 }
 
-/// The owner is killed while it waits, and in the middle of an errand.
+/// The owner is killed while it waits, and in the middle of an action.
 #[cfg(feature = "failpoints")]
 #[rstest::rstest]
 #[case(None)]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pes::domain::observation::ObservationType;
-use pes::domain::run::{RunStatus, Standing};
+use pes::domain::run::{CallerStatus, RunStatus};
 use pes::domain::settings::ThreadConfig;
 use pes::engine::Registered;
 use pes::engine::event::Event;
-use pes::runtime::{ErrandAsk, NewThreadAsk};
+use pes::runtime::{NewThreadAsk, RunSnapshotAsk};
 use pes::store::PageAsk;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
@@ -40,10 +40,10 @@ async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that()
     instance.process(AgentProps::new("t1", "go")).await.unwrap();
     let listed = async |standing| {
         let page = PageAsk { cursor: None, limit: 9 };
-        let ask = ErrandAsk { thread: None, standings: vec![standing], since: None, with_messages: false, page };
-        instance.runtime().errands(instance.caller(), ask).await.unwrap().1
+        let ask = RunSnapshotAsk { thread: None, standings: vec![standing], since: None, with_messages: false, page };
+        instance.runtime().run_snapshots(instance.caller(), ask).await.unwrap().1
     };
-    assert_eq!((listed(Standing::Completed).await, listed(Standing::Running).await), (1, 0));
+    assert_eq!((listed(CallerStatus::Completed).await, listed(CallerStatus::Running).await), (1, 0));
     instance.close().await;
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pes::domain::ids::CallId;
-use pes::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, What};
-use pes::engine::Mission;
+use pes::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, TaskActionKind};
+use pes::engine::PeerCallInput;
 use serde_json::{Value, json};
 
 #[derive(Default)]
@@ -82,59 +82,60 @@ impl Peers {
         }
     }
 
-    /// What reaches the agent of an errand that nobody hears the end of.
-    pub fn take_unheard(&mut self, mission: &Mission, arguments: &Value) {
+    /// What reaches the agent of an action whose end nobody hears of.
+    pub fn take_unheard(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) {
         let mut hasher = DefaultHasher::new();
-        (self.seed, mission.task.message_id.as_str(), "crash").hash(&mut hasher);
-        let is_sent = mission.task.errand.map(|errand| errand.what) == Some(What::Send);
+        (self.seed, peer_call_input.task.message_id.as_str(), "crash").hash(&mut hasher);
+        let is_sent = peer_call_input.task.errand.map(|errand| errand.what) == Some(TaskActionKind::Send);
         if is_sent && hasher.finish().is_multiple_of(2) {
-            self.take(mission, arguments);
+            self.take(peer_call_input, arguments);
         }
     }
 
-    fn take(&mut self, mission: &Mission, arguments: &Value) {
-        let (message, way) = (mission.task.message_id.to_string(), self.way(arguments));
-        if mission.task.reply.is_some() {
-            if let Some(remote) = self.tasks.values_mut().find(|remote| remote.call == mission.task.call_id) {
+    fn take(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) {
+        let (message, way) = (peer_call_input.task.message_id.to_string(), self.way(arguments));
+        if peer_call_input.task.reply.is_some() {
+            if let Some(remote) = self.tasks.values_mut().find(|remote| remote.call == peer_call_input.task.call_id) {
                 let is_new = remote.heard.insert(message);
                 remote.twice += usize::from(!is_new && !way.dedupes);
             }
             return;
         }
         let twice = self.tasks.get(&message).map_or(0, |known| known.twice + usize::from(!way.dedupes));
-        let remote = Remote { call: mission.task.call_id.clone(), heard: BTreeSet::new(), twice, looked: 0, stops: 0 };
+        let remote =
+            Remote { call: peer_call_input.task.call_id.clone(), heard: BTreeSet::new(), twice, looked: 0, stops: 0 };
         self.tasks.insert(message, remote);
     }
 
-    pub fn perform(&mut self, mission: &Mission, arguments: &Value) -> Result<Seen, PeerFailure> {
+    pub fn perform(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) -> Result<Seen, PeerFailure> {
         let way = self.way(arguments);
         self.asked += 1;
-        let what = mission.task.errand.expect("an errand is under way").what;
+        let what = peer_call_input.task.errand.expect("an errand is under way").what;
         if way.flaky > 0 && self.asked.is_multiple_of(way.flaky) {
             return Err(failure(PeerFailureKind::Unreachable));
         }
-        if way.end == End::Removed && what != What::Send {
+        if way.end == End::Removed && what != TaskActionKind::Send {
             return Err(failure(PeerFailureKind::Gone));
         }
         match what {
-            What::Send => {
-                self.take(mission, arguments);
+            TaskActionKind::Send => {
+                self.take(peer_call_input, arguments);
             }
-            What::Resend if self.knows(mission) && (way.lists || way.dedupes) => {}
-            What::Resend if way.dedupes || (mission.task.reply.is_some() && way.lists) => {
-                self.take(mission, arguments);
+            TaskActionKind::Resend if self.knows(peer_call_input) && (way.lists || way.dedupes) => {}
+            TaskActionKind::Resend if way.dedupes || (peer_call_input.task.reply.is_some() && way.lists) => {
+                self.take(peer_call_input, arguments);
             }
-            What::Resend => return Err(failure(PeerFailureKind::Unknown)),
-            What::Ask | What::Cancel => {}
+            TaskActionKind::Resend => return Err(failure(PeerFailureKind::Unknown)),
+            TaskActionKind::Ask | TaskActionKind::Cancel => {}
         }
-        let Some(remote) = self.tasks.values_mut().find(|remote| remote.call == mission.task.call_id) else {
+        let Some(remote) = self.tasks.values_mut().find(|remote| remote.call == peer_call_input.task.call_id) else {
             return Err(failure(PeerFailureKind::NotFound));
         };
-        if what == What::Cancel && mission.task.remote_task_id.is_none() && !way.lists {
+        if what == TaskActionKind::Cancel && peer_call_input.task.remote_task_id.is_none() && !way.lists {
             return Err(failure(PeerFailureKind::NotFound));
         }
-        remote.looked += u32::from(what == What::Ask);
-        remote.stops += u32::from(what == What::Cancel);
+        remote.looked += u32::from(what == TaskActionKind::Ask);
+        remote.stops += u32::from(what == TaskActionKind::Cancel);
         let state = match () {
             () if remote.stops > 0 => PeerState::Canceled,
             () if remote.looked <= way.slow => PeerState::Working,
@@ -151,7 +152,7 @@ impl Peers {
         };
         Ok(Seen {
             state,
-            remote_task_id: Some(format!("remote-{}", mission.task.call_id)),
+            remote_task_id: Some(format!("remote-{}", peer_call_input.task.call_id)),
             remote_context_id: None,
             message: None,
             form: None,
@@ -160,8 +161,8 @@ impl Peers {
         })
     }
 
-    fn knows(&self, mission: &Mission) -> bool {
-        let message = mission.task.message_id.as_str();
+    fn knows(&self, peer_call_input: &PeerCallInput) -> bool {
+        let message = peer_call_input.task.message_id.as_str();
         self.tasks.contains_key(message) || self.tasks.values().any(|remote| remote.heard.contains(message))
     }
 

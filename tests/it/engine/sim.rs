@@ -17,7 +17,7 @@ use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, Mission, Prompt, Registered, Stamp, World};
+use pes::engine::{DynCore, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Registered, Stamp, World};
 use serde_json::Value;
 
 use super::peers::Peers;
@@ -181,8 +181,8 @@ impl Sim {
         self.reload();
         for effect in self.in_flight.clone() {
             if let Effect::Delegate { task, .. } = effect {
-                let (mission, arguments) = self.mission(&task);
-                self.peers.take_unheard(&mission, &arguments);
+                let (peer_call_input, arguments) = self.peer_call_input(&task);
+                self.peers.take_unheard(&peer_call_input, &arguments);
             }
         }
         self.in_flight.clear();
@@ -278,9 +278,9 @@ impl Sim {
             Effect::Delegate { task, attempt }
             | Effect::AskPeer { task, attempt }
             | Effect::CancelPeer { task, attempt } => {
-                let (mission, arguments) = self.mission(task);
+                let (peer_call_input, arguments) = self.peer_call_input(task);
                 let (task, attempt) = (task.clone(), *attempt);
-                let event = match self.peers.perform(&mission, &arguments) {
+                let event = match self.peers.perform(&peer_call_input, &arguments) {
                     Ok(seen) => Event::TaskSeen { task, attempt, seen: Box::new(seen) },
                     Err(failure) => Event::PeerFailed { task, attempt, failure },
                 };
@@ -289,10 +289,10 @@ impl Sim {
         }
     }
 
-    fn mission(&self, task: &TaskId) -> (Mission, Value) {
-        let mission = self.machine.mission(task).expect("an errand under way has a mission");
-        let arguments = payload::inline(mission.arguments.clone(), &self.payloads);
-        (mission, arguments)
+    fn peer_call_input(&self, task: &TaskId) -> (PeerCallInput, Value) {
+        let peer_call_input = self.machine.peer_call_input(task).expect("an action under way can be performed");
+        let arguments = payload::inline(peer_call_input.arguments.clone(), &self.payloads);
+        (peer_call_input, arguments)
     }
 
     pub fn prompt(&self, effect: &Effect) -> Prompt {

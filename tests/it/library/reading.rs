@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
-use pes::domain::thread::Sheet;
+use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::runtime::{After, FeedAsk};
 use pes::store::memory::Memory;
@@ -43,7 +43,7 @@ async fn filled(store: &dyn Store) {
         record(n, ObservationType::ItemStatusChange, json!({ "itemId": "i7", "item": { "status": status } }))
     };
     let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1, created_by: "ann".into() };
-    let creation = Commit::creating(ThreadPk(1), new, Sheet::default(), None);
+    let creation = Commit::creating(ThreadPk(1), new, ThreadProfile::default(), None);
     for page in 0..PAGES {
         let first = page * PAGE as usize;
         let mut records: Vec<Record> = (first..first + PAGE as usize).map(moved).collect();

@@ -27,7 +27,7 @@ use crate::support::http::soon;
 
 /// What the endpoint knows, and what it is told to do.
 #[derive(Default)]
-struct Standing {
+struct CallerStatus {
     /// The session that it knows, counted from 1.
     session: u32,
     is_forgotten: bool,
@@ -41,7 +41,7 @@ struct Standing {
 
 #[derive(Clone)]
 struct Endpoint {
-    standing: Arc<Mutex<Standing>>,
+    standing: Arc<Mutex<CallerStatus>>,
     slow_began: Arc<Notify>,
     slow_ends: Arc<Notify>,
 }
@@ -53,10 +53,10 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new(change: impl FnOnce(&mut Standing)) -> Self {
+    async fn new(change: impl FnOnce(&mut CallerStatus)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let mut standing = Standing { pages: vec![vec!["plain", "slow"]], ..Standing::default() };
+        let mut standing = CallerStatus { pages: vec![vec!["plain", "slow"]], ..CallerStatus::default() };
         change(&mut standing);
         let standing = Arc::new(Mutex::new(standing));
         let endpoint = Endpoint { standing, slow_began: Arc::default(), slow_ends: Arc::default() };
@@ -66,7 +66,7 @@ impl Bed {
         Self { catalog: catalog(address).await, endpoint, serving }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Standing)) {
+    fn change(&self, change: impl FnOnce(&mut CallerStatus)) {
         change(&mut self.endpoint.standing.lock().unwrap());
     }
 

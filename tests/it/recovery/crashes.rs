@@ -5,13 +5,13 @@ use std::sync::Arc;
 use pes::domain::fault::{Code, Fault};
 use pes::domain::ids::{CallId, TaskId};
 use pes::domain::run::{Run, RunStatus};
-use pes::domain::tool::Asked;
+use pes::domain::tool::PendingQuestion;
 use pes::engine::effect::Effect;
 use pes::engine::event::Event;
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
 use pes::engine::{
-    DynCore, Illegal, Invocation, Loaded, Machine, Material, Mission, Needs, Prompt, Registered, Stamp, World,
+    DynCore, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Registered, Stamp, World,
 };
 use pes::runtime::ProcessAsk;
 use pes::store::Store;
@@ -155,10 +155,10 @@ impl Machine for Broken {
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         self.0.invocation(call)
     }
-    fn mission(&self, task: &TaskId) -> Option<Mission> {
-        self.0.mission(task)
+    fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput> {
+        self.0.peer_call_input(task)
     }
-    fn asked(&self, call: &CallId) -> Option<Asked> {
+    fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
         self.0.asked(call)
     }
     fn view(&self) -> Value {

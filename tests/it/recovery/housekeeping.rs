@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use pes::config::Synchronous;
 use pes::domain::ids::ThreadPk;
 use pes::domain::run::RunStatus;
-use pes::domain::thread::Sheet;
+use pes::domain::thread::ThreadProfile;
 use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, Committed, IdempotencyRow, NewThread, Store};
 
@@ -36,7 +36,7 @@ async fn with_old_answers(store: &dyn Store, count: i64) {
             location: None,
             created_at: 1,
         };
-        store.commit(Commit::creating(ThreadPk(pk), new, Sheet::default(), Some(kept)))
+        store.commit(Commit::creating(ThreadPk(pk), new, ThreadProfile::default(), Some(kept)))
     });
     assert!(join_all(commits).await.into_iter().all(|done| done.unwrap() == Committed::Done));
 }

@@ -10,7 +10,7 @@ use pes::domain::ids::{RunId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType};
 use pes::domain::payload::INLINE_LIMIT;
 use pes::domain::run::RunStatus;
-use pes::domain::thread::Sheet;
+use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::runtime::{After, FeedAsk};
 use pes::store::memory::Memory;
@@ -210,7 +210,8 @@ async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over
             created_at: 1,
             created_by: "ann".into(),
         };
-        let creation = Commit { wake_at: Some(1), ..Commit::creating(ThreadPk(pk), new, Sheet::default(), None) };
+        let creation =
+            Commit { wake_at: Some(1), ..Commit::creating(ThreadPk(pk), new, ThreadProfile::default(), None) };
         assert_eq!(store.commit(creation).await.unwrap(), Committed::Done);
     }
     let first = instance(store.clone(), &probe, |_| {}).await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use pes::config::Synchronous;
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType, Record};
-use pes::domain::thread::Sheet;
+use pes::domain::thread::ThreadProfile;
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::delivery::Erasure;
 use pes::store::memory::Memory;
@@ -66,7 +66,7 @@ impl Bed {
             created_at: 10,
             created_by: "ann".into(),
         };
-        Commit::creating(fresh_pk(), new, Sheet::default(), None)
+        Commit::creating(fresh_pk(), new, ThreadProfile::default(), None)
     }
 
     pub async fn thread(&self, id: &str) -> ThreadPk {

@@ -1,7 +1,7 @@
 //! A commit that is `Done` is there as a whole.
 
 use pes::domain::observation::{Observation, ObservationType};
-use pes::domain::thread::{Sheet, ThreadStatus};
+use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, Fence};
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
     second.parent_id = Some("item_1".into());
     second.title = "a title".into();
     second.metadata = Some(json!({"n": 1.5, "z": null, "a": [true]}));
-    let sheet = Sheet { title: Some("Title".into()), ..Sheet::default() };
+    let sheet = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
     let rows = vec![row(RowKind::Item, "item_1", 1, Keep::Always), row(RowKind::Payload, "p1", 0, Keep::Never)];
     let commit = Commit {
         now: 77,
@@ -69,7 +69,7 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
 
 async fn what_a_commit_does_not_mention_stays(bed: Bed) {
     let pk = bed.thread("t1").await;
-    let sheet = Sheet { title: Some("Title".into()), ..Sheet::default() };
+    let sheet = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
     let commit = Commit { head: Some("head".into()), sheet: Some(sheet.clone()), ..bed.next(pk).await };
     bed.done(commit).await;
     bed.write(pk, vec![row(RowKind::Item, "a", 1, Keep::Always)]).await;

@@ -19,12 +19,12 @@ on_every_store!(
     what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all,
 );
 
-pub fn new(id: &str, lane: Option<&str>) -> NewDelivery {
+pub fn new(id: &str, ordering_key: Option<&str>) -> NewDelivery {
     NewDelivery {
         id: id.into(),
         kind: TargetKind::Webhook,
         target: "hook".into(),
-        lane: lane.map(str::to_owned),
+        ordering_key: ordering_key.map(str::to_owned),
         event: "run.finished".into(),
         body: r#"{"é":"\u0000"}"#.into(),
     }

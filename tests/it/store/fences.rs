@@ -1,7 +1,7 @@
 //! A commit whose fence does not hold writes nothing at all.
 
 use pes::domain::observation::ObservationType;
-use pes::domain::thread::{Sheet, ThreadStatus};
+use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, LeaseChange};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ super::on_every_store!(
 async fn everywhere(bed: &Bed, pk: pes::domain::ids::ThreadPk) -> Commit {
     Commit {
         head: Some("new".into()),
-        sheet: Some(Sheet { title: Some("new".into()), ..Sheet::default() }),
+        sheet: Some(ThreadProfile { title: Some("new".into()), ..ThreadProfile::default() }),
         status: ThreadStatus::Running,
         wake_at: Some(1),
         floor: 9,

@@ -1,7 +1,7 @@
 //! Rows found across the threads of a tenant, and never across tenants.
 
 use pes::domain::hitl::SuspensionKind;
-use pes::domain::run::{RunStatus, Standing};
+use pes::domain::run::{CallerStatus, RunStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::{Found, OpenQuestions, Page, PageAsk, StandingAsk};
 use serde_json::json;
@@ -47,12 +47,12 @@ async fn open_suspensions_are_listed_oldest_first(bed: Bed) {
 
 async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     let (a, b) = (bed.thread("a").await, bed.thread("b").await);
-    let stands = |id: &str, since: i64, standing: &Standing| Row {
+    let stands = |id: &str, since: i64, standing: &CallerStatus| Row {
         body: serde_json::to_string(standing).unwrap(),
-        ..row(RowKind::Standing, id, since, Keep::Never)
+        ..row(RowKind::CallerStatus, id, since, Keep::Never)
     };
     let run = |id: &str| row(RowKind::Run, id, 3, Keep::Always);
-    let (done, asks) = (Standing::Completed, Standing::Suspended);
+    let (done, asks) = (CallerStatus::Completed, CallerStatus::Suspended);
     bed.write(a, vec![run("run_1"), stands("run_1", 10, &done), run("run_2"), stands("run_2", 30, &asks)]).await;
     bed.write(b, vec![run("run_3"), stands("run_3", 20, &done), run("run_4"), stands("run_4", 20, &asks)]).await;
     let other = bed.other_tenant().await;
@@ -67,10 +67,14 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     assert_eq!(ids(all.clone()).await.0, ["run_2", "run_4", "run_3", "run_1"]);
     for (ask, wanted) in [
         (StandingAsk { thread: Some(a), ..all.clone() }, &["run_2", "run_1"][..]),
-        (StandingAsk { standings: vec![Standing::Completed], ..all.clone() }, &["run_3", "run_1"]),
-        (StandingAsk { standings: vec![Standing::Running], ..all.clone() }, &[]),
+        (StandingAsk { standings: vec![CallerStatus::Completed], ..all.clone() }, &["run_3", "run_1"]),
+        (StandingAsk { standings: vec![CallerStatus::Running], ..all.clone() }, &[]),
         (
-            StandingAsk { standings: vec![Standing::Running, Standing::Suspended], since: Some(21), ..all.clone() },
+            StandingAsk {
+                standings: vec![CallerStatus::Running, CallerStatus::Suspended],
+                since: Some(21),
+                ..all.clone()
+            },
             &["run_2"],
         ),
         (StandingAsk { since: Some(20), ..all.clone() }, &["run_2", "run_4", "run_3"]),
@@ -89,7 +93,7 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     bed.write(a, vec![stands("run_2", 40, &done)]).await;
     let rest = PageAsk { cursor: first.next_cursor, limit: 2 };
     assert_eq!(ids(StandingAsk { page: rest, ..all.clone() }).await.0, ["run_3", "run_1"]);
-    assert_eq!(ids(StandingAsk { standings: vec![Standing::Suspended], ..all }).await.0, ["run_4"]);
+    assert_eq!(ids(StandingAsk { standings: vec![CallerStatus::Suspended], ..all }).await.0, ["run_4"]);
 }
 
 async fn tenants_see_nothing_of_each_other(bed: Bed) {

@@ -1,7 +1,7 @@
 //! Whatever was written comes back byte for byte.
 
 use pes::domain::observation::ObservationType;
-use pes::domain::thread::Sheet;
+use pes::domain::thread::ThreadProfile;
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::Commit;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn odd_texts_come_back_as_they_were(bed: Bed) {
         observed.content = json!({ text: [text] });
         let commit = Commit {
             head: Some(json!({ "text": text }).to_string()),
-            sheet: Some(Sheet { title: Some(text.into()), ..Sheet::default() }),
+            sheet: Some(ThreadProfile { title: Some(text.into()), ..ThreadProfile::default() }),
             rows: vec![Row { body: json!(text).to_string(), ..row(RowKind::Item, text, n as i64, Keep::Always) }],
             records: vec![observed.clone()],
             audit: vec![bed.audit_line(pk, text)],

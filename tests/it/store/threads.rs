@@ -1,7 +1,7 @@
 //! The list of threads.
 
 use pes::domain::ids::ThreadPk;
-use pes::domain::thread::{Sheet, ThreadStatus};
+use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, LOOKED_AT, PageAsk, ThreadFilter};
 
@@ -76,7 +76,7 @@ async fn status_narrows_the_list(bed: Bed) {
 async fn titles_and_ids_are_searched_without_case(bed: Bed) {
     for (id, title) in [("Plan-1", "Überblick: 100 %"), ("plan-2", "under_score"), ("x", "A PLAN\u{0}for two")] {
         let pk = bed.thread(id).await;
-        let sheet = Sheet { title: Some(title.into()), ..Sheet::default() };
+        let sheet = ThreadProfile { title: Some(title.into()), ..ThreadProfile::default() };
         bed.done(Commit { sheet: Some(sheet), ..bed.next(pk).await }).await;
     }
     let q = |q: &str| ThreadFilter { status: None, q: Some(q.into()) };

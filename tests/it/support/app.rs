@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pes::config::{Config, ConfiguredKey};
-use pes::http::Front;
+use pes::http::AppState;
 use pes::store::Store;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -56,8 +56,8 @@ impl App {
         let (config, folder) = settings(change);
         let (listener, address) = bind().await;
         let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
-        let front = app.front(address).expect("a sound configuration");
-        Self::serve(listener, front, app.runtime.mcp().clone(), folder)
+        let state = app.state(address).expect("a sound configuration");
+        Self::serve(listener, state, app.runtime.mcp().clone(), folder)
     }
 
     /// A server on a store that the test holds too.
@@ -65,15 +65,15 @@ impl App {
         let (config, folder) = settings(change);
         let (listener, address) = bind().await;
         let app = pes::app::App::on(store, config).await.unwrap_or_else(|error| panic!("{error}"));
-        let front = app.front(address).expect("a sound configuration");
+        let state = app.state(address).expect("a sound configuration");
         let mcp = app.runtime.mcp().clone();
-        Self::serve(listener, front, mcp, folder)
+        Self::serve(listener, state, mcp, folder)
     }
 
-    fn serve(listener: TcpListener, front: Front, mcp: Arc<pes::mcp::Catalog>, folder: TempDir) -> Self {
+    fn serve(listener: TcpListener, state: AppState, mcp: Arc<pes::mcp::Catalog>, folder: TempDir) -> Self {
         let address = listener.local_addr().expect("a bound address");
         let stop = CancellationToken::new();
-        let serving = Some(tokio::spawn(pes::shutdown::run(listener, front, stop.clone())));
+        let serving = Some(tokio::spawn(pes::shutdown::run(listener, state, stop.clone())));
         Self { address, key: None, stop, serving, mcp, _folder: folder }
     }
 

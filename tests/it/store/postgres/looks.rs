@@ -1,7 +1,7 @@
 //! How much a commit looks at: its own threads, however many there are.
 
 use pes::domain::ids::{TenantPk, ThreadPk};
-use pes::domain::thread::Sheet;
+use pes::domain::thread::ThreadProfile;
 use pes::store::{Commit, Committed, Fence, NewThread, Store};
 use sqlx::PgConnection;
 
@@ -26,7 +26,7 @@ fn creation(pk: ThreadPk) -> Commit {
     let id = format!("t{}", pk.0).into();
     let new =
         NewThread { tenant: TenantPk(1), thread_id: id, core: "pes".into(), created_at: 1, created_by: "ann".into() };
-    Commit::creating(pk, new, Sheet::default(), None)
+    Commit::creating(pk, new, ThreadProfile::default(), None)
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ mod view;
 
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
-use pes::domain::thread::{Sheet, ThreadStatus};
+use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::postgres::Postgres;
 use pes::store::{Commit, Fence, NewThread, ObservationAsk, Store};
@@ -32,7 +32,7 @@ fn creation() -> Commit {
         created_at: 1,
         created_by: "ann".into(),
     };
-    Commit::creating(PK, new, Sheet::default(), None)
+    Commit::creating(PK, new, ThreadProfile::default(), None)
 }
 
 /// A transition with one row and one observation, by whoever holds this fence.

@@ -1,4 +1,4 @@
-//! One lane: gather, write, settle.
+//! One worker of the committer: gather, write, settle.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, BatchError, Bounds, CommitHealth, Job, Parcel, Sending};
+use super::{Batch, BatchError, Bounds, CommitHealth, Job, PreparedCommit, Sending};
 use crate::store::{Committed, Error, Result};
 
-/// How often a gathering lane lets others run, as long as that brings something: whoever was just answered gets to send
+/// How often a gathering worker lets others run, as long as that brings something: whoever was just answered gets to send
 /// its next commit.
 const YIELDS: usize = 4;
 
@@ -35,7 +35,7 @@ const PATIENCE: usize = 5;
 /// After so many panics on the same commit alone, it is given up.
 const PANICS: usize = 3;
 
-pub(super) struct Lane<B> {
+pub(super) struct CommitWorker<B> {
     writer: B,
     inbox: mpsc::Receiver<Job>,
     /// Received and not sent, in the order of arrival.
@@ -63,11 +63,11 @@ enum Sent {
 /// What is sent together, and to whom the outcomes go.
 #[derive(Default)]
 struct Batched {
-    parcels: Vec<Parcel>,
+    prepared_commits: Vec<PreparedCommit>,
     answers: Vec<Option<oneshot::Sender<Result<Committed>>>>,
 }
 
-impl<B: Batch> Lane<B> {
+impl<B: Batch> CommitWorker<B> {
     pub fn new(
         writer: B,
         inbox: mpsc::Receiver<Job>,
@@ -157,12 +157,12 @@ impl<B: Batch> Lane<B> {
         let mut taken = HashSet::new();
         let mut left = VecDeque::new();
         for job in self.waiting.drain(..) {
-            let is_free = job.parcel.keys.iter().all(|key| !taken.contains(key));
-            taken.extend(job.parcel.keys.iter().copied());
-            let fits = batch.parcels.is_empty() || bytes + job.parcel.bytes <= self.bounds.bytes;
-            if is_free && fits && batch.parcels.len() < self.bounds.commits {
-                bytes += job.parcel.bytes;
-                batch.parcels.push(job.parcel);
+            let is_free = job.prepared.keys.iter().all(|key| !taken.contains(key));
+            taken.extend(job.prepared.keys.iter().copied());
+            let fits = batch.prepared_commits.is_empty() || bytes + job.prepared.bytes <= self.bounds.bytes;
+            if is_free && fits && batch.prepared_commits.len() < self.bounds.commits {
+                bytes += job.prepared.bytes;
+                batch.prepared_commits.push(job.prepared);
                 batch.answers.push(Some(job.answer));
             } else {
                 left.push_back(job);
@@ -174,11 +174,11 @@ impl<B: Batch> Lane<B> {
 
     /// Sends, halves and sends again until every commit of the batch has its answer.
     async fn settle(&mut self, mut batch: Batched) {
-        let mut parts = vec![Part { places: 0..batch.parcels.len(), sending: Sending::First, panics: 0 }];
+        let mut parts = vec![Part { places: 0..batch.prepared_commits.len(), sending: Sending::First, panics: 0 }];
         let mut failures = 0;
         while let Some(part) = parts.pop() {
-            let bytes = batch.parcels[part.places.clone()].iter().map(|parcel| parcel.bytes).sum();
-            match self.send(&batch.parcels[part.places.clone()], part.sending).await {
+            let bytes = batch.prepared_commits[part.places.clone()].iter().map(|prepared| prepared.bytes).sum();
+            match self.send(&batch.prepared_commits[part.places.clone()], part.sending).await {
                 Sent::Told(Ok(outcomes)) => {
                     debug_assert_eq!(outcomes.len(), part.places.len(), "one outcome for each");
                     self.health.succeeds(bytes);
@@ -220,10 +220,10 @@ impl<B: Batch> Lane<B> {
         }
     }
 
-    async fn send(&mut self, parcels: &[Parcel], sending: Sending) -> Sent {
+    async fn send(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Sent {
         let began = Instant::now();
-        let applied = AssertUnwindSafe(self.writer.apply(parcels, sending)).catch_unwind().await;
-        tell(applied.as_ref().ok(), sending, parcels.len(), began.elapsed());
+        let applied = AssertUnwindSafe(self.writer.apply(prepared_commits, sending)).catch_unwind().await;
+        tell(applied.as_ref().ok(), sending, prepared_commits.len(), began.elapsed());
         applied.map_or(Sent::Panicked, Sent::Told)
     }
 

@@ -1,18 +1,18 @@
 //! A thread in memory: its row, its engine, and how it gets there: read, and recovered where a holder was lost.
 
 use super::actor::Actor;
-use super::command::{Note, Refusal};
+use super::command::{CommitExtras, Refusal};
 use super::probation::SUSPECT;
 use super::pushes::Receivers;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::thread::{Sheet, ThreadStatus};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::engine::fold::Fold;
 use crate::engine::{Loaded, Machine};
 use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
-pub(super) struct Seat {
+pub(super) struct LoadedThread {
     pub(super) row: ThreadRow,
     pub(super) machine: Box<dyn Machine>,
     /// The thread does not exist yet: the first commit creates it.
@@ -42,48 +42,48 @@ pub(super) enum Claim {
 pub(super) const TRIES: usize = 16;
 
 impl Actor {
-    /// Whether the stored lease is that of this process, as far as the seat knows.
-    pub(super) fn is_ours(&self, seat: &Seat) -> bool {
-        let hold = self.shared.tenure.hold();
-        hold.is_some_and(|hold| seat.row.fence.lease == Some(hold.lease))
+    /// Whether the stored lease is that of this process, as far as the loaded thread tells.
+    pub(super) fn is_ours(&self, loaded: &LoadedThread) -> bool {
+        let hold = self.shared.lease_keeper.hold();
+        hold.is_some_and(|hold| loaded.row.fence.lease == Some(hold.lease))
     }
 
     /// While draining nothing may become `Running`: everything is decided as by a guest.
-    pub(super) fn footing(&self, seat: &Seat, claim: Claim) -> Footing {
+    pub(super) fn footing(&self, loaded: &LoadedThread, claim: Claim) -> Footing {
         let guest = Footing { lease: LeaseChange::Keep, holder: None };
         if self.shared.draining.is_cancelled() {
             return guest;
         }
-        let Some(hold) = self.shared.tenure.hold() else { return guest };
-        let epoch = seat.row.fence.epoch;
-        let is_free = !seat.row.is_owned || seat.row.replica == Some(hold.replica);
+        let Some(hold) = self.shared.lease_keeper.hold() else { return guest };
+        let epoch = loaded.row.fence.epoch;
+        let is_free = !loaded.row.is_owned || loaded.row.replica == Some(hold.replica);
         let taken =
             Footing { lease: LeaseChange::Claim { lease: hold.lease, replica: hold.replica }, holder: Some(epoch + 1) };
-        match (claim, seat.row.fence.lease) {
+        match (claim, loaded.row.fence.lease) {
             (Claim::Anew, _) => taken,
             (Claim::IfFree, Some(lease)) if lease == hold.lease => {
                 Footing { lease: LeaseChange::Keep, holder: Some(epoch) }
             }
-            (Claim::IfFree, _) if is_free && !self.waits_its_turn(seat) => taken,
+            (Claim::IfFree, _) if is_free && !self.waits_its_turn(loaded) => taken,
             (Claim::IfFree, _) => guest,
         }
     }
 
     /// Whether processes died twice while they had it in hand: then it is taken up only when it was reserved.
-    fn waits_its_turn(&self, seat: &Seat) -> bool {
-        let replica = self.shared.tenure.hold().map(|hold| hold.replica);
-        let is_set_aside = seat.row.status == ThreadStatus::Quarantined;
-        seat.row.crashes.times >= SUSPECT && seat.row.replica != replica && !is_set_aside
+    fn waits_its_turn(&self, loaded: &LoadedThread) -> bool {
+        let replica = self.shared.lease_keeper.hold().map(|hold| hold.replica);
+        let is_set_aside = loaded.row.status == ThreadStatus::Quarantined;
+        loaded.row.crashes.times >= SUSPECT && loaded.row.replica != replica && !is_set_aside
     }
 
-    /// The seat, read if it is not there. What a lost holder left `Running` is settled before anything else.
-    pub(super) async fn take_seat(&mut self, note: &Note) -> Result<(), Refusal> {
+    /// Loads the thread if it is not in memory. What a lost holder left `Running` is settled before anything else.
+    pub(super) async fn ensure_loaded(&mut self, extras: &CommitExtras) -> Result<(), Refusal> {
         for _ in 0..TRIES {
-            if self.seat.is_some() {
+            if self.loaded.is_some() {
                 return Ok(());
             }
-            self.seat = match self.load(note).await {
-                Ok(seat) => Some(seat),
+            self.loaded = match self.load(extras).await {
+                Ok(loaded) => Some(loaded),
                 Err(refusal) => {
                     if refusal == Refusal::Gone {
                         self.tell_the_end();
@@ -97,9 +97,9 @@ impl Actor {
         Err(contended())
     }
 
-    async fn load(&self, note: &Note) -> Result<Seat, Refusal> {
+    async fn load(&self, extras: &CommitExtras) -> Result<LoadedThread, Refusal> {
         // A key that was made for a new thread is nobody else's.
-        let is_fresh = note.create.is_some() && !self.has_written;
+        let is_fresh = extras.create.is_some() && !self.has_written;
         let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
         let limit = self.shared.config.runtime.crash_limit;
         let stored = match stored {
@@ -115,13 +115,13 @@ impl Actor {
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
             let machine = self.shared.core(&row.core)?.load(loaded)?;
             self.shared.hub.read_up_to(self.pk, row.last_seq);
-            return Ok(Seat { row, machine, new: None, fold: None, receivers });
+            return Ok(LoadedThread { row, machine, new: None, fold: None, receivers });
         }
-        let (new, sheet) = note.create.clone().ok_or(Refusal::Gone)?;
+        let (new, sheet) = extras.create.clone().ok_or(Refusal::Gone)?;
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
         let machine = self.shared.core(&new.core)?.load(loaded)?;
         let (row, receivers) = (self.new_row(&new, sheet), Receivers::default());
-        Ok(Seat { row, machine, new: Some(new), fold: None, receivers })
+        Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers })
     }
 
     /// Before it is so much as rebuilt: from here on nobody takes it up, even if that is what breaks.
@@ -136,7 +136,7 @@ impl Actor {
         self.shared.store.commit(commit).await.map(drop).map_err(Refusal::from)
     }
 
-    fn new_row(&self, new: &NewThread, sheet: Sheet) -> ThreadRow {
+    fn new_row(&self, new: &NewThread, sheet: ThreadProfile) -> ThreadRow {
         ThreadRow {
             pk: self.pk,
             tenant: new.tenant,
@@ -162,39 +162,39 @@ impl Actor {
     /// Brings the effects in line with what was read. Slots `Running` that nobody here performs were left by a holder
     /// that is gone: the thread is claimed and they are settled in that same commit.
     async fn settle(&mut self) -> Result<(), Refusal> {
-        let Some(seat) = &self.seat else { return Ok(()) };
-        let running = seat.machine.running();
-        match self.is_ours(seat) {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        let running = loaded.machine.running();
+        match self.is_ours(loaded) {
             true => self.work.keep_only(&running),
             false => self.let_go(),
         }
-        let Some(seat) = &self.seat else { return Ok(()) };
-        if seat.machine.is_unreadable() {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        if loaded.machine.is_unreadable() {
             // Whoever holds the thread may still have in memory what cannot be read here.
-            if self.footing(seat, Claim::IfFree).holder.is_none() && seat.row.is_owned {
+            if self.footing(loaded, Claim::IfFree).holder.is_none() && loaded.row.is_owned {
                 return Err(contended());
             }
             self.let_go();
-            return self.attempt(Event::Unreadable, &Note::default(), Claim::Anew).await.map(drop);
+            return self.attempt(Event::Unreadable, &CommitExtras::default(), Claim::Anew).await.map(drop);
         }
-        let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_owed(effect));
-        let is_set_aside = seat.row.status == ThreadStatus::Quarantined && seat.machine.run().is_some();
-        if !(is_lost || is_set_aside) || self.footing(seat, Claim::IfFree).holder.is_none() {
+        let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_uncommitted(effect));
+        let is_set_aside = loaded.row.status == ThreadStatus::Quarantined && loaded.machine.run().is_some();
+        if !(is_lost || is_set_aside) || self.footing(loaded, Claim::IfFree).holder.is_none() {
             return Ok(());
         }
-        let crashes = seat.row.crashes.alone;
-        tracing::info!(threadId = %seat.row.thread_id, crashes, "recovering what a lost holder left");
+        let crashes = loaded.row.crashes.alone;
+        tracing::info!(threadId = %loaded.row.thread_id, crashes, "recovering what a lost holder left");
         self.let_go();
         let event = match is_set_aside {
             true => Event::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) },
             false => Event::Recovered,
         };
-        self.attempt(event, &Note::default(), Claim::Anew).await.map(drop)
+        self.attempt(event, &CommitExtras::default(), Claim::Anew).await.map(drop)
     }
 
     /// Whether an answer to this effect waits to be committed.
-    fn is_owed(&self, effect: &Effect) -> bool {
-        self.owed.iter().any(|event| match (&**event, effect) {
+    fn is_uncommitted(&self, effect: &Effect) -> bool {
+        self.uncommitted.iter().any(|event| match (&**event, effect) {
             (
                 Event::ModelReplied { stream, attempt, .. } | Event::ModelFailed { stream, attempt, .. },
                 Effect::CallModel { stream: asked, attempt: current },

@@ -1,6 +1,6 @@
 //! What happens in a run, told as events of its task.
 //!
-//! A [`Teller`] hears a run's observations in order, and its tokens. From the same observations it tells the same events,
+//! A [`TaskEvents`] hears a run's observations in order, and its tokens. From the same observations it tells the same events,
 //! whoever listens and wherever: streams of one task agree, and so do pushes. Tokens only bring the answer earlier: what
 //! they said is completed, or replaced, by the answer itself.
 
@@ -14,7 +14,7 @@ use crate::domain::frame::{Token, TokenType};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
 
-pub struct Teller {
+pub struct TaskEvents {
     task_id: String,
     context_id: String,
     state: TaskState,
@@ -44,7 +44,7 @@ impl Said {
     }
 
     /// Takes the next piece in; returns what may be told of it.
-    fn hear(&mut self, piece: &str) -> String {
+    fn apply(&mut self, piece: &str) -> String {
         self.heard += piece.len() as u64;
         self.held.push_str(piece);
         if self.told.is_empty() {
@@ -57,7 +57,7 @@ impl Said {
     }
 }
 
-impl Teller {
+impl TaskEvents {
     /// What it must hear.
     pub const HEARD: [ObservationType; 7] = [
         ObservationType::RunStarted,
@@ -91,7 +91,7 @@ impl Teller {
     }
 
     /// What an observation of the thread means for the task; payloads are inlined.
-    pub fn hear(&mut self, heard: &Observation) -> Vec<StreamEvent> {
+    pub fn apply(&mut self, heard: &Observation) -> Vec<StreamEvent> {
         if heard.run_id.as_str() != self.task_id {
             return Vec::new();
         }
@@ -151,7 +151,7 @@ impl Teller {
             return None;
         }
         let append = !said.told.is_empty();
-        let next = said.hear(&token.data);
+        let next = said.apply(&token.data);
         (!next.is_empty()).then(|| self.update(view::answer_artifact(&next), append, false))
     }
 

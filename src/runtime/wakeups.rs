@@ -20,7 +20,7 @@ const LONGEST_REST: Duration = Duration::from_secs(32);
 
 /// The threads that are due and are not to be told: it is under way, or has failed lately.
 #[derive(Default)]
-pub(super) struct Roused(Mutex<HashMap<ThreadPk, Place>>);
+pub(super) struct WakeBackoff(Mutex<HashMap<ThreadPk, Place>>);
 
 #[derive(Clone, Copy)]
 struct Place {
@@ -30,7 +30,7 @@ struct Place {
     rest: Duration,
 }
 
-impl Roused {
+impl WakeBackoff {
     /// How many threads to ask the store for: those that are not to be told stand first again.
     pub(super) fn limit(&self) -> u32 {
         let (mut all, now) = (self.lock(), Instant::now());
@@ -77,14 +77,14 @@ impl Roused {
 
 impl Shared {
     /// Has the thread looked after, unless that is under way or failed a moment ago. Its end tells whether it could be done.
-    pub(super) fn rouse(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
-        if !self.roused.begin(pk) {
+    pub(super) fn wake_with_backoff(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
+        if !self.wake_backoff.begin(pk) {
             return None;
         }
         let shared = self.clone();
         Some(tokio::spawn(async move {
             let looked = shared.wake(pk).await;
-            shared.roused.end(pk, &looked);
+            shared.wake_backoff.end(pk, &looked);
             looked.is_ok()
         }))
     }

@@ -6,8 +6,8 @@ use axum::extract::FromRequestParts;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 
+use super::app_state::AppState;
 use super::caller::pass;
-use super::front::Front;
 use super::peer::Peer;
 use super::prefer;
 use super::problem::Problem;
@@ -15,7 +15,7 @@ use super::trace::TraceId;
 use crate::auth::Pass;
 
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReplyPreferences {
     /// Who asked, as shown.
     pub(crate) pass: Pass,
     /// What goes before a path to make it a URL.
@@ -27,10 +27,10 @@ pub(crate) struct Asked {
     pub(crate) wants_events: bool,
 }
 
-impl FromRequestParts<Front> for Asked {
+impl FromRequestParts<AppState> for ReplyPreferences {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
         let trace = parts.extensions.get::<TraceId>().cloned();
         let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -38,7 +38,7 @@ impl FromRequestParts<Front> for Asked {
         Ok(Self {
             // Where a key is needed, one that cannot be read has been refused.
             pass: pass(&parts.headers).unwrap_or_else(|_| Pass::of(None)),
-            base: front.links.base(peer, &parts.headers),
+            base: app.links.base(peer, &parts.headers),
             trace: trace.unwrap_or_else(|| TraceId::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),
             wants_events: accepts.any(|accept| accept.trim().starts_with("text/event-stream")),

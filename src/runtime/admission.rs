@@ -31,7 +31,7 @@ impl Shared {
         const PLACE: &str = "/options/budget";
         budget.check(PLACE)?;
         let mut choices = (0..).map_while(|n| settings.choice(n));
-        let unpriced = choices.find(|(provider, model)| self.book.price(provider, model).is_none());
+        let unpriced = choices.find(|(provider, model)| self.model_facts.price(provider, model).is_none());
         match (budget.max_cost_usd, unpriced) {
             (Some(_), Some((provider, model))) => {
                 let why = format!("`prices` of the server's configuration does not say what {provider}:{model} costs.");

@@ -8,18 +8,18 @@ use crate::engine::ModelBook;
 use crate::provider::Catalog;
 use crate::usage::Prices;
 
-pub(super) struct Book {
+pub(super) struct ModelFacts {
     prices: Prices,
     models: Arc<dyn Catalog>,
 }
 
-impl Book {
+impl ModelFacts {
     pub(super) fn new(config: &Config, models: Arc<dyn Catalog>) -> Self {
         Self { prices: Prices::new(config.prices.clone()), models }
     }
 }
 
-impl ModelBook for Book {
+impl ModelBook for ModelFacts {
     fn window(&self, provider: &str, model: &str) -> Option<u64> {
         self.models.facts(provider, model).context_window
     }

@@ -32,11 +32,13 @@ impl Shared {
     }
 
     async fn look_around(self: &Arc<Self>, followed: &mut Followed, with_ours: bool) -> Result<()> {
-        if let Some(hold) = self.tenure.hold() {
-            let due = self.store.due(hold.replica, self.now(), self.roused.limit()).await?;
+        if let Some(hold) = self.lease_keeper.hold() {
+            let due = self.store.due(hold.replica, self.now(), self.wake_backoff.limit()).await?;
             let is_draining = self.draining.is_cancelled();
             // While it drains nothing begins any more: only what is under way may have to be stopped.
-            due.into_iter().filter(|pk| !is_draining || self.actors.is_live(*pk)).for_each(|pk| drop(self.rouse(pk)));
+            due.into_iter()
+                .filter(|pk| !is_draining || self.actors.is_live(*pk))
+                .for_each(|pk| drop(self.wake_with_backoff(pk)));
         }
         self.look_at_followed(followed).await?;
         if with_ours {
@@ -71,7 +73,7 @@ impl Shared {
         let mut pks = self.actors.all();
         let there: HashSet<ThreadPk> = self.marks(&pks).await?.into_iter().map(|mark| mark.pk).collect();
         pks.retain(|pk| !there.contains(pk));
-        pks.into_iter().for_each(|pk| drop(self.rouse(pk)));
+        pks.into_iter().for_each(|pk| drop(self.wake_with_backoff(pk)));
         Ok(())
     }
 

@@ -20,22 +20,22 @@ use crate::store;
 use crate::store::delivery::{Delivery, NewDelivery, TargetKind};
 
 /// Of the tasks among a thread's rows, one for each that an agent may be at. Those that are over are not loaded.
-pub(super) fn farewells(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
-    let mut farewells = Vec::new();
+pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
+    let mut remote_cancels = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
         let task: Task = read(row)?;
         if task.is_out {
-            farewells.push(NewDelivery {
+            remote_cancels.push(NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Agent,
                 body: json!(Sought::of(&task)).to_string(),
                 target: task.agent_id,
-                lane: None,
+                ordering_key: None,
                 event: "cancel".to_owned(),
             });
         }
     }
-    Ok(farewells)
+    Ok(remote_cancels)
 }
 
 impl Shared {

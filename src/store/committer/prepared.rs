@@ -7,13 +7,13 @@ use uuid::Uuid;
 use crate::store::log::NewEntry;
 use crate::store::{Commit, LeaseChange, text};
 
-/// A commit with every value as the text that is stored. Made in the task of whoever commits, so that a lane only
+/// A commit with every value as the text that is stored. Made in the task of whoever commits, so that a worker only
 /// copies.
-pub(crate) struct Parcel {
+pub(crate) struct PreparedCommit {
     /// Its records have become `entry`.
     pub commit: Commit,
     pub sheet: Option<String>,
-    /// What a search for the title looks at; given with `sheet`.
+    /// What a search for the title looks at; given with `sheet`, the thread's profile.
     pub title: Option<String>,
     /// How many records there are.
     pub records: usize,
@@ -26,12 +26,12 @@ pub(crate) struct Parcel {
     pub(super) keys: Vec<u64>,
 }
 
-impl Parcel {
+impl PreparedCommit {
     pub fn of(mut commit: Commit) -> Self {
         let keys = keys(&commit);
         let records = std::mem::take(&mut commit.records);
         let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
-        let sheet = commit.sheet.as_ref().map(text::of_sheet);
+        let sheet = commit.sheet.as_ref().map(text::of_profile);
         let title = commit.sheet.as_ref().map(text::folded_title);
         let audit: Vec<String> = commit.audit.iter().map(|line| line.detail.to_string()).collect();
         let bytes = commit.head.as_ref().map_or(0, String::len)

@@ -12,21 +12,21 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::a2a;
-use super::front::Front;
+use super::app_state::AppState;
 use super::metrics;
 use super::peer::Peer;
 use super::problem::{self, Problem, Scene};
 use super::trace::TraceId;
 use crate::domain::fault::{Code, Fault};
 
-pub(crate) async fn dress(State(front): State<Front>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let trace = TraceId::of(request.headers());
     let method = request.method().clone();
     let instance = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", |path| path.as_str()).to_owned();
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
-    let docs = format!("{}/docs", front.links.base(peer, request.headers()));
+    let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     request.extensions_mut().insert(trace.clone());
 
     let span = tracing::info_span!("request", traceId = %trace.0, %method, path = %instance);
@@ -37,7 +37,7 @@ pub(crate) async fn dress(State(front): State<Front>, mut request: Request, next
     let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
-            let path = instance.strip_prefix(&front.links.base_path).unwrap_or(&instance);
+            let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
             if a2a::is_ours(path) {
                 a2a::refuse(&fault, path, bare)
             } else {

@@ -5,12 +5,12 @@ use uuid::Uuid;
 
 use crate::domain::ids::ThreadPk;
 
-pub(super) struct Sheaf {
+pub(super) struct PackedRows {
     rows: String,
     bodies: Vec<u8>,
 }
 
-impl Sheaf {
+impl PackedRows {
     pub const fn new() -> Self {
         Self { rows: String::new(), bodies: Vec::new() }
     }
@@ -49,7 +49,7 @@ impl Sheaf {
     }
 
     /// The rows as one JSON array, and the bodies.
-    pub fn tied(mut self) -> (String, Vec<u8>) {
+    pub fn finish(mut self) -> (String, Vec<u8>) {
         self.rows.push_str(if self.rows.is_empty() { "[]" } else { "]]" });
         (self.rows, self.bodies)
     }

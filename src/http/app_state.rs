@@ -22,9 +22,9 @@ const QUESTION_BYTES: usize = 64 << 10;
 
 /// Shared by all requests; clones are references.
 #[derive(Clone)]
-pub struct Front(Arc<Inner>);
+pub struct AppState(Arc<Inner>);
 
-/// See [`Front`].
+/// See [`AppState`].
 pub struct Inner {
     pub(crate) config: Config,
     pub(crate) runtime: Runtime,
@@ -38,7 +38,7 @@ pub struct Inner {
     pub(crate) streams: TaskTracker,
 }
 
-impl Front {
+impl AppState {
     /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
     pub fn new(config: Config, runtime: Runtime, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
@@ -84,7 +84,7 @@ impl Front {
     }
 }
 
-impl Deref for Front {
+impl Deref for AppState {
     type Target = Inner;
     fn deref(&self) -> &Inner {
         &self.0

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::runs::{legible, read};
-use super::{Errand, ErrandAsk, Result, Runtime};
+use super::{Result, RunSnapshot, RunSnapshotAsk, Runtime};
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::run::{Run, RunStatus, Standing};
+use crate::domain::run::{CallerStatus, Run, RunStatus};
 use crate::engine::step::{Row, RowKind};
 use crate::store::{Found, Page, PageAsk, StandingAsk};
 
@@ -20,7 +20,7 @@ use crate::store::{Found, Page, PageAsk, StandingAsk};
 const CHUNK: u32 = 100;
 
 impl Runtime {
-    pub async fn errand(&self, caller: &Caller, id: &RunId, with_messages: bool) -> Result<Errand> {
+    pub async fn run_snapshot(&self, caller: &Caller, id: &RunId, with_messages: bool) -> Result<RunSnapshot> {
         let found = self.0.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
         self.seen(found.ok_or_else(|| Fault::not_found("run"))?, with_messages).await
     }
@@ -31,7 +31,7 @@ impl Runtime {
         let mut waiter = self.0.waiters.join(id);
         loop {
             let (pk, run) = self.stored_run(caller, id).await?;
-            let asks = matches!(run.standing, Standing::Suspended | Standing::NeedsAuth);
+            let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
             let is_settled = asks || run.status.is_terminal() || run.status == RunStatus::Suspended;
             if is_settled || timeout_at(until, waiter.moved(pk)).await.is_err() {
                 return Ok(());
@@ -40,7 +40,7 @@ impl Runtime {
     }
 
     /// The run as of a place in its thread's log, and that place: whoever reads the log from there misses nothing.
-    pub async fn errand_now(&self, caller: &Caller, id: &RunId) -> Result<(Errand, i64)> {
+    pub async fn run_snapshot_now(&self, caller: &Caller, id: &RunId) -> Result<(RunSnapshot, i64)> {
         let find = async || {
             let found = self.0.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
             found.ok_or_else(|| Fault::not_found("run"))
@@ -55,11 +55,11 @@ impl Runtime {
         let run: Run = read(&row)?;
         let open = self.open_of(found.pk, &rows, &run).await?;
         let messages = self.messages_of(found.pk, row.ord, &run).await?;
-        Ok((Errand { run, messages, open }, thread.last_seq))
+        Ok((RunSnapshot { run, messages, open }, thread.last_seq))
     }
 
     /// The tenant's, and how many there are on all pages.
-    pub async fn errands(&self, caller: &Caller, ask: ErrandAsk) -> Result<(Page<Errand>, u64)> {
+    pub async fn run_snapshots(&self, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
         let thread = match &ask.thread {
             Some(id) => Some(self.row(caller, id).await?.pk),
             None => None,
@@ -83,23 +83,23 @@ impl Runtime {
         self.0.mint().thread()
     }
 
-    async fn seen(&self, found: Found, with_messages: bool) -> Result<Errand> {
+    async fn seen(&self, found: Found, with_messages: bool) -> Result<RunSnapshot> {
         let run: Run = read(&found.row)?;
         let open = match run.standing {
-            Standing::Suspended | Standing::NeedsAuth => self.questions(found.pk, found.row.ord, &run).await?,
-            Standing::Queued
-            | Standing::Running
-            | Standing::Waiting
-            | Standing::Completed
-            | Standing::Failed
-            | Standing::Refused
-            | Standing::Cancelled => Vec::new(),
+            CallerStatus::Suspended | CallerStatus::NeedsAuth => self.questions(found.pk, found.row.ord, &run).await?,
+            CallerStatus::Queued
+            | CallerStatus::Running
+            | CallerStatus::Waiting
+            | CallerStatus::Completed
+            | CallerStatus::Failed
+            | CallerStatus::Refused
+            | CallerStatus::Cancelled => Vec::new(),
         };
         let messages = match with_messages {
             true => self.messages_of(found.pk, found.row.ord, &run).await?,
             false => Vec::new(),
         };
-        Ok(Errand { run, messages, open })
+        Ok(RunSnapshot { run, messages, open })
     }
 
     /// All of them have a number above the run's own.
