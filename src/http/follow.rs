@@ -17,12 +17,14 @@ use crate::domain::run::{AgentFinalResponse, RunResource, RunStatus};
 use crate::runtime::{EarlySubscription, Receipt, Waited, WaitsFor};
 
 /// The answer in the form that was asked for; `early` has received what came of the request, unless it was a repetition.
+/// `until` says what ends a wait.
 pub(crate) async fn follow(
     app: &AppState,
     caller: &Caller,
     preferences: &ReplyPreferences,
     early: Option<EarlySubscription>,
     settled: Settled<Receipt>,
+    until: WaitsFor,
 ) -> HttpResult<Response> {
     if preferences.wants_events {
         let early = early.filter(|_| !settled.is_replay);
@@ -30,7 +32,7 @@ pub(crate) async fn follow(
         return Ok((settled.headers(), sse::response(app, preferences.pass.clone(), events)).into_response());
     }
     match preferences.wait {
-        Some(wait) => wait_for(app, caller, preferences, wait, settled).await,
+        Some(wait) => wait_for(app, caller, preferences, until, wait, settled).await,
         None => Ok(receipt(preferences, settled)),
     }
 }
@@ -53,10 +55,11 @@ async fn wait_for(
     app: &AppState,
     caller: &Caller,
     preferences: &ReplyPreferences,
+    until: WaitsFor,
     wait: Duration,
     mut settled: Settled<Receipt>,
 ) -> HttpResult<Response> {
-    let Waited { run, suspensions } = app.wait_run(caller, &settled.value.run_id, WaitsFor::Question, wait).await?;
+    let Waited { run, suspensions } = app.wait_run(caller, &settled.value.run_id, until, wait).await?;
     let mut response = if run.status.is_terminal() {
         (settled.headers(), Json(Finished::from(run))).into_response()
     } else {

@@ -99,7 +99,9 @@ pub struct CancelReceipt {
 pub enum WaitsFor {
     /// That the run's status is `suspended`: nothing goes on any more.
     Suspension,
-    /// That, or that a question is open while other steps or the asking call itself go on.
+    /// That, or that a running call asks: it comes to no end before it is answered.
+    CallQuestion,
+    /// That, or that any question is open while something else goes on.
     Question,
 }
 

@@ -58,7 +58,8 @@ impl Runtime {
         if what == WaitsFor::Suspension || !asks {
             return Ok(false);
         }
-        Ok(!self.open_suspensions_of(pk, &run.run_id).await?.is_empty())
+        let open = self.open_suspensions_of(pk, &run.run_id).await?;
+        Ok(open.iter().any(|question| what == WaitsFor::Question || question["whileRunning"] == true))
     }
 
     /// Oldest first.

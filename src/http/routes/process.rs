@@ -20,7 +20,7 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
-use crate::runtime::{EarlySubscription, ProcessAsk, Receipt};
+use crate::runtime::{EarlySubscription, ProcessAsk, Receipt, WaitsFor};
 
 /// `AgentProps`: what the agent is asked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -61,7 +61,7 @@ pub(crate) async fn process(
     let thread = ids.new_thread(&app)?;
     let (receipt, early) =
         accept(&app, &caller, &thread, sent, key, &preferences.trace, preferences.wants_events).await?;
-    follow(&app, &caller, &preferences, early, receipt).await
+    follow(&app, &caller, &preferences, early, receipt, WaitsFor::Question).await
 }
 
 /// Checks and hands over; REST and WebSocket share it. Who wants events listens before anything can happen.

@@ -17,7 +17,7 @@ use crate::http::json::Sent;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::runtime::Receipt;
+use crate::runtime::{Receipt, WaitsFor};
 
 /// Resolve one suspension, once.
 #[utoipa::path(post, path = "/threads/{thread}/resume", operation_id = "resumeThread",
@@ -42,7 +42,8 @@ pub(crate) async fn resume(
         false => None,
     };
     let receipt = accept(&app, &caller, &thread, sent, key).await?;
-    follow(&app, &caller, &preferences, early, receipt).await
+    // Questions that were open before stay open.
+    follow(&app, &caller, &preferences, early, receipt, WaitsFor::CallQuestion).await
 }
 
 /// Hands the answer over; REST and WebSocket share it.
