@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use pes::domain::fault::Fault;
+use pes::domain::forecast::ToolForecast;
 use pes::domain::hitl::Suspension;
+use pes::domain::ids::ThreadId;
 use pes::domain::model::{ModelReply, RawToolCall, StopReason, Usage};
 use pes::domain::run::{Ask, OnBusy};
 use pes::domain::settings::RunSettings;
@@ -48,6 +50,9 @@ impl Toolbox for Open {
     }
     fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
         Ok(self.judge(call))
+    }
+    fn foresee(&self, _: &ThreadId, _: &RunSettings, _: &str) -> Option<ToolForecast> {
+        None
     }
     fn check_answer(&self, _: &Suspension, _: &Value) -> Result<(), Fault> {
         Ok(())

@@ -175,7 +175,7 @@ pub fn question(task_id: &str, context_id: &str, suspended: &Value) -> Message {
         let (call, arguments) = (&suspended["callId"], &suspended["toolInput"]);
         form["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": arguments });
     }
-    for name in ["digest", "expiresAt"] {
+    for name in ["digest", "plan", "expiresAt"] {
         if let Some(value) = suspended.get(name) {
             form[name] = value.clone();
         }

@@ -19,7 +19,7 @@ section! {
             file_only().example("{ name = \"Ada\", prompts = { synthesis = \"Be brief.\" } }");
         /// `executionConfig`, spelled as in the API.
         execution: ExecutionOverrides = ExecutionOverrides::default(),
-            file_only().example("{ maxIterations = 5, taefMaxRetries = 2, maxParallelItems = 1 }");
+            file_only().example("{ maxIterations = 5, maxParallelItems = 1, planReview = \"risky\" }");
         /// The newest n messages of the conversation go into a prompt; 0 = none.
         history_limit: u32 = 50, by_path();
         /// Names or globs. Unset = every tool.

@@ -91,6 +91,7 @@ codes! {
     PromptTooLong = "prompt_too_long", 500, "The prompt is longer than the model takes", false;
     ReplyTooLarge = "reply_too_large", 500, "The model's reply is larger than may be", false;
     BudgetExceeded = "budget_exceeded", 500, "The run's budget is spent", false;
+    PlanRejected = "plan_rejected", 500, "The plan was rejected", false;
     SuspensionTimedOut = "suspension_timed_out", 500, "Nobody answered in time", false;
 }
 

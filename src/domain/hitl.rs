@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Millis;
+use super::forecast::PlanForecast;
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
 
@@ -21,7 +22,7 @@ pub enum SuspensionKind {
     Pause,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RiskLevel {
     Low,
@@ -102,12 +103,16 @@ pub struct Suspension {
     /// The exact arguments; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
+    /// The plan that is to run, with what it may do, for a plan review; may be a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<PlanForecast>)]
+    pub plan: Option<Value>,
     pub message: String,
     pub feedback_schema: FeedbackSchema,
     /// The call asked in the middle of its work: it goes on running, and is told the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_running: bool,
-    /// SHA-256, hex, of the canonical JSON of tool and arguments: what an approval is bound to.
+    /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,12 +145,15 @@ pub struct AskedQuestion {
     /// The exact arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
+    /// The plan that is to run, with what it may do, for a plan review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanForecast>,
     pub message: String,
     pub feedback_schema: FeedbackSchema,
     /// The call asked in the middle of its work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_running: bool,
-    /// SHA-256, hex, of the canonical JSON of tool and arguments: what an approval is bound to.
+    /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,6 +238,7 @@ pub struct Answer {
     pub approved: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
+    /// What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub modified_args: Option<Value>,

@@ -7,6 +7,7 @@ pub mod caller;
 pub mod depth;
 pub mod digest;
 pub mod fault;
+pub mod forecast;
 pub mod frame;
 pub mod hitl;
 pub mod http_tool;

@@ -125,6 +125,23 @@ impl OnBudget {
     }
 }
 
+/// Whether a person is asked before a plan runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanReview {
+    #[default]
+    Off,
+    /// If it may call a tool about which policy asks, or one that is external or irreversible.
+    Risky,
+    Always,
+}
+
+impl PlanReview {
+    fn is_off(&self) -> bool {
+        *self == PlanReview::Off
+    }
+}
+
 /// `executionConfig` as written; absent fields fall through to the next layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -146,6 +163,9 @@ pub struct ExecutionOverrides {
     pub on_item_failure: Option<OnItemFailure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_budget: Option<OnBudget>,
+    /// Whether a person is asked before a plan, or a changed one, runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_review: Option<PlanReview>,
     /// How long a question to a person stays open; absent = for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
@@ -173,6 +193,8 @@ pub struct ExecutionConfig {
     pub on_item_failure: OnItemFailure,
     #[serde(skip_serializing_if = "OnBudget::is_stop")]
     pub on_budget: OnBudget,
+    #[serde(skip_serializing_if = "PlanReview::is_off")]
+    pub plan_review: PlanReview,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
     pub suspension_expiry: super::hitl::ExpiryPolicy,
@@ -197,6 +219,7 @@ impl Default for ExecutionConfig {
             max_parallel_items: 1,
             on_item_failure: OnItemFailure::Continue,
             on_budget: OnBudget::Stop,
+            plan_review: PlanReview::Off,
             suspension_timeout_ms: None,
             suspension_expiry: super::hitl::ExpiryPolicy::Deny,
             parallel_reads: true,

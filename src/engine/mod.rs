@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
+use crate::domain::forecast::{PlanForecast, ToolForecast};
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, MessageId, PayloadId, RunId, TaskId, ThreadId};
 use crate::domain::message::ConversationMessage;
@@ -77,6 +78,8 @@ pub trait Toolbox: Send + Sync {
     }
     /// The same of a call with the arguments that a person put in place of its own; `Err`: it may not run with them.
     fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
+    /// What will be said of a tool's calls, whose arguments are not known yet; `None`: there is no such tool here.
+    fn foresee(&self, thread: &ThreadId, settings: &RunSettings, tool: &str) -> Option<ToolForecast>;
     /// Whether a person's answer fits the suspension's feedback schema.
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
 }
@@ -184,6 +187,8 @@ pub struct Loaded {
 pub trait Core: Send + Sync + 'static {
     /// What `agentCore` names.
     const NAME: &'static str;
+    /// Whether it asks a person before a plan runs where `planReview` wants that.
+    const REVIEWS_PLANS: bool = false;
     type State: Send + Sync + 'static;
 
     /// Rebuilds the state. Text of any released version loads; anything else is a fault.
@@ -212,6 +217,12 @@ pub trait Core: Send + Sync + 'static {
     }
     /// `PESAgentStateData`, with payload references.
     fn view(state: &Self::State) -> Value;
+    /// What the plan may do: under the settings of the active run, or `next` while there is none. `None`: this core has
+    /// no plan.
+    fn forecast(state: &Self::State, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
+        let _ = (state, world, next);
+        None
+    }
     /// The active run, if any.
     fn run(state: &Self::State) -> Option<&Run>;
     /// Whether stored rows could not be read: then nothing is decided before [`Event::Unreadable`].
@@ -232,6 +243,11 @@ pub trait Machine: Send + Sync {
     fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput>;
     fn asked(&self, call: &CallId) -> Option<PendingQuestion>;
     fn view(&self) -> Value;
+    /// See [`Core::forecast`].
+    fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
+        let _ = (world, next);
+        None
+    }
     fn run(&self) -> Option<&Run>;
     /// See [`Core::is_unreadable`].
     fn is_unreadable(&self) -> bool {
@@ -242,6 +258,10 @@ pub trait Machine: Send + Sync {
 /// A core without its state: makes machines.
 pub trait DynCore: Send + Sync {
     fn name(&self) -> &'static str;
+    /// See [`Core::REVIEWS_PLANS`].
+    fn reviews_plans(&self) -> bool {
+        false
+    }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault>;
 }
 
@@ -265,6 +285,9 @@ struct Erased<C: Core>(C::State);
 impl<C: Core> DynCore for Registered<C> {
     fn name(&self) -> &'static str {
         C::NAME
+    }
+    fn reviews_plans(&self) -> bool {
+        C::REVIEWS_PLANS
     }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
         Ok(Box::new(Erased::<C>(C::load(loaded)?)))
@@ -300,6 +323,9 @@ impl<C: Core> Machine for Erased<C> {
     }
     fn view(&self) -> Value {
         C::view(&self.0)
+    }
+    fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
+        C::forecast(&self.0, world, next)
     }
     fn run(&self) -> Option<&Run> {
         C::run(&self.0)

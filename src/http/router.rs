@@ -54,6 +54,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(state::get))
         .routes(routes!(agent_state::get, agent_state::put))
         .routes(routes!(plan::get, plan::patch))
+        .routes(routes!(plan::forecast, plan::forecast_edit))
         .routes(routes!(messages::list))
         .routes(routes!(runs::list))
         .routes(routes!(runs::all))

@@ -8,9 +8,12 @@ use super::command::CommitExtras;
 use super::{PlanPatch, Result, Runtime};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadId;
-use crate::domain::settings::CallOptions;
+use crate::domain::settings::{CallOptions, RunSettings};
 use crate::engine::event::Event;
+use crate::engine::{Machine, Stamp};
+use crate::store::ThreadRow;
 
 impl Runtime {
     /// The todo list and its planVersion.
@@ -19,6 +22,42 @@ impl Runtime {
         let (row, mut view) = self.view(&row).await?;
         let version = view["planVersion"].as_i64().unwrap_or(0);
         Ok((self.0.shown(row.pk, view["todoList"].take()).await?, version))
+    }
+
+    /// What the plan may do: under the settings of the active run, or those that the next one would have.
+    pub async fn plan_forecast(&self, caller: &Caller, id: &ThreadId) -> Result<PlanForecast> {
+        let row = self.row(caller, id).await?;
+        let (row, machine) = self.loaded(&row).await?;
+        self.forecast_of(caller, &row, &*machine)
+    }
+
+    /// The same of the plan with this edit, which changes nothing and must be one that could be made.
+    pub async fn edited_forecast(&self, caller: &Caller, id: &ThreadId, patch: PlanPatch) -> Result<PlanForecast> {
+        let row = self.row(caller, id).await?;
+        let (row, mut machine) = self.loaded(&row).await?;
+        let mut view = machine.view();
+        let expected = view["planVersion"].as_i64().unwrap_or(0);
+        let list = self.0.shown(row.pk, view["todoList"].take()).await?;
+        let list = patch::apply(list, patch, &self.0.config.limits)?;
+        let settings = Box::new(self.next_settings(caller, &row)?);
+        let tools = self.0.tools.toolset(caller.tenant);
+        let stamp = Stamp { now: self.0.now(), seed: 0, holder: None };
+        let event = Event::PlanEdited { expected, list, by: caller.name.clone(), settings };
+        machine.decide(&self.0.world(&tools), stamp, event).map_err(|illegal| illegal.0)?;
+        self.forecast_of(caller, &row, &*machine)
+    }
+
+    fn forecast_of(&self, caller: &Caller, row: &ThreadRow, machine: &dyn Machine) -> Result<PlanForecast> {
+        let tools = self.0.tools.toolset(caller.tenant);
+        let forecast = machine.forecast(&self.0.world(&tools), &self.next_settings(caller, row)?);
+        forecast.ok_or_else(|| {
+            let detail = format!("The agent core `{}` works without a plan; there is nothing to foresee.", row.core);
+            Fault::new(Code::PlanNotEditable, detail)
+        })
+    }
+
+    fn next_settings(&self, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {
+        self.0.settings(caller, &row.core, &row.sheet.config, &CallOptions::default())
     }
 
     /// Edits the list that stands at version `if_match`; answers with the list after it.
@@ -36,8 +75,7 @@ impl Runtime {
             return Err(stale(version));
         }
         let list = patch::apply(list, patch, &self.0.config.limits)?;
-        let settings = self.0.settings(caller, &row.core, &row.sheet.config, &CallOptions::default())?;
-        let (by, settings) = (caller.name.clone(), Box::new(settings));
+        let (by, settings) = (caller.name.clone(), Box::new(self.next_settings(caller, &row)?));
         let event = Event::PlanEdited { expected: if_match, list, by, settings };
         let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
         let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };

@@ -121,8 +121,10 @@ impl Runtime {
         for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
             let Some(mut suspension) = legible::<Suspension>(row) else { continue };
             if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
-                if let Some(input) = suspension.tool_input.take() {
-                    suspension.tool_input = Some(self.0.shown(pk, input).await?);
+                for part in [&mut suspension.tool_input, &mut suspension.plan] {
+                    if let Some(stored) = part.take() {
+                        *part = Some(self.0.shown(pk, stored).await?);
+                    }
                 }
                 open.push(suspension);
             }

@@ -146,12 +146,13 @@ fn standings(status: RunStatus) -> Vec<CallerStatus> {
 
 /// The content of its `AGENT_SUSPENDED`.
 fn told(suspension: &Suspension) -> Value {
-    const TOLD: [&str; 13] = [
+    const TOLD: [&str; 14] = [
         "suspensionId",
         "kind",
         "callId",
         "toolName",
         "toolInput",
+        "plan",
         "message",
         "feedbackSchema",
         "whileRunning",

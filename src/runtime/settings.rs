@@ -11,8 +11,8 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
 use crate::domain::settings::{
-    CallOptions, ExecutionConfig, ExecutionOverrides, LONGEST_SPAN, ModelChoice, ProviderConfig, RunSettings,
-    ThreadConfig,
+    CallOptions, ExecutionConfig, ExecutionOverrides, LONGEST_SPAN, ModelChoice, PlanReview, ProviderConfig,
+    RunSettings, ThreadConfig,
 };
 use crate::provider::Catalog;
 
@@ -25,7 +25,12 @@ impl Shared {
         thread: &ThreadConfig,
         call: &CallOptions,
     ) -> Result<RunSettings, Fault> {
-        resolve(&self.config.agent, &*self.models, &caller.tenant_name, core, thread, call)
+        let mut settings = resolve(&self.config.agent, &*self.models, &caller.tenant_name, core, thread, call)?;
+        if settings.execution.plan_review != PlanReview::Off && !self.core(core)?.reviews_plans() {
+            check_no_review(core, [&call.execution_config, &thread.execution_config])?;
+            settings.execution.plan_review = PlanReview::Off;
+        }
+        Ok(settings)
     }
 
     /// Whether a run of this caller could be accepted with this configuration of its thread; the fault points into it.
@@ -228,6 +233,7 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
         }
         config.enable_a2a_delegation = layer.enable_a2a_delegation.unwrap_or(config.enable_a2a_delegation);
         config.on_budget = layer.on_budget.unwrap_or(config.on_budget);
+        config.plan_review = layer.plan_review.unwrap_or(config.plan_review);
         config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
         for (field, span, into) in [
             ("delegationTimeoutMs", layer.delegation_timeout_ms, &mut config.delegation_timeout_ms),
@@ -239,6 +245,20 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
         config.parallel_reads = layer.parallel_reads.unwrap_or(config.parallel_reads);
     }
     Ok(config)
+}
+
+/// Nobody may believe that the plans of a core without plans are reviewed; what the server wants of those that have some
+/// does not concern it.
+fn check_no_review(core: &str, layers: [&Option<ExecutionOverrides>; 2]) -> Result<(), Fault> {
+    let nearest = layers.into_iter().flatten().find_map(|layer| layer.plan_review);
+    match nearest {
+        None | Some(PlanReview::Off) => Ok(()),
+        Some(PlanReview::Risky | PlanReview::Always) => {
+            let detail =
+                format!("The agent core `{core}` makes no plan that could be reviewed; set planReview to off.");
+            Err(Fault::new(Code::Invalid, detail.clone()).at("/options/executionConfig/planReview", detail))
+        }
+    }
 }
 
 fn within<T: Copy + PartialOrd + Display>(field: &str, least: T, most: T, value: T) -> Result<T, Fault> {

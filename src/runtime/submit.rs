@@ -14,7 +14,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::message::{ConversationMessage, MessageRole};
-use crate::domain::run::{Ask, RunStatus};
+use crate::domain::run::{Ask, Run, RunStatus};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
@@ -178,12 +178,23 @@ impl Runtime {
             SuspensionStatus::Pending => return Ok(None),
             SuspensionStatus::Resolved => Fault::new(Code::AlreadyResolved, "Somebody answered it first."),
             SuspensionStatus::Expired => Fault::new(Code::Expired, "The time to answer is over."),
-            SuspensionStatus::Cancelled => Fault::new(Code::RunCancelled, "Its run was cancelled."),
+            SuspensionStatus::Cancelled if self.is_cancelled(thread.pk, &past.run_id).await? => {
+                Fault::new(Code::RunCancelled, "Its run was cancelled.")
+            }
+            SuspensionStatus::Cancelled => {
+                Fault::new(Code::AlreadyResolved, "It was withdrawn; look at what is asked now.")
+            }
         };
         Ok(Some(match past.resolution {
             Some(resolution) => fault.with("resolution", json!(resolution)),
             None => fault,
         }))
+    }
+
+    async fn is_cancelled(&self, pk: ThreadPk, run: &RunId) -> Result<bool> {
+        let row = self.0.store.row(pk, RowKind::Run, run.as_str()).await?;
+        let run: Option<Run> = row.as_ref().map(read).transpose()?;
+        Ok(run.is_none_or(|run| run.status == RunStatus::Cancelled))
     }
 
     /// Nothing new starts until somebody answers the suspension that this opens.

@@ -127,9 +127,15 @@ impl Runtime {
 
     /// The engine's view, with payload references, and the row it was made from.
     pub(super) async fn view(&self, row: &ThreadRow) -> Result<(ThreadRow, Value)> {
+        let (row, machine) = self.loaded(row).await?;
+        Ok((row, machine.view()))
+    }
+
+    /// The thread's state as it is stored, to look at.
+    pub(super) async fn loaded(&self, row: &ThreadRow) -> Result<(ThreadRow, Box<dyn Machine>)> {
         let (row, rows) = self.0.reads.load(row.pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
         let machine = self.machine(&row, rows)?;
-        Ok((row, machine.view()))
+        Ok((row, machine))
     }
 
     fn machine(&self, row: &ThreadRow, rows: Vec<Row>) -> Result<Box<dyn Machine>> {

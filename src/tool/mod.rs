@@ -110,7 +110,8 @@ pub trait Tool: Send + Sync {
         Nature { class: spec.class, idempotent: spec.idempotent }
     }
 
-    /// What policy does with it unless a rule says otherwise: `Some` = a person must approve.
+    /// What policy does with it unless a rule says otherwise: `Some` = a person must approve. A forecast, which knows no
+    /// arguments, asks with an empty object.
     fn approval(&self, arguments: &Value) -> Option<Approval> {
         let _ = arguments;
         None

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::policy::{self, Policy};
 use super::schema::{MOST_SCHEMAS, Schema, why};
 use super::{Approval, Nature, Tool, ToolOutput, answer, broke, builtin};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault, Pointed};
+use crate::domain::forecast::ToolForecast;
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
+use crate::domain::ids::ThreadId;
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::domain::task;
@@ -56,6 +58,11 @@ impl Entry {
 
     pub(super) fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Whether the tool wants a person's yes whatever its arguments are.
+    fn wishes(&self, nothing: &Value) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.tool.approval(nothing))).is_ok_and(|wish| wish.is_some())
     }
 }
 
@@ -178,17 +185,12 @@ impl Toolset {
         let default = self.policy.of_class(nature.class, builtin::is_own(&entry.spec.name));
         let ruling = self.policy.decide(call, default);
         let wish = entry.tool.approval(call.arguments);
-        match (ruling.action, ruling.scope) {
-            (PolicyAction::Auto, RuleScope::Default) if wish.is_some() => {
-                (Ruling::new(PolicyAction::Ask, "the tool asks", RuleScope::Default), wish)
-            }
-            (PolicyAction::Auto | PolicyAction::Ask | PolicyAction::Deny, _) => (ruling, wish),
-        }
+        (if wish.is_some() { wished(ruling) } else { ruling }, wish)
     }
 
     /// What the caller's own program carries out needs no class: only a rule about it holds it back.
     fn ruled_of_client(&self, call: &Proposal<'_>) -> Ruling {
-        self.policy.decide(call, Ruling::new(PolicyAction::Auto, "the caller's own tool", RuleScope::Default))
+        self.policy.decide(call, default_of_clients())
     }
 
     /// Every mistake at its place. Where there is no schema to fit, the judgement says so.
@@ -295,9 +297,44 @@ impl Toolbox for Toolset {
         Err(Fault::new(Code::Invalid, format!("{} {way_out}", error.message)).at(EDITED, error.message))
     }
 
+    fn foresee(&self, thread: &ThreadId, settings: &RunSettings, tool: &str) -> Option<ToolForecast> {
+        let nothing = Value::Object(Map::new());
+        let call = Proposal { thread, settings, tool, arguments: &nothing };
+        let (spec, default, wishes) = match (settings.client_tool(tool), self.tools.get(tool)) {
+            (Some(client), _) => (Arc::new(client.spec()), default_of_clients(), false),
+            (None, Some(entry)) if is_enabled(settings, tool) => {
+                let default = self.policy.of_class(entry.spec.class, builtin::is_own(tool));
+                (entry.spec.clone(), default, entry.wishes(&nothing))
+            }
+            (None, _) => return None,
+        };
+        let policy::Foreseen { ruling, conditions, has_more } = self.policy.foresee(&call, default);
+        Some(ToolForecast {
+            tool_name: spec.name.clone(),
+            class: spec.class,
+            idempotent: spec.idempotent,
+            risk_level: spec.risk_level,
+            policy: if wishes { wished(ruling) } else { ruling },
+            conditions,
+            more_conditions: has_more,
+        })
+    }
+
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault> {
         answer::check(&suspension.feedback_schema, value)
     }
+}
+
+/// What is left to the default, as the tool itself wants a person's yes.
+fn wished(ruling: Ruling) -> Ruling {
+    match (ruling.action, ruling.scope) {
+        (PolicyAction::Auto, RuleScope::Default) => Ruling::new(PolicyAction::Ask, "the tool asks", RuleScope::Default),
+        (PolicyAction::Auto | PolicyAction::Ask | PolicyAction::Deny, _) => ruling,
+    }
+}
+
+fn default_of_clients() -> Ruling {
+    Ruling::new(PolicyAction::Auto, "the caller's own tool", RuleScope::Default)
 }
 
 fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>, delegates: bool) -> Verdict {

@@ -86,6 +86,7 @@ impl Transition<'_> {
             largest: 0,
             notes: Vec::new(),
             planned: false,
+            review: Default::default(),
             stopped: false,
         });
         let shown = self.shown(&message);

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{Cancel, ModelCall};
+use super::cancel::Ends;
+use super::state::ModelCall;
 use super::transition::Transition;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
@@ -167,22 +168,14 @@ impl Transition<'_> {
         let why = self.spent().unwrap_or("it is spent");
         match self.settings().execution.on_budget {
             OnBudget::Ask => self.ask_for_more(why),
-            OnBudget::Stop => self.stop_on_budget(why),
+            OnBudget::Stop => self.end_early(Ends::OnBudget, why),
         }
     }
 
     /// The question is answered, and the answer is no.
     pub fn refuse_more(&mut self, why: &str) {
         self.active().asked = None;
-        self.stop_on_budget(why);
-    }
-
-    fn stop_on_budget(&mut self, why: &str) {
-        if !self.state.is_any_running() {
-            return self.end_on_budget(why);
-        }
-        self.active().cancel = Some(Cancel { by: "engine".into(), reason: why.into(), spent: true });
-        self.run_changed();
+        self.end_early(Ends::OnBudget, why);
     }
 
     /// The run ends with an account of what was done.

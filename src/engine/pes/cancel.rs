@@ -1,5 +1,7 @@
 //! Ending a run from outside: cancel, interrupt, quarantine. What runs is stopped first; what never started is skipped.
 
+use serde::{Deserialize, Serialize};
+
 use super::reply::interrupted;
 use super::state::{Cancel, ModelSlot};
 use super::transition::{Handled, Taken, Transition};
@@ -10,6 +12,27 @@ use crate::domain::model::{self, FailureKind};
 use crate::domain::run::{RunError, RunStatus};
 use crate::domain::tool::CallStatus;
 use crate::engine::step::{Keep, Row};
+
+/// What a run ends as that ends before its plan is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Ends {
+    /// Somebody asked for that.
+    #[default]
+    Cancelled,
+    /// Its budget is spent.
+    OnBudget,
+    /// A person rejected its plan.
+    Rejected,
+    /// Nobody reviewed its plan in time.
+    TimedOut,
+}
+
+impl Ends {
+    pub fn is_cancelled(&self) -> bool {
+        *self == Ends::Cancelled
+    }
+}
 
 impl Transition<'_> {
     /// The first phase: from here on nothing starts. Without `Running` slots the second follows at once.
@@ -41,8 +64,8 @@ impl Transition<'_> {
 
     fn mark_cancelled(&mut self, by: &str, reason: &str) {
         let active = self.active();
-        if active.cancel.as_ref().is_none_or(|cancel| cancel.spent) {
-            active.cancel = Some(Cancel { by: by.to_owned(), reason: reason.to_owned(), spent: false });
+        if active.cancel.as_ref().is_none_or(|cancel| cancel.ends != Ends::Cancelled) {
+            active.cancel = Some(Cancel { by: by.to_owned(), reason: reason.to_owned(), ends: Ends::Cancelled });
             self.run_changed();
         }
     }
@@ -50,11 +73,28 @@ impl Transition<'_> {
     /// The second phase, once nothing is `Running`, or the holder has stopped it.
     pub fn complete_cancel(&mut self) {
         let Some(cancel) = self.active().cancel.clone() else { return };
-        if cancel.spent {
-            return self.end_on_budget(&cancel.reason);
+        self.end_as(cancel.ends, &cancel.reason);
+    }
+
+    /// The run ends by itself; what runs of it is stopped first, by whoever holds it.
+    pub fn end_early(&mut self, ends: Ends, why: &str) {
+        if !self.state.is_any_running() {
+            return self.end_as(ends, why);
         }
-        self.stop_everything(&cancel.reason);
-        self.end_run(RunStatus::Cancelled, None);
+        self.active().cancel = Some(Cancel { by: "engine".into(), reason: why.into(), ends });
+        self.run_changed();
+    }
+
+    fn end_as(&mut self, ends: Ends, why: &str) {
+        match ends {
+            Ends::Cancelled => {
+                self.stop_everything(why);
+                self.end_run(RunStatus::Cancelled, None);
+            }
+            Ends::OnBudget => self.end_on_budget(why),
+            Ends::Rejected => self.end_rejected(why),
+            Ends::TimedOut => self.fail_unreviewed(why),
+        }
     }
 
     pub fn effects_stopped(&mut self) -> Handled {

@@ -38,7 +38,7 @@ impl Transition<'_> {
     pub fn answer_directly(&mut self, answer: String) {
         let id = format!("answer-{}", self.mint.hex());
         let shown = self.store(id, Value::String(answer.clone()));
-        if self.has_more_to_do() {
+        if !self.drop_rejected() && self.has_more_to_do() {
             let run = self.run().clone();
             let message = self.ai_message(&run, answer, None, None);
             let ord = self.ord();

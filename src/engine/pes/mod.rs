@@ -19,6 +19,7 @@ mod failures;
 mod finish;
 mod fit;
 mod flow;
+mod forecast;
 mod forget;
 mod fork;
 mod item;
@@ -40,6 +41,7 @@ mod reply;
 mod required_tools;
 mod resume;
 mod retry;
+mod review;
 mod rows;
 mod running;
 mod schedule;
@@ -55,8 +57,10 @@ mod view;
 use serde_json::Value;
 
 use crate::domain::fault::Fault;
+use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::run::Run;
+use crate::domain::settings::RunSettings;
 use crate::domain::tool::PendingQuestion;
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
@@ -76,6 +80,7 @@ pub(super) fn load_as(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
 
 impl Core for Pes {
     const NAME: &'static str = "pes";
+    const REVIEWS_PLANS: bool = true;
     type State = State;
 
     fn load(loaded: Loaded) -> Result<State, Fault> {
@@ -110,6 +115,10 @@ impl Core for Pes {
     }
     fn view(state: &State) -> Value {
         view::view(state)
+    }
+    fn forecast(state: &State, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
+        let settings = state.run().map_or(next, |run| &run.settings);
+        (state.shape == Shape::Planned).then(|| forecast::forecast(state, world, settings))
     }
     fn run(state: &State) -> Option<&Run> {
         state.run()

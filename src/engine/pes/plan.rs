@@ -76,7 +76,9 @@ impl Transition<'_> {
         }
         self.record_moved(&merged);
         self.refined();
-        if let (false, Some(item)) = (draft.calls.is_empty(), draft.items.first()) {
+        self.keep_review();
+        // What a person must see first begins with a step of its own.
+        if let (false, true, Some(item)) = (draft.calls.is_empty(), self.is_reviewed(), draft.items.first()) {
             let id = ItemId::from(item.id.as_str());
             self.begin_with_calls(&id, replied, draft.calls);
         }

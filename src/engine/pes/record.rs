@@ -209,6 +209,7 @@ fn suspension_content(suspension: &Suspension) -> Value {
         ("callId", suspension.call_id.as_ref().map(to_value)),
         ("toolName", suspension.tool_name.as_ref().map(to_value)),
         ("toolInput", suspension.tool_input.clone()),
+        ("plan", suspension.plan.clone()),
         ("digest", suspension.digest.as_ref().map(to_value)),
         ("riskLevel", suspension.risk_level.as_ref().map(to_value)),
         ("policy", suspension.policy.as_ref().map(to_value)),

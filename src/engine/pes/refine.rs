@@ -2,6 +2,7 @@
 //! ran keeps its results, and no model can mark as done what did not run.
 
 use super::plan::Source;
+use super::review::SentBack;
 use super::state::{ModelCall, Phase, Replan};
 use super::transition::Transition;
 use crate::domain::fault::Code;
@@ -26,6 +27,7 @@ pub(super) struct Merged {
 impl Transition<'_> {
     /// The planner is asked about the rest of the plan, in the middle of a run.
     pub fn begin_refinement(&mut self) {
+        self.withdraw_review("the plan is being made anew");
         self.state.head.phase = Phase::Refining;
         let shown = self.state.head.plan_version;
         let active = self.active();
@@ -33,6 +35,9 @@ impl Transition<'_> {
         // Whoever steers after a failure wants it to go on.
         active.stopped = false;
         active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
+        if active.review.sent_back == SentBack::Due {
+            active.review.sent_back = SentBack::Told;
+        }
         active.model = Some(ModelCall::ready(1, shown));
     }
 
@@ -44,7 +49,11 @@ impl Transition<'_> {
     /// The refinement is over, whatever came of it.
     pub fn refined(&mut self) {
         self.state.head.phase = Phase::Executing;
-        self.active().planned = true;
+        let active = self.active();
+        active.planned = true;
+        if active.review.sent_back == SentBack::Told {
+            active.review.sent_back = SentBack::No;
+        }
     }
 
     /// The planner has read what it was to be told. What failed meanwhile is told to the refinement that it asks for.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::item::{REJECTED, error};
+use super::review::Reviewed;
 use super::suspend::{Anew, Modified};
 use super::transition::{Handled, Taken, Transition};
 use crate::domain::digest;
@@ -38,6 +39,8 @@ enum Verdict {
     Extend(Box<Budget>),
     /// It does not: the run ends.
     Stop,
+    /// Of a plan.
+    Plan(Reviewed),
 }
 
 impl Transition<'_> {
@@ -60,6 +63,7 @@ impl Transition<'_> {
         let digest = match &verdict {
             Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
             Verdict::AskAnew(anew) => Some(anew.modified.digest.clone()),
+            Verdict::Plan(Reviewed::Runs(Some(digest))) => Some(digest.clone()),
             Verdict::Run { modified: None }
             | Verdict::End { .. }
             | Verdict::Again
@@ -69,7 +73,8 @@ impl Transition<'_> {
             | Verdict::GoOn
             | Verdict::Tell(_)
             | Verdict::Extend(_)
-            | Verdict::Stop => open.digest.clone(),
+            | Verdict::Stop
+            | Verdict::Plan(_) => open.digest.clone(),
         };
         if let Some(said) = said {
             self.hear(said);
@@ -121,9 +126,13 @@ impl Transition<'_> {
         call.is_some_and(|call| call.record.edited_by.iter().any(|name| name == by))
     }
 
-    fn judge(&self, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
+    /// Changes nothing, but for a plan that was edited.
+    fn judge(&mut self, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
         match open.kind {
-            SuspensionKind::Approval | SuspensionKind::PlanReview => self.judge_approval(open, answer, by),
+            SuspensionKind::Approval => self.judge_approval(open, answer, by),
+            SuspensionKind::PlanReview => {
+                self.judge_review(answer, by).map(|(decision, reviewed)| (decision, Verdict::Plan(reviewed)))
+            }
             SuspensionKind::InDoubt => judge_doubt(answer),
             SuspensionKind::Pause => Ok((Decision::Resumed, Verdict::GoOn)),
             SuspensionKind::Budget => match answer.approved {
@@ -196,6 +205,7 @@ impl Transition<'_> {
             Verdict::GoOn => self.active().pause = None,
             Verdict::Extend(more) => self.extend(&more),
             Verdict::Stop => self.refuse_more("nobody wanted to extend it"),
+            Verdict::Plan(reviewed) => self.reviewed(reviewed),
             Verdict::Run { .. }
             | Verdict::AskAnew(_)
             | Verdict::End { .. }
@@ -227,7 +237,7 @@ impl Transition<'_> {
                 return;
             }
             Verdict::Tell(reply) => return self.reply_to(call, reply),
-            Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop => {}
+            Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop | Verdict::Plan(_) => {}
         }
         self.on_call_ended(call);
     }
@@ -256,10 +266,7 @@ impl Transition<'_> {
         let why = "nobody answered in time";
         self.close_suspension(&open.suspension_id, Decision::Expired, "timer", Some(why.into()));
         let Some(call) = &open.call_id else {
-            return match open.kind == SuspensionKind::Budget {
-                true => self.refuse_more(why),
-                false => self.active().pause = None,
-            };
+            return self.run_question_expired(open.kind, policy, why);
         };
         if open.while_running {
             return match (policy, &open.item_id) {
@@ -282,6 +289,21 @@ impl Transition<'_> {
         match (policy, &open.item_id) {
             (Fail, Some(item)) => self.fail_item(item, "suspension_timed_out", why.into()),
             (Fail | Deny | Remind, _) => self.on_call_ended(call),
+        }
+    }
+
+    /// Nobody answered a question about the whole run.
+    fn run_question_expired(&mut self, kind: SuspensionKind, policy: ExpiryPolicy, why: &str) {
+        match kind {
+            SuspensionKind::Budget => self.refuse_more(why),
+            SuspensionKind::PlanReview => self.review_expired(policy, why),
+            SuspensionKind::Pause
+            | SuspensionKind::Approval
+            | SuspensionKind::Input
+            | SuspensionKind::InDoubt
+            | SuspensionKind::ClientTool
+            | SuspensionKind::PeerInput
+            | SuspensionKind::PeerAuth => self.active().pause = None,
         }
     }
 }
@@ -338,6 +360,6 @@ fn rejection(reason: Option<String>) -> Verdict {
     Verdict::End { status: ToolStatus::Error, result: Err(error(REJECTED, why)) }
 }
 
-fn invalid(pointer: &str, why: &str) -> Fault {
+pub(super) fn invalid(pointer: &str, why: &str) -> Fault {
     Fault::new(Code::Invalid, "The answer does not fit the question.").at(pointer, why)
 }

@@ -1,5 +1,6 @@
 //! What happens next: after every event, whatever may begin begins, in the same transition.
 
+use super::review::SentBack;
 use super::state::{Active, ItemLoop, ModelCall, Phase, Replan, Shape};
 use super::transition::Transition;
 use crate::domain::ids::ItemId;
@@ -29,7 +30,10 @@ impl Transition<'_> {
                 self.start_main();
                 false
             }
-            Phase::Executing => self.may_begin() && self.execute(),
+            Phase::Executing => {
+                self.keep_review();
+                self.may_begin() && self.execute()
+            }
         }
     }
 
@@ -65,7 +69,7 @@ impl Transition<'_> {
         if is_answered {
             return true;
         }
-        if self.state.list.is_any_open() || self.is_refinement_due() {
+        if self.state.list.is_any_open() || self.is_refinement_due() || self.is_review_open() {
             return false;
         }
         self.cancel_unreachable();
@@ -111,7 +115,8 @@ impl Transition<'_> {
             return Some(item.def.id.clone());
         }
         let is_stopped = self.state.head.active.as_ref().is_some_and(|active| active.stopped);
-        self.state.list.next_ready().filter(|_| !is_stopped).map(|item| item.def.id.clone())
+        let may_begin = !is_stopped && !self.is_review_open();
+        self.state.list.next_ready().filter(|_| may_begin).map(|item| item.def.id.clone())
     }
 
     /// `false`: there was no use in it, the item has failed.
@@ -160,7 +165,10 @@ impl Transition<'_> {
     }
 
     pub fn is_refinement_due(&self) -> bool {
-        let is_due = |active: &Active| active.steers.iter().any(|steer| !steer.shown) || active.replan == Replan::Due;
+        let is_due = |active: &Active| {
+            let is_steered = active.steers.iter().any(|steer| !steer.shown);
+            is_steered || active.replan == Replan::Due || active.review.sent_back == SentBack::Due
+        };
         self.state.shape == Shape::Planned && self.state.head.active.as_ref().is_some_and(is_due)
     }
 }

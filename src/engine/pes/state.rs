@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::budget::Granted;
 pub(super) use super::call::{ModelCall, ModelSlot, Repair};
+use super::cancel::Ends;
 use super::list::TodoList;
+use super::review::Review;
 use super::summary::Summary;
 use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
@@ -119,6 +121,9 @@ pub(super) struct Active {
     /// Its plan has been made or refined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub planned: bool,
+    /// Whether a person has seen its plan.
+    #[serde(default, skip_serializing_if = "Review::is_untouched")]
+    pub review: Review,
     /// Set by `onItemFailure: stop`: nothing new begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
@@ -167,9 +172,9 @@ impl Replan {
 pub(super) struct Cancel {
     pub by: String,
     pub reason: String,
-    /// Nobody asked: the run's budget is spent, and it ends with what there is.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub spent: bool,
+    /// What the run ends as.
+    #[serde(default, skip_serializing_if = "Ends::is_cancelled")]
+    pub ends: Ends,
 }
 
 /// A todo item: what it is, how it goes, and what happened in it.

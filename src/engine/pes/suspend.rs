@@ -153,6 +153,7 @@ impl Transition<'_> {
             tool_name: None,
             tool_input: None,
             digest: None,
+            plan: None,
             message,
             feedback_schema: schema,
             while_running: false,

@@ -7,6 +7,7 @@ use axum::http::header::{ETAG, HeaderValue};
 use serde_json::Value;
 
 use crate::domain::fault::{Code, Fault};
+use crate::domain::forecast::PlanForecast;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag::{self, IfMatch};
@@ -20,6 +21,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 type Planned = ([(HeaderName, HeaderValue); 1], Json<Value>);
+type Foreseen = ([(HeaderName, HeaderValue); 1], Json<PlanForecast>);
 
 /// The todo list; its version is the ETag.
 #[utoipa::path(get, path = "/threads/{thread}/plan", operation_id = "getPlan", tag = "threads",
@@ -47,16 +49,52 @@ pub(crate) async fn patch(
 ) -> HttpResult<Planned> {
     let id = ids.thread()?;
     let told = IfMatch::of(request.headers());
-    let read = read_value(request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await?;
+    let patch = patch_of(request, &app).await?;
     let (_, current) = app.runtime.plan(&caller, &id).await?;
     let based_on = told
         .against(current)?
         .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
-    let patch = match read.media_type {
+    Ok(planned(app.runtime.edit_plan(&caller, &id, patch, based_on).await?))
+}
+
+/// What the plan may do: the tools of each item, and what policy will say of them.
+#[utoipa::path(get, path = "/threads/{thread}/plan/forecast", operation_id = "getPlanForecast", tag = "threads",
+    responses((status = 200, body = PlanForecast, headers(("ETag" = String)))))]
+pub(crate) async fn forecast(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<Foreseen> {
+    Ok(foreseen(app.runtime.plan_forecast(&caller, &ids.thread()?).await?))
+}
+
+/// The same of an edited plan, which stays as it is: the body is that of an edit.
+#[utoipa::path(post, path = "/threads/{thread}/plan/forecast", operation_id = "forecastPlanEdit", tag = "threads",
+    request_body(content((Vec<Object> = "application/json-patch+json"), (Object = "application/merge-patch+json"))),
+    responses((status = 200, body = PlanForecast)))]
+pub(crate) async fn forecast_edit(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    request: Request,
+) -> HttpResult<Json<PlanForecast>> {
+    let id = ids.thread()?;
+    let patch = patch_of(request, &app).await?;
+    Ok(Json(app.runtime.edited_forecast(&caller, &id, patch).await?))
+}
+
+async fn patch_of(request: Request, app: &AppState) -> Result<PlanPatch, Fault> {
+    let read = read_value(request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await?;
+    Ok(match read.media_type {
         JSON_PATCH => PlanPatch::JsonPatch(typed(read.value)?),
         _ => PlanPatch::MergePatch(read.value),
-    };
-    Ok(planned(app.runtime.edit_plan(&caller, &id, patch, based_on).await?))
+    })
+}
+
+fn foreseen(forecast: PlanForecast) -> Foreseen {
+    ([(ETAG, etag::of(forecast.plan_version))], Json(forecast))
 }
 
 fn planned((list, version): (Value, i64)) -> Planned {

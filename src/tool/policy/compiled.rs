@@ -55,6 +55,8 @@ struct Condition {
     /// Its place in `pointers`.
     pointer: usize,
     test: Test,
+    /// As it is shown.
+    written: domain::Condition,
 }
 
 /// What was found out about a call, each thing when it was first asked for.
@@ -91,6 +93,29 @@ impl Compiled {
                     when.test.holds(argument, steps, allows)
                 })
         })
+    }
+
+    /// The rules that may decide about a tool's calls on a thread, whatever the arguments: those with conditions, the most
+    /// specific first, and the first without any, which ends the search.
+    pub(super) fn candidates(&self, call: &Proposal<'_>) -> (Vec<&Rule>, Option<&Rule>) {
+        let mut found = Found { pointers: Vec::new(), threads: vec![None; self.threads.len()] };
+        let mut conditional = Vec::new();
+        for at in self.about(call.tool).iter() {
+            let rule = &self.rules[*at];
+            if rule.thread.is_some_and(|thread| !self.is_on(thread, call.thread.as_str(), &mut found)) {
+                continue;
+            }
+            if rule.when.is_empty() {
+                return (conditional, Some(rule));
+            }
+            conditional.push(rule);
+        }
+        (conditional, None)
+    }
+
+    /// A rule's conditions, as they were written.
+    pub(super) fn conditions(rule: &Rule) -> Vec<domain::Condition> {
+        rule.when.iter().map(|when| when.written.clone()).collect()
     }
 
     fn is_on(&self, thread: usize, name: &str, found: &mut Found<'_>) -> bool {
@@ -143,7 +168,7 @@ fn compile<'r>(
 ) -> Rule {
     let condition = |when: &'r domain::Condition| {
         let test = Test::new(when, steps).expect("check passed the rule");
-        Condition { pointer: pointers.of(&when.pointer), test }
+        Condition { pointer: pointers.of(&when.pointer), test, written: when.clone() }
     };
     Rule {
         rank: Rank {

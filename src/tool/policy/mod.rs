@@ -16,6 +16,7 @@ mod argument;
 mod compiled;
 mod condition;
 mod email;
+mod foresee;
 mod glob;
 mod host;
 mod normal;
@@ -34,7 +35,9 @@ use crate::domain::settings::PolicyAction;
 use crate::domain::tool::{Proposal, ToolClass};
 
 pub use argument::MOST_EXAMINED;
+use compiled::Rule;
 pub use compiled::{Compiled, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
+pub use foresee::Foreseen;
 pub use glob::matches;
 pub use steps::MOST_STEPS;
 pub use tenants::{POLICY_ID, Policies};
@@ -51,24 +54,18 @@ impl Policy {
     /// What becomes of a call; `default` is what applies where no rule does.
     pub fn decide(&self, call: &Proposal<'_>, default: Ruling) -> Ruling {
         let thread = of_thread(&call.settings.tool_policy, call.tool);
-        match (self.imposed(call), thread) {
-            (Some(rule), Some(thread)) if strictness(thread.action) > strictness(rule.action) => thread,
-            (Some(rule), _) => rule.clone(),
-            (None, thread) => self.above(default, thread),
-        }
-    }
-
-    /// The rule of server or tenant that decides.
-    fn imposed(&self, call: &Proposal<'_>) -> Option<&Ruling> {
         let steps = Steps::new();
         let server = self.server.first(call, &steps);
         let tenant = self.tenant.as_ref().and_then(|rules| rules.first(call, &steps));
-        match (server, tenant) {
-            (Some(server), _) if server.ruling.action == PolicyAction::Deny => Some(&server.ruling),
-            (Some(server), Some(tenant)) if server.rank > tenant.rank => Some(&server.ruling),
-            (_, Some(tenant)) => Some(&tenant.ruling),
-            (Some(server), None) => Some(&server.ruling),
-            (None, None) => None,
+        self.settled(decisive(server, tenant), thread, default)
+    }
+
+    /// What becomes of a call about which this rule of server or tenant decides, if any does.
+    fn settled(&self, rule: Option<&Rule>, thread: Option<Ruling>, default: Ruling) -> Ruling {
+        match (rule.map(|rule| &rule.ruling), thread) {
+            (Some(rule), Some(thread)) if strictness(thread.action) > strictness(rule.action) => thread,
+            (Some(rule), _) => rule.clone(),
+            (None, thread) => self.above(default, thread),
         }
     }
 
@@ -94,6 +91,15 @@ impl Policy {
             && default.action == PolicyAction::Deny
             && thread.action == PolicyAction::Auto;
         if is_loosened { default } else { thread }
+    }
+}
+
+/// Which of the server's and the tenant's rules decides.
+fn decisive<'a>(server: Option<&'a Rule>, tenant: Option<&'a Rule>) -> Option<&'a Rule> {
+    match (server, tenant) {
+        (Some(server), _) if server.ruling.action == PolicyAction::Deny => Some(server),
+        (Some(server), Some(tenant)) if server.rank > tenant.rank => Some(server),
+        (server, tenant) => tenant.or(server),
     }
 }
 

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use pes::domain::Millis;
 use pes::domain::fault::Fault;
-use pes::domain::hitl::{FeedbackSchema, InputType, Suspension};
+use pes::domain::forecast::ToolForecast;
+use pes::domain::hitl::{FeedbackSchema, InputType, RiskLevel, Suspension};
+use pes::domain::ids::ThreadId;
 use pes::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
-use pes::domain::policy::Ruling;
+use pes::domain::policy::{RuleScope, Ruling};
 use pes::domain::prompt::PromptMessage;
-use pes::domain::settings::RunSettings;
+use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::thread::Limits;
 use pes::domain::tool::{Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use pes::domain::usage::Price;
@@ -127,6 +129,29 @@ impl Toolbox for Tools {
             Some(_) => Err(Fault::new(pes::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),
             None => Ok(self.judge(call)),
         }
+    }
+
+    fn foresee(&self, _: &ThreadId, _: &RunSettings, tool: &str) -> Option<ToolForecast> {
+        let class = match tool {
+            "read" | "sum" => ToolClass::Read,
+            "peer" | "gated_peer" => ToolClass::External,
+            "write" | "gated" | "form" | "set_agent_state" | "denied" => ToolClass::Write,
+            _ => return None,
+        };
+        let action = match tool {
+            "gated" | "gated_peer" => PolicyAction::Ask,
+            "denied" => PolicyAction::Deny,
+            _ => PolicyAction::Auto,
+        };
+        Some(ToolForecast {
+            tool_name: tool.into(),
+            class,
+            idempotent: matches!(tool, "read" | "sum"),
+            risk_level: (tool == "gated").then_some(RiskLevel::High),
+            policy: Ruling::new(action, "scripted", RuleScope::Default),
+            conditions: Vec::new(),
+            more_conditions: false,
+        })
     }
 
     fn check_answer(&self, _: &Suspension, value: &Value) -> Result<(), Fault> {

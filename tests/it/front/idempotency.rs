@@ -124,13 +124,14 @@ async fn what_a_tenant_configures_is_made_once_and_its_secret_is_shown_again() {
 }
 
 /// Why a POST needs no key.
-const KEYLESS: [(&str, &str); 7] = [
+const KEYLESS: [(&str, &str); 8] = [
     ("/a2a", "the protocol has its own: a message has an id"),
     ("/a2a/callbacks/{task}", "a report is a reason to ask, and twice is once"),
     ("/keys", "a key whose answer was lost is revoked, and another made"),
     ("/mcp-servers/{name}/tools/{tool}/approve", "twice is once, and `hash` says what is approved"),
     ("/policy/dry-run", "nothing is changed"),
     ("/tasks/{task}/cancel", "twice is once"),
+    ("/threads/{thread}/plan/forecast", "nothing is changed"),
     ("/threads/{thread}/release", "twice is once"),
 ];
 

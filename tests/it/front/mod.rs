@@ -22,6 +22,7 @@ mod metrics;
 mod offers;
 mod openapi;
 mod plan;
+mod plan_review;
 mod policy;
 mod process;
 mod reads;

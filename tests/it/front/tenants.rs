@@ -33,7 +33,9 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
         ("PUT", "/http-tools/{tool}") => json(http_tool()),
         ("PUT", "/threads/{thread}/agent-state") => json(json!({ "data": {} })),
         ("PATCH", "/threads/{thread}") => Some(("application/merge-patch+json", json!({ "title": "mine" }))),
-        ("PATCH", "/threads/{thread}/plan") => Some(("application/json-patch+json", json!([]))),
+        ("PATCH", "/threads/{thread}/plan") | ("POST", "/threads/{thread}/plan/forecast") => {
+            Some(("application/json-patch+json", json!([])))
+        }
         ("PATCH", "/mcp-servers/{name}") => json(json!({ "enabled": false })),
         ("POST", "/mcp-servers") => json(json!({ "name": "shop", "url": "https://shop.example/mcp" })),
         ("POST", _) => json(json!({})),

@@ -11,6 +11,8 @@ mod outbox;
 #[cfg(feature = "failpoints")]
 pub mod process;
 #[cfg(feature = "failpoints")]
+mod review;
+#[cfg(feature = "failpoints")]
 mod story;
 
 mod crashes;

@@ -1,0 +1,298 @@
+//! Plan review: a person is asked before a plan runs, and again whenever it was changed.
+//!
+//! The question is about one version of the plan. As long as a version has not passed, nothing of it begins; what is under
+//! way goes on. A question about a version that is not the plan's any more is withdrawn and asked anew, so that nobody
+//! approves what they did not see.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::cancel::Ends;
+use super::forecast::forecast;
+use super::record::{cut, to_value};
+use super::resume::invalid;
+use super::state::{Phase, Shape};
+use super::transition::{Taken, Transition};
+use crate::domain::digest;
+use crate::domain::fault::{Code, Fault, Pointed};
+use crate::domain::forecast::PlanForecast;
+use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, FeedbackSchema, InputType, Suspension, SuspensionKind};
+use crate::domain::ids::SuspensionId;
+use crate::domain::model;
+use crate::domain::plan::ItemStatus;
+use crate::domain::run::{ResultStatus, RunError};
+use crate::domain::settings::PlanReview;
+
+/// The member of `modifiedArgs` that holds the edited list.
+const EDITED: &str = "todoList";
+/// How much a planner is told of a reason.
+const REASON_CHARS: usize = 2_000;
+/// How many tools a question names in its words.
+const NAMED: usize = 10;
+
+/// Where the review of the active run's plan stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Review {
+    /// The version that may run: a person approved it, or it needs nobody's yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed: Option<i64>,
+    /// The open question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    #[serde(skip_serializing_if = "SentBack::is_not")]
+    pub sent_back: SentBack,
+    /// How often a plan was sent back to the planner.
+    #[serde(skip_serializing_if = "super::state::is_zero")]
+    pub rejections: u32,
+}
+
+/// A question about a version of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub suspension: SuspensionId,
+    pub version: i64,
+}
+
+/// Whether a person wants another plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SentBack {
+    #[default]
+    No,
+    /// The planner is to be told.
+    Due,
+    /// It is at work on another one.
+    Told,
+}
+
+impl SentBack {
+    fn is_not(&self) -> bool {
+        *self == SentBack::No
+    }
+}
+
+impl Review {
+    pub fn is_untouched(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What an answer to a review means.
+pub(super) enum Reviewed {
+    /// The plan runs as it is now; the digest is that of what runs.
+    Runs(Option<String>),
+    /// The planner makes another one, for this reason, which is this person's.
+    Again { reason: String, by: String },
+    /// The run ends.
+    Ends(String),
+}
+
+impl Transition<'_> {
+    fn review(&self) -> Option<&Review> {
+        self.state.head.active.as_ref().map(|active| &active.review)
+    }
+
+    /// Nothing of the plan begins before a person has said yes.
+    pub fn is_review_open(&self) -> bool {
+        self.review().is_some_and(|review| review.asked.is_some())
+    }
+
+    /// Whether this version of the plan may run as far as reviews are concerned.
+    pub fn is_reviewed(&self) -> bool {
+        let version = self.state.head.plan_version;
+        self.settings().execution.plan_review == PlanReview::Off
+            || self.review().is_some_and(|review| review.passed == Some(version))
+    }
+
+    /// The question follows the plan: it is asked about a version that has not passed, and withdrawn when the plan is
+    /// another one or nothing of it is left to begin. To be called before anything of the plan may begin.
+    pub fn keep_review(&mut self) {
+        let is_cancelled = self.active().cancel.is_some();
+        if self.state.shape != Shape::Planned || is_cancelled || self.is_reviewed() {
+            return;
+        }
+        let version = self.state.head.plan_version;
+        let is_left = self.state.list.iter().any(|item| item.track.status == ItemStatus::Pending);
+        let asked = self.active().review.asked.clone();
+        match &asked {
+            Some(asked) if asked.version == version && is_left => return,
+            Some(_) if is_left => self.withdraw_review("the plan was changed"),
+            Some(_) => self.withdraw_review("nothing of the plan is left to begin"),
+            None => {}
+        }
+        // Another plan is on its way.
+        if !is_left || self.is_refinement_due() {
+            return;
+        }
+        let plan = forecast(self.state, self.world, self.settings());
+        let is_wanted = match self.settings().execution.plan_review {
+            PlanReview::Off => false,
+            // Who was asked once is asked about what became of it.
+            PlanReview::Risky => plan.risky || asked.is_some(),
+            PlanReview::Always => true,
+        };
+        match is_wanted {
+            true => self.ask_for_review(&plan),
+            false => self.active().review.passed = Some(version),
+        }
+    }
+
+    fn ask_for_review(&mut self, plan: &PlanForecast) {
+        let schema = FeedbackSchema {
+            input_type: InputType::Confirm,
+            prompt: "May this plan run? A no with a reason has another plan made.".into(),
+            options: Vec::new(),
+            allow_modify_args: true,
+            custom_schema: None,
+        };
+        let question = self.question(SuspensionKind::PlanReview, words(plan), schema);
+        let shown = to_value(plan);
+        let digest = digest::of(&shown);
+        let shown = self.store(format!("{}.plan", question.suspension_id), shown);
+        let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
+        let asked = Asked { suspension: question.suspension_id.clone(), version: plan.plan_version };
+        self.active().review.asked = Some(asked);
+        self.open_suspension(Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
+    }
+
+    /// The question is not asked any more.
+    pub fn withdraw_review(&mut self, why: &str) {
+        if let Some(asked) = self.active().review.asked.take() {
+            self.close_suspension(&asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
+        }
+    }
+
+    /// What an answer comes to. An edited plan takes effect here, as its digest is part of the answer.
+    pub fn judge_review(&mut self, answer: Answer, by: &str) -> Result<(Decision, Reviewed), Fault> {
+        match (answer.approved, answer.modified_args) {
+            (None, _) => Err(invalid("/approved", "a plan needs true or false")),
+            (Some(true), None) => Ok((Decision::Approved, Reviewed::Runs(None))),
+            (Some(true), Some(edited)) => self.edit_reviewed(edited, by),
+            (Some(false), _) => Ok((Decision::Rejected, self.rejected(answer.reason, by))),
+        }
+    }
+
+    fn edit_reviewed(&mut self, edited: Value, by: &str) -> Result<(Decision, Reviewed), Fault> {
+        let list = edited_list(edited)?;
+        let (version, settings) = (self.state.head.plan_version, self.settings().clone());
+        match self.edit_plan(version, list, by, &settings).map_err(within_answer)? {
+            Taken::No => Ok((Decision::Approved, Reviewed::Runs(None))),
+            Taken::Yes => {
+                let plan = to_value(&forecast(self.state, self.world, self.settings()));
+                Ok((Decision::Modified, Reviewed::Runs(Some(digest::of(&plan)))))
+            }
+        }
+    }
+
+    /// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
+    fn rejected(&self, reason: Option<String>, by: &str) -> Reviewed {
+        let most = self.settings().execution.max_iterations.max(1);
+        let rejections = self.review().map_or(0, |review| review.rejections);
+        match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
+            None => Reviewed::Ends("a person said no".into()),
+            Some(reason) if rejections < most => Reviewed::Again { reason, by: by.to_owned() },
+            Some(reason) => Reviewed::Ends(format!("after {most} other plans a person said: {reason}")),
+        }
+    }
+
+    /// The answer takes effect; its question is closed by now.
+    pub fn reviewed(&mut self, reviewed: Reviewed) {
+        self.active().review.asked = None;
+        match reviewed {
+            Reviewed::Runs(_) => {
+                let version = self.state.head.plan_version;
+                self.active().review.passed = Some(version);
+            }
+            Reviewed::Again { reason, by } => {
+                // Whoever tells the planner what to do steers the run.
+                self.is_shaped_by(&[by]);
+                let reason = cut(&reason, REASON_CHARS);
+                self.note(None, format!("A person rejected this plan before it ran: {reason}\nMake another plan."));
+                let review = &mut self.active().review;
+                review.rejections += 1;
+                review.sent_back = SentBack::Due;
+            }
+            Reviewed::Ends(why) => self.end_early(Ends::Rejected, &why),
+        }
+    }
+
+    /// Nobody answered in time.
+    pub fn review_expired(&mut self, policy: ExpiryPolicy, why: &str) {
+        self.active().review.asked = None;
+        let ends = match policy {
+            ExpiryPolicy::Fail => Ends::TimedOut,
+            ExpiryPolicy::Deny | ExpiryPolicy::Remind => Ends::Rejected,
+        };
+        self.end_early(ends, why);
+    }
+
+    /// The run ends, as nobody lets its plan run.
+    pub fn end_rejected(&mut self, why: &str) {
+        let message = format!("The plan was rejected: {}.", cut(why, REASON_CHARS).trim_end_matches('.'));
+        self.stop_everything("the plan was rejected");
+        self.record_error(model::Phase::Planning, Code::PlanRejected.as_str(), &message, true, None);
+        let content = self.account(&message);
+        let shown = self.store(format!("account-{}", self.run().run_id), Value::String(content.clone()));
+        let error = RunError { code: Code::PlanRejected, message, phase: model::Phase::Planning };
+        self.answer(content, shown, None, ResultStatus::Partial, Some(error));
+    }
+
+    /// The run fails, as nobody looked at its plan in time.
+    pub fn fail_unreviewed(&mut self, why: &str) {
+        self.stop_everything("nobody reviewed the plan in time");
+        let message = format!("The plan was not reviewed: {why}.");
+        self.fail_run(Code::SuspensionTimedOut, message, model::Phase::Planning);
+    }
+
+    /// The planner was sent back and answers without another plan: what was rejected is off, and if nothing was done
+    /// before, the answer is the run's.
+    pub fn drop_rejected(&mut self) -> bool {
+        let is_told = self.review().is_some_and(|review| review.sent_back == SentBack::Told);
+        if !is_told || self.state.phase() != Phase::Refining || self.is_refinement_due() {
+            return false;
+        }
+        let is_nothing_done = self.settled_now().next().is_none() && !self.state.list.is_any_open();
+        self.cancel_pending("the plan was rejected");
+        is_nothing_done
+    }
+}
+
+/// The whole list that a person sends in place of the plan's.
+fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
+    let wrong = |place: &str, why: &str| Err(invalid(&format!("/modifiedArgs{place}"), why));
+    let Value::Object(mut members) = edited else { return wrong("", "must be an object with `todoList`") };
+    let list = members.remove(EDITED);
+    if let Some(name) = members.keys().next() {
+        let name = name.replace('~', "~0").replace('/', "~1");
+        return wrong(&format!("/{name}"), "is unknown; of a plan only `todoList` can be changed");
+    }
+    match list {
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => wrong("/todoList", "must be the whole list of items"),
+        None => wrong("/todoList", "is missing: the whole list of items"),
+    }
+}
+
+/// The same fault, at its place in the answer.
+fn within_answer(fault: Fault) -> Fault {
+    let errors = fault.errors.into_iter().map(|pointed| {
+        let pointer = format!("/modifiedArgs/{EDITED}{}", pointed.pointer);
+        Pointed { pointer, ..pointed }
+    });
+    Fault { errors: errors.collect(), ..fault }
+}
+
+/// The question in words: how much is to be done, and with what that wants care.
+fn words(plan: &PlanForecast) -> String {
+    let open = plan.items.iter().filter(|item| !item.status.is_settled()).count();
+    let risky: Vec<&str> =
+        plan.tools.iter().filter(|tool| tool.is_risky()).map(|tool| tool.tool_name.as_str()).collect();
+    let steps = if open == 1 { "1 step".to_owned() } else { format!("{open} steps") };
+    let more = if risky.len() > NAMED { ", …" } else { "" };
+    let named = risky[..risky.len().min(NAMED)].join(", ");
+    match risky.is_empty() {
+        true => format!("May this plan run? {steps} to do."),
+        false => format!("May this plan run? {steps} to do, which may call {named}{more}."),
+    }
+}
