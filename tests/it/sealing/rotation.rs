@@ -2,13 +2,14 @@
 
 use std::process::Output;
 
+use pes::egress::{SigningSecret, sign};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{NEW, OLD, is_signed};
+use super::{NEW, OLD};
 use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
-use crate::support::wire::{Wire, answer};
+use crate::support::wire::{Request, Wire, answer};
 
 const SCRIPT: &str = include_str!("../support/script.toml");
 
@@ -215,4 +216,13 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
     let shown = get(&server, "/webhooks").await;
     assert_eq!(shown["items"][0]["secretError"], Value::Null, "{shown:#}");
     stopped(server).await;
+}
+
+/// Whether its signature is the one that this secret makes.
+fn is_signed(request: &Request, secret: &str) -> bool {
+    let mut expected = http::HeaderMap::new();
+    let (id, seconds) = (request.header("webhook-id").unwrap(), request.header("webhook-timestamp").unwrap());
+    let (secret, body) = (SigningSecret::parse(secret).unwrap(), request.body.to_string());
+    sign(&mut expected, &[secret], id, seconds.parse().unwrap(), body.as_bytes());
+    request.header("webhook-signature") == expected["webhook-signature"].to_str().ok()
 }
