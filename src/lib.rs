@@ -5,7 +5,7 @@ pub mod auth;
 pub mod config;
 pub mod domain;
 pub mod egress;
-pub mod engine;
+
 pub mod http;
 pub mod live;
 pub mod mcp;
@@ -21,6 +21,8 @@ pub mod cli;
 pub mod failpoint;
 pub mod shutdown;
 pub mod telemetry;
+
+pub use pes_engine as engine;
 
 pub use app::App;
 pub use app::instance::{AgentProps, Builder, Instance};

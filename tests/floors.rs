@@ -62,6 +62,12 @@ fn sources(folder: &str) -> Vec<Source> {
     found
 }
 
+/// The same of every package.
+fn all_sources(folder: &str) -> Vec<Source> {
+    let engine = format!("crates/engine/{folder}");
+    sources(folder).into_iter().chain(sources(&engine)).collect()
+}
+
 fn collect(folder: &Path, found: &mut Vec<Source>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -225,7 +225,7 @@ END
 $$;
 
 -- The state of every thread as `GET /threads/{id}/state` answers it, for those who look with SQL. Made from the head and
--- the rows of the core `pes` (src/engine/pes/view.rs says the same in Rust; a test compares them).
+-- the rows of the core `pes` (crates/engine/src/pes/view.rs says the same in Rust; a test compares them).
 
 -- Text that is stored as JSON; NUL, which jsonb refuses, becomes the replacement character.
 CREATE FUNCTION pes_json(body text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$

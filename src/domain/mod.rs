@@ -1,51 +1,10 @@
-//! Data only: the nouns that every floor shares. Serde in, serde out; no async, no IO, no clock.
-//!
-//! JSON names are those of the contract (camelCase); times are Unix milliseconds.
+//! The nouns of the server: those of the engine, and those that decisions never see. Data only: no async, no IO, no clock.
 
-pub mod agent;
 pub mod caller;
-pub mod depth;
-pub mod digest;
-pub mod fault;
-pub mod forecast;
 pub mod frame;
-pub mod hitl;
 pub mod http_tool;
-pub mod ids;
-pub mod message;
-pub mod model;
-pub mod observation;
-pub mod payload;
-pub mod plan;
 pub(crate) mod pointer;
-pub mod policy;
-pub mod prompt;
-pub mod run;
-pub mod settings;
-pub mod state;
-pub mod task;
-pub mod thread;
-pub mod tool;
-pub mod trace;
 pub(crate) mod typed;
-pub mod usage;
 pub mod webhook;
 
-/// The schema of an enum whose words a macro gave it: those of `as_str`, in the order of `ALL`.
-macro_rules! words_of {
-    ($name:ident) => {
-        impl utoipa::PartialSchema for $name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let words = $name::ALL.iter().map(|word| word.as_str());
-                let text = utoipa::openapi::schema::Type::String;
-                utoipa::openapi::ObjectBuilder::new().schema_type(text).enum_values(Some(words)).into()
-            }
-        }
-
-        impl utoipa::ToSchema for $name {}
-    };
-}
-pub(crate) use words_of;
-
-/// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
-pub type Millis = i64;
+pub use pes_engine::domain::*;

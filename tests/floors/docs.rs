@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pes::domain::fault::Code;
 
-use super::{root, sources};
+use super::{all_sources, root};
 
 const DOCUMENTS: &[&str] = &[
     "README.md",
@@ -23,7 +23,8 @@ const DOCUMENTS: &[&str] = &[
     "CONTRIBUTING.md",
     "SECURITY.md",
 ];
-const ROOMS: &[&str] = &["src/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "scripts/"];
+const ROOMS: &[&str] =
+    &["src/", "crates/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "scripts/"];
 
 fn read(document: &str) -> String {
     std::fs::read_to_string(root().join(document)).unwrap()
@@ -59,7 +60,7 @@ fn missing_tests(text: &str, functions: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn functions() -> BTreeSet<String> {
-    let all = sources("src").into_iter().chain(sources("tests"));
+    let all = all_sources("src").into_iter().chain(all_sources("tests"));
     let pairs = all.flat_map(|source| source.tokens.windows(2).map(<[_]>::to_vec).collect::<Vec<_>>());
     pairs.filter(|pair| pair[0].text == "fn" || pair[0].text == "mod").map(|pair| pair[1].text.clone()).collect()
 }
@@ -134,7 +135,7 @@ fn failing_codes() -> BTreeSet<String> {
         "undeliverable(task, ",
     ];
     let mut codes = BTreeSet::new();
-    for source in sources("src") {
+    for source in all_sources("src") {
         let last = source.text.lines().count() - source.test_lines();
         let code: String = source.text.lines().take(last).flat_map(|line| [line.trim(), " "]).collect();
         for (place, before) in BEFORE.iter().flat_map(|before| code.match_indices(before)) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::lexer::Token;
-use super::{Source, keep, sources};
+use super::{Source, all_sources, keep};
 
 /// Crates that have enums of the same name as ours.
 const FOREIGN: &[&str] = &["sqlx", "reqwest", "std", "io", "toml", "serde_json", "jsonschema"];
@@ -84,7 +84,7 @@ fn patterns(tokens: &[Token]) -> Vec<Vec<Token>> {
 
 #[test]
 fn own_enums_are_matched_whole() {
-    let all = sources("src");
+    let all = all_sources("src");
     let own = own_enums(&all);
     keep(all.iter().flat_map(|source| check_matches(source, &own)).collect());
 }

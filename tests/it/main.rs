@@ -6,7 +6,6 @@ mod auth;
 mod cli;
 mod delegate;
 mod egress;
-mod engine;
 mod front;
 mod library;
 mod mcp;

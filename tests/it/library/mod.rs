@@ -1,5 +1,6 @@
 //! The library face: the same runtime without HTTP.
 
+mod custom_core;
 #[path = "../../../examples/embed.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;

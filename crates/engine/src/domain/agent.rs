@@ -1,0 +1,54 @@
+//! Other agents, as people name them and as clients see them.
+
+use serde::{Deserialize, Serialize};
+
+/// The body of `POST /agents`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentSpec {
+    /// As `delegate_to_agent` names it.
+    pub id: String,
+    /// Where its agent card is.
+    pub card: String,
+    /// Sent to it as a bearer token; never shown again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// It takes a message once, however often it is sent: what may have been lost is sent again.
+    #[serde(default)]
+    pub dedupes: bool,
+    /// How long it may take for one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+}
+
+/// `GET /agents/{id}`: an agent, and what its card said when it was last read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct KnownAgent {
+    pub id: String,
+    pub card: String,
+    /// Of the server's configuration: every tenant has it, and none can remove it.
+    pub is_fixed: bool,
+    pub dedupes: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub skills: Vec<KnownSkill>,
+    /// Why nothing is sent to it: its token cannot be opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct KnownSkill {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub tags: Vec<String>,
+}

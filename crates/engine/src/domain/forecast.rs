@@ -1,0 +1,121 @@
+//! What a plan may do before it does it: the tools of each item, and what policy will say of them. The arguments of a call
+//! are not known yet, so the conditions of a rule are shown, never guessed.
+
+use serde::{Deserialize, Serialize};
+
+use super::hitl::RiskLevel;
+use super::ids::ItemId;
+use super::plan::{ItemStatus, StepType, ToolValidationMode};
+use super::policy::{Condition, Ruling};
+use super::settings::PolicyAction;
+use super::tool::ToolClass;
+
+/// A plan with what it may do: the answer of `GET /threads/{id}/plan/forecast`, and the `plan` of a plan review.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PlanForecast {
+    pub plan_version: i64,
+    /// An open item may call a tool about which policy asks, or one that is external or irreversible.
+    pub risky: bool,
+    /// All items, in their order.
+    pub items: Vec<ItemForecast>,
+    /// The tools that open items may call, by name.
+    pub tools: Vec<ToolForecast>,
+}
+
+/// An item, and what it may call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ItemForecast {
+    pub id: ItemId,
+    pub description: String,
+    pub status: ItemStatus,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_type: Option<StepType>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_tools: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_outcome: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_validation_mode: Option<ToolValidationMode>,
+    /// It was completed before and is done again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redone: bool,
+    /// The tools that it names; empty for an item that is over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_call: Vec<MayCall>,
+    /// It names no tool and may call every one of `tools`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_call_any: bool,
+}
+
+/// A tool that an item names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MayCall {
+    pub tool_name: String,
+    /// What policy will say of its call in this item if no condition of a rule holds; absent: there is no such tool here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<PolicyAction>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ToolClass>,
+    /// A rule with conditions may say otherwise: see `tools`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub conditional: bool,
+}
+
+/// What policy will say of a tool's calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ToolForecast {
+    pub tool_name: String,
+    pub class: ToolClass,
+    pub idempotent: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// What decides if none of `conditions` holds.
+    pub policy: Ruling,
+    /// Rules that decide instead if the arguments are such; those that ask come first, then those that deny.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionalRuling>,
+    /// There are more such rules than are listed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more_conditions: bool,
+}
+
+/// What a rule says of calls with such arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionalRuling {
+    /// All must hold.
+    pub when: Vec<Condition>,
+    pub policy: Ruling,
+}
+
+impl ToolForecast {
+    /// Policy asks about it, perhaps only with some arguments; or what it does leaves this server or cannot be undone.
+    pub fn is_risky(&self) -> bool {
+        let reaches_out = match self.class {
+            ToolClass::External | ToolClass::Irreversible => true,
+            ToolClass::Read | ToolClass::Write => false,
+        };
+        let mut rulings = std::iter::once(&self.policy).chain(self.conditions.iter().map(|rule| &rule.policy));
+        reaches_out || rulings.any(|ruling| ruling.action == PolicyAction::Ask)
+    }
+
+    /// In an item that is done again, a person is asked about what must not be done twice.
+    pub fn action_in(&self, is_redone: bool) -> PolicyAction {
+        let asks_again = is_redone && self.class != ToolClass::Read && !self.idempotent;
+        match self.policy.action {
+            PolicyAction::Auto if asks_again => PolicyAction::Ask,
+            action @ (PolicyAction::Auto | PolicyAction::Ask | PolicyAction::Deny) => action,
+        }
+    }
+}

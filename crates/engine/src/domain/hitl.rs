@@ -1,0 +1,263 @@
+//! People: what they are asked, and what they answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::forecast::PlanForecast;
+use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
+use super::policy::Ruling;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SuspensionKind {
+    Approval,
+    Input,
+    InDoubt,
+    ClientTool,
+    Budget,
+    PeerInput,
+    PeerAuth,
+    PlanReview,
+    Pause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum RiskLevel {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum InputType {
+    Boolean,
+    Text,
+    Select,
+    Multiselect,
+    Number,
+    Date,
+    Datetime,
+    File,
+    Confirm,
+    Custom,
+}
+
+/// How an answer must look; a client can draw a form from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FeedbackSchema {
+    pub input_type: InputType,
+    pub prompt: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<SelectOption>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_modify_args: bool,
+    /// JSON Schema of `value`, for `custom`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_schema: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SelectOption {
+    pub value: Value,
+    pub label: String,
+}
+
+/// What happens when nobody answers in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ExpiryPolicy {
+    Deny,
+    Fail,
+    Remind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SuspensionStatus {
+    Pending,
+    Resolved,
+    Expired,
+    Cancelled,
+}
+
+/// A question to a person: what the inbox lists and what `AGENT_SUSPENDED` told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Suspension {
+    pub suspension_id: SuspensionId,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub kind: SuspensionKind,
+    pub status: SuspensionStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// The exact arguments; may be a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_input: Option<Value>,
+    /// The plan that is to run, with what it may do, for a plan review; may be a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
+    pub plan: Option<Value>,
+    pub message: String,
+    pub feedback_schema: FeedbackSchema,
+    /// The call asked in the middle of its work: it goes on running, and is told the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_running: bool,
+    /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// The rule that made it a question, and who may answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry_policy: Option<ExpiryPolicy>,
+    /// How long it stays open, and after which it is asked again if the policy is to remind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
+}
+
+/// The content of `AGENT_SUSPENDED`: a question as it is put to people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AskedQuestion {
+    pub suspension_id: SuspensionId,
+    pub kind: SuspensionKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// The exact arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_input: Option<Value>,
+    /// The plan that is to run, with what it may do, for a plan review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanForecast>,
+    pub message: String,
+    pub feedback_schema: FeedbackSchema,
+    /// The call asked in the middle of its work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_running: bool,
+    /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// The rule that made it a question, and who may answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry_policy: Option<ExpiryPolicy>,
+}
+
+/// What a call asks a person in the middle of its work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    pub message: String,
+    pub form: FeedbackSchema,
+}
+
+/// What a call is told that asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "action", rename_all = "lowercase")]
+pub enum Reply {
+    /// A person answered; the value fits the question's form.
+    Accepted { value: Value },
+    /// A person refused to answer.
+    Declined,
+    /// Nobody answered in time, or there is nobody to ask.
+    Cancelled,
+}
+
+/// How a suspension ended: who, when, what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Resolution {
+    pub decision: Decision,
+    pub decided_by: String,
+    pub decided_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of tool and arguments as they were approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Approved,
+    Modified,
+    Rejected,
+    Answered,
+    Retry,
+    Done,
+    Skip,
+    Abort,
+    Resumed,
+    Expired,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum InDoubtAction {
+    Retry,
+    Done,
+    Skip,
+    Abort,
+}
+
+/// The body of `POST /threads/{id}/resume`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schema(as = ResumeRequest))]
+pub struct Answer {
+    pub suspension_id: SuspensionId,
+    /// The suspension's `digest` as the person saw it; if given, it must still be that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub modified_args: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<InDoubtAction>,
+}

@@ -1,0 +1,42 @@
+//! The conversation as people see it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::ids::{MessageId, RunId, ThreadId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "UPPERCASE")]
+pub enum MessageRole {
+    User,
+    Ai,
+    System,
+    Tool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationMessage {
+    pub message_id: MessageId,
+    pub thread_id: ThreadId,
+    pub role: MessageRole,
+    pub content: String,
+    pub timestamp: Millis,
+    /// The run it belongs to; contexts leave out messages of queued runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl ConversationMessage {
+    /// What stands in the metadata of a message that says why a run failed. These are nobody's words: contexts leave it out.
+    pub const ERROR: &'static str = "error";
+
+    pub fn is_error(&self) -> bool {
+        self.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(Self::ERROR))
+    }
+}

@@ -1,0 +1,47 @@
+//! Data only: the nouns that every floor shares. Serde in, serde out; no async, no IO, no clock.
+//!
+//! JSON names are those of the contract (camelCase); times are Unix milliseconds.
+
+pub mod agent;
+pub mod depth;
+pub mod digest;
+pub mod fault;
+pub mod forecast;
+pub mod hitl;
+pub mod ids;
+pub mod message;
+pub mod model;
+pub mod observation;
+pub mod payload;
+pub mod plan;
+pub mod policy;
+pub mod prompt;
+pub mod run;
+pub mod settings;
+pub mod state;
+pub mod task;
+pub mod thread;
+pub mod tool;
+pub mod trace;
+pub mod usage;
+
+/// The schema of an enum whose words a macro gave it: those of `as_str`, in the order of `ALL`.
+macro_rules! words_of {
+    ($name:ident) => {
+        #[cfg(feature = "schema")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let words = $name::ALL.iter().map(|word| word.as_str());
+                let text = utoipa::openapi::schema::Type::String;
+                utoipa::openapi::ObjectBuilder::new().schema_type(text).enum_values(Some(words)).into()
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl utoipa::ToSchema for $name {}
+    };
+}
+pub(crate) use words_of;
+
+/// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
+pub type Millis = i64;

@@ -1,0 +1,257 @@
+//! Calls to language models: what is asked, what streams back, what a whole reply is, and how a call fails.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::prompt::PromptMessage;
+use super::tool::ToolSpec;
+use super::trace::CallTrace;
+
+/// Which part of the flow a call serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Planning,
+    Execution,
+    Synthesis,
+}
+
+/// One call, ready for any provider.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    pub provider: String,
+    pub model: String,
+    pub phase: Phase,
+    pub messages: Vec<PromptMessage>,
+    /// Offered natively where the provider can; the prompt's text says the same for those that cannot.
+    pub tools: Vec<Arc<ToolSpec>>,
+    /// A JSON schema for the whole reply, where the provider supports structured output.
+    pub response_schema: Option<Value>,
+    /// `llmParams`: passed on to the provider, from a closed list (temperature, maxTokens, topP, stop, seed, reasoningEffort).
+    pub params: Map<String, Value>,
+    pub trace_id: String,
+    /// What this attempt tells its provider of that trace.
+    pub trace: CallTrace,
+    /// `metadata` for scripted models and logs, never sent to a vendor.
+    pub context: CallContext,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct CallContext {
+    pub thread_id: String,
+    pub run_id: String,
+    pub message_id: String,
+    pub item_id: Option<String>,
+    pub item_description: Option<String>,
+    /// From 1, within the item, the plan or the synthesis.
+    pub iteration: u32,
+    /// From 1; a retry of the same call has the next one.
+    pub attempt: u32,
+    /// The user's query of the run.
+    pub query: String,
+    /// The id that an A2A client gave its message.
+    pub a2a_message_id: Option<String>,
+    /// Another model may be asked instead.
+    pub has_other: bool,
+    /// What the prompt does not show whole; `None`: nothing.
+    pub fit: Option<ContextFit>,
+}
+
+/// What of a conversation and of earlier results a prompt shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextFit {
+    /// Messages of the conversation before.
+    pub kept: usize,
+    /// Older ones, told in a summary.
+    #[serde(default)]
+    pub summarised: usize,
+    /// Those between, not told at all.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_out: usize,
+    /// Results that are not whole.
+    pub shortened: usize,
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A piece of a streamed reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    Text(String),
+    Thinking(String),
+    /// All text so far was thinking, which the prompt's template had opened.
+    WasThinking,
+    /// A tool call's beginning or a piece of its arguments; pieces of several calls may interleave.
+    ToolCall {
+        index: u32,
+        id: Option<String>,
+        name: Option<String>,
+        arguments: String,
+    },
+    /// Opaque blocks to keep and send back within a tool loop.
+    Replay(Value),
+    Usage(Usage),
+    /// The provider said why it stopped. A stream that ends without this is incomplete.
+    Stop(StopReason),
+}
+
+impl Delta {
+    /// How many bytes of the reply it is.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Thinking(text) => text.len(),
+            Self::ToolCall { name, arguments, .. } => name.as_ref().map_or(0, String::len) + arguments.len(),
+            Self::Replay(blocks) => blocks.to_string().len(),
+            Self::WasThinking | Self::Usage(_) | Self::Stop(_) => 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    EndTurn,
+    ToolUse,
+    MaxTokens,
+    StopSequence,
+    Refusal,
+    #[serde(untagged)]
+    Other(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Among the output.
+    pub thinking_tokens: u64,
+    /// Among the input.
+    pub cached_input_tokens: u64,
+}
+
+impl Usage {
+    pub fn add(&mut self, other: &Usage) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.thinking_tokens += other.thinking_tokens;
+        self.cached_input_tokens += other.cached_input_tokens;
+    }
+}
+
+/// A whole reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelReply {
+    pub text: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<RawToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Value>,
+    pub usage: Usage,
+    pub stop: StopReason,
+    /// Who answered: the first of a fallback list is not always the one.
+    pub provider: String,
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_first_token_ms: Option<i64>,
+    pub total_ms: i64,
+    /// What the prompt did not show whole, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fit: Option<ContextFit>,
+}
+
+impl ModelReply {
+    /// It ended before the model had said all: what came last may be half.
+    pub fn is_cut(&self) -> bool {
+        match self.stop {
+            StopReason::MaxTokens | StopReason::Refusal => true,
+            StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::Other(_) => false,
+        }
+    }
+
+    /// The model would not say it, or may not: words beside that are no answer.
+    pub fn is_refusal(&self) -> bool {
+        self.stop == StopReason::Refusal && self.tool_calls.is_empty()
+    }
+}
+
+/// A native tool call as the provider spelled it; `arguments` is JSON text, perhaps broken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RawToolCall {
+    pub id: Option<String>,
+    pub name: String,
+    pub arguments: String,
+}
+
+/// How a call failed, by what can be done about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelFailure {
+    pub kind: FailureKind,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_status: Option<u16>,
+    /// When the provider said to come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<Millis>,
+    /// What had been shown before it failed; its tokens carry the attempt's stream id.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub partial_text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The provider is busy: try again.
+    Retry,
+    /// The provider cannot be reached: nothing was sent.
+    Unreachable,
+    /// The provider says no: trying again is useless.
+    Refused,
+    /// What came back is not the protocol.
+    Broken,
+    /// The stream ended early.
+    Incomplete,
+    /// The process died or the call was aborted while it was under way.
+    Interrupted,
+    /// The reply is larger than `models.reply_bytes`: it would be again.
+    TooLarge,
+    /// The prompt is longer than the model takes: a shorter one may pass.
+    TooLong,
+    /// The conversation is longer than the model reads, and is summed up first: nothing was sent.
+    Overflow,
+    /// This server calls the provider too often at once already: nothing was sent.
+    #[serde(rename = "provider_saturated")]
+    Saturated,
+    /// The provider failed so often in a row that it is left alone for a while: nothing was sent.
+    BreakerOpen,
+}
+
+impl FailureKind {
+    /// Whether the request may have reached the provider.
+    pub fn was_sent(self) -> bool {
+        match self {
+            FailureKind::Unreachable | FailureKind::Overflow | FailureKind::Saturated | FailureKind::BreakerOpen => {
+                false
+            }
+            FailureKind::Retry
+            | FailureKind::Refused
+            | FailureKind::Broken
+            | FailureKind::Incomplete
+            | FailureKind::Interrupted
+            | FailureKind::TooLarge
+            | FailureKind::TooLong => true,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Observations: the durable, numbered facts of a thread.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::ids::{ItemId, ObservationId, RunId, ThreadId};
+
+macro_rules! kinds {
+    ($($name:ident = $text:literal),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum ObservationType { $(#[serde(rename = $text)] $name,)+ }
+
+        impl ObservationType {
+            pub const ALL: &'static [ObservationType] = &[$(ObservationType::$name,)+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(ObservationType::$name => $text,)+ }
+            }
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(ObservationType::$name),)+ _ => None }
+            }
+        }
+
+        crate::domain::words_of!(ObservationType);
+    };
+}
+
+kinds! {
+    RunStarted = "RUN_STARTED",
+    Intent = "INTENT",
+    Title = "TITLE",
+    Plan = "PLAN",
+    PlanUpdate = "PLAN_UPDATE",
+    ItemStatusChange = "ITEM_STATUS_CHANGE",
+    LlmStreamStart = "LLM_STREAM_START",
+    LlmStreamMetadata = "LLM_STREAM_METADATA",
+    LlmStreamEnd = "LLM_STREAM_END",
+    LlmStreamError = "LLM_STREAM_ERROR",
+    Thoughts = "THOUGHTS",
+    ToolCall = "TOOL_CALL",
+    ToolExecution = "TOOL_EXECUTION",
+    AgentSuspended = "AGENT_SUSPENDED",
+    AgentResumed = "AGENT_RESUMED",
+    SuspensionTimeout = "SUSPENSION_TIMEOUT",
+    A2aTask = "A2A_TASK",
+    StateUpdate = "STATE_UPDATE",
+    Synthesis = "SYNTHESIS",
+    FinalResponse = "FINAL_RESPONSE",
+    Error = "ERROR",
+    RunFinished = "RUN_FINISHED",
+}
+
+/// A fact that the engine recorded, before it has its number. `content` may hold payload references, and a
+/// `PLAN`/`PLAN_UPDATE` leaves out the list that its changes imply (`engine::fold` puts both back).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub id: ObservationId,
+    pub run_id: RunId,
+    pub parent_id: Option<ItemId>,
+    pub trace_id: String,
+    pub timestamp: Millis,
+    pub kind: ObservationType,
+    pub title: String,
+    pub content: Value,
+    pub metadata: Option<Value>,
+}
+
+/// An observation as the contract shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Observation {
+    pub seq: i64,
+    pub id: ObservationId,
+    pub thread_id: ThreadId,
+    /// Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    pub run_id: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<ItemId>,
+    pub trace_id: String,
+    pub timestamp: Millis,
+    #[serde(rename = "type")]
+    pub kind: ObservationType,
+    pub title: String,
+    pub content: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+}
+
+impl Observation {
+    pub fn of(record: Record, thread_id: ThreadId, seq: i64) -> Self {
+        Self {
+            seq,
+            id: record.id,
+            thread_id,
+            run_id: record.run_id,
+            parent_id: record.parent_id,
+            trace_id: record.trace_id,
+            timestamp: record.timestamp,
+            kind: record.kind,
+            title: record.title,
+            content: record.content,
+            metadata: record.metadata,
+        }
+    }
+}

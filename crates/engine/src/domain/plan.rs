@@ -1,0 +1,147 @@
+//! The persisted todo list as clients see it, and what changed in it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::ids::{ItemId, RunId};
+use super::tool::{ToolCall, ToolResult};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ItemStatus {
+    #[default]
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+    Cancelled,
+    Waiting,
+}
+
+impl ItemStatus {
+    pub fn is_settled(self) -> bool {
+        match self {
+            ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => true,
+            ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum StepType {
+    Tool,
+    Reasoning,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ToolValidationMode {
+    Strict,
+    Advisory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ValidationStatus {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TodoItem {
+    pub id: ItemId,
+    pub description: String,
+    pub status: ItemStatus,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_type: Option<StepType>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_tools: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_outcome: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_validation_mode: Option<ToolValidationMode>,
+    /// May be a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thoughts: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actual_tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_results: Vec<ToolResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation_status: Option<ValidationStatus>,
+    pub created_timestamp: Millis,
+    pub updated_timestamp: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// Why it failed or was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// It was completed before and is done again: its calls that are not idempotent ask a person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redone: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StepOutputEntry {
+    pub step_id: ItemId,
+    pub description: String,
+    pub step_type: StepType,
+    pub status: ItemStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_result: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_results: Vec<ToolResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeType {
+    Added,
+    Modified,
+    Removed,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TodoItemChange {
+    #[serde(rename = "type")]
+    pub kind: ChangeType,
+    pub item_id: ItemId,
+    pub timestamp: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<TodoItem>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_item: Option<TodoItem>,
+}
+
+/// The contract's `changes` of a `PLAN_UPDATE`: the last three repeat `changes` by kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TodoListChanges {
+    pub timestamp: Millis,
+    pub changes: Vec<TodoItemChange>,
+    pub added: Vec<TodoItemChange>,
+    pub modified: Vec<TodoItemChange>,
+    pub removed: Vec<TodoItemChange>,
+}

@@ -1,0 +1,165 @@
+//! Policy: rules that people write, and what was decided by them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::hitl::ExpiryPolicy;
+use super::settings::PolicyAction;
+
+/// What a tenant's policy is: the body of `PUT /policy`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRules {
+    pub rules: Vec<PolicyRule>,
+}
+
+/// Which calls it is about, and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyRule {
+    /// How decisions name it; absent = they name its tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Name or glob (`*` = any characters); absent = every thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Name or glob.
+    #[serde(default = "any")]
+    pub tool: String,
+    /// All must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<Condition>,
+    pub action: PolicyAction,
+    /// Names of the keys that may answer; empty = every key with the scope `approve`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
+    /// Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
+    /// How long the question stays open; absent = as the run's settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<ExpiryPolicy>,
+    /// Told to the model when it is denied, and to the person who is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+fn any() -> String {
+    "*".to_owned()
+}
+
+/// What must be true of a call's arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// JSON Pointer into the arguments.
+    pub pointer: String,
+    pub op: Op,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub value: Value,
+}
+
+/// What is missing and what cannot be compared (a text with a number) counts against the call: the condition holds in rules
+/// that ask or deny, and does not in rules that allow. `exists` alone says whether something is there. Rules that ask or
+/// deny compare texts also as people read them: without case, in NFKC, without blanks at the ends and without invisible
+/// characters; rules that allow take nothing that is not exactly so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// Is one of a list.
+    In,
+    /// A text has this part, or a list this entry.
+    Contains,
+    StartsWith,
+    /// A glob. `*` passes no line break, and in a pattern with an `@` only what belongs to one address.
+    Matches,
+    /// `true` (the default): something stands there; `false`: nothing does.
+    Exists,
+    /// A mail address, addresses with commas between them or a list of addresses: of one of these domains
+    /// (`example.com`, `*.example.com` for all below it).
+    EmailDomain,
+    /// A URL or host, or a list of them: one of these hosts (`example.com`, `*.example.com`, `192.0.2.1`, `[2001:db8::1]`).
+    Host,
+    /// A number, or a text that is written as one, within the bounds of an object: `eq`, `ne`, `min`, `max`, `above`,
+    /// `below`.
+    Number,
+}
+
+/// What was decided about a call, and by what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Ruling {
+    pub action: PolicyAction,
+    /// The rule's id, or words that name it.
+    pub rule: String,
+    pub scope: RuleScope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(flatten)]
+    pub terms: Terms,
+}
+
+/// Whose rule it is, from the widest to the narrowest; `default` is none's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum RuleScope {
+    Default,
+    Server,
+    Tenant,
+    Thread,
+}
+
+/// On which terms a person is asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terms {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<ExpiryPolicy>,
+}
+
+impl Ruling {
+    /// A decision without terms.
+    pub fn new(action: PolicyAction, rule: impl Into<String>, scope: RuleScope) -> Self {
+        Self { action, rule: rule.into(), scope, reason: None, terms: Terms::default() }
+    }
+}
+
+impl PolicyRule {
+    /// About a tool, whatever its arguments.
+    pub fn of_tool(tool: impl Into<String>, action: PolicyAction) -> Self {
+        Self {
+            id: None,
+            thread: None,
+            tool: tool.into(),
+            when: Vec::new(),
+            action,
+            approvers: Vec::new(),
+            four_eyes: false,
+            expires_after_ms: None,
+            on_expiry: None,
+            reason: None,
+        }
+    }
+}

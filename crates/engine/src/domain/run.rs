@@ -1,0 +1,394 @@
+//! A run: one query, its settings, its outcome.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::fault::Code;
+use super::hitl::SuspensionKind;
+use super::ids::{CallId, ItemId, MessageId, RunId, ThreadId};
+use super::message::ConversationMessage;
+use super::model::{Phase, Usage};
+use super::settings::RunSettings;
+use super::trace::{CallTrace, TraceOrigin};
+use super::usage::{Nanos, usd};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    #[default]
+    Queued,
+    Running,
+    Suspended,
+    Waiting,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl RunStatus {
+    pub const ALL: [RunStatus; 7] = [
+        RunStatus::Queued,
+        RunStatus::Running,
+        RunStatus::Suspended,
+        RunStatus::Waiting,
+        RunStatus::Completed,
+        RunStatus::Failed,
+        RunStatus::Cancelled,
+    ];
+
+    pub fn is_terminal(self) -> bool {
+        match self {
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
+            RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => false,
+        }
+    }
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Queued => "queued",
+            RunStatus::Running => "running",
+            RunStatus::Suspended => "suspended",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Completed => "completed",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How a run stands for those who asked for it: finer than its status where they have something to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallerStatus {
+    #[default]
+    Queued,
+    Running,
+    Waiting,
+    /// It waits for an answer.
+    Suspended,
+    /// It waits until somebody has signed in elsewhere.
+    NeedsAuth,
+    Completed,
+    Failed,
+    /// It was not begun, and never will be.
+    Refused,
+    Cancelled,
+}
+
+impl Run {
+    /// What the call of this key tells of the run's trace.
+    pub fn call_trace(&self, key: &str) -> CallTrace {
+        self.trace.call(&self.trace_id, key)
+    }
+
+    /// From now on it has this status, without anything that is asked about.
+    pub fn stand(&mut self, status: RunStatus, now: Millis) {
+        let standing = CallerStatus::at_end(status, self.outcome.as_ref());
+        if self.standing != standing {
+            (self.standing, self.since) = (standing, now);
+        }
+        self.status = status;
+    }
+}
+
+impl CallerStatus {
+    /// Of a run that is not over. `asked` is what the oldest open question is about: it can be answered at once, whatever
+    /// else of the run still goes on.
+    pub fn of(status: RunStatus, asked: Option<SuspensionKind>) -> Self {
+        match (status, asked) {
+            (RunStatus::Queued, _) => CallerStatus::Queued,
+            (RunStatus::Completed, _) => CallerStatus::Completed,
+            (RunStatus::Failed, _) => CallerStatus::Failed,
+            (RunStatus::Cancelled, _) => CallerStatus::Cancelled,
+            (RunStatus::Running | RunStatus::Waiting | RunStatus::Suspended, Some(SuspensionKind::PeerAuth)) => {
+                CallerStatus::NeedsAuth
+            }
+            (RunStatus::Suspended, _) | (RunStatus::Running | RunStatus::Waiting, Some(_)) => CallerStatus::Suspended,
+            (RunStatus::Running, None) => CallerStatus::Running,
+            (RunStatus::Waiting, None) => CallerStatus::Waiting,
+        }
+    }
+
+    /// Of a run that ended so.
+    pub fn at_end(status: RunStatus, outcome: Option<&Outcome>) -> Self {
+        let error = outcome.and_then(|outcome| outcome.error.as_ref());
+        match error.is_some_and(|error| error.code == Code::TaskRefused) {
+            true => CallerStatus::Refused,
+            false => CallerStatus::of(status, None),
+        }
+    }
+}
+
+/// What stands in `metadata.status` of a final response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ResultStatus {
+    Success,
+    Partial,
+    Error,
+}
+
+/// What a caller asked for, resolved: the body of `process` plus who and with which settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ask {
+    pub query: String,
+    /// What stands in the metadata of the user's message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub trace_id: String,
+    #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
+    pub trace: TraceOrigin,
+    #[serde(default)]
+    pub on_busy: OnBusy,
+    /// The name of the key that asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    pub settings: RunSettings,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum OnBusy {
+    #[default]
+    Enqueue,
+    Steer,
+    Interrupt,
+    Reject,
+}
+
+/// A run as it is stored (row kind `run`); `RunResource` is what clients see of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    pub message_id: MessageId,
+    pub query: String,
+    /// As the user's message has it; large members are payload references.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub trace_id: String,
+    /// What its caller said of that trace.
+    #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
+    pub trace: TraceOrigin,
+    /// The names of the keys that asked for it, steered it or edited its plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_by: Vec<String>,
+    #[serde(default)]
+    pub standing: CallerStatus,
+    /// Since when it stands so.
+    #[serde(default)]
+    pub since: Millis,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    pub settings: RunSettings,
+    #[serde(default)]
+    pub counters: Counters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// Summed over the run, item by item and call by call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Counters {
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    pub usage: Usage,
+    pub total_generation_ms: i64,
+    /// What the calls cost whose price is known; `None`: there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_nanos: Option<Nanos>,
+}
+
+/// How a run ended, except for a cancelled one, which has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    pub status: ResultStatus,
+    /// The answer, or the sentence that says what failed. `content` may be long: it is the one stored in `messages`.
+    pub message_id: MessageId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// What of it failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<RunFailure>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunError {
+    pub code: Code,
+    pub message: String,
+    pub phase: Phase,
+}
+
+/// Something of a run that failed: an item, a tool's last call in an item, or the run itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunFailure {
+    pub phase: Phase,
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+}
+
+impl From<&RunError> for RunFailure {
+    fn from(error: &RunError) -> Self {
+        Self {
+            phase: error.phase,
+            code: error.code.as_str().to_owned(),
+            message: error.message.clone(),
+            item_id: None,
+            call_id: None,
+            tool_name: None,
+        }
+    }
+}
+
+/// The contract's `AgentFinalResponse`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AgentFinalResponse {
+    pub response: ConversationMessage,
+    pub metadata: ExecutionMetadata,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionMetadata {
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub trace_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    pub status: ResultStatus,
+    pub total_duration_ms: i64,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm_cost: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// Whatever failed, also of a run that came to an answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<RunFailure>,
+    pub llm_metadata: LlmTotals,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LlmTotals {
+    #[serde(flatten)]
+    pub usage: Usage,
+    pub total_generation_time_ms: i64,
+}
+
+/// `GET /runs/{runId}` and the `run` event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunResource {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    pub query: String,
+    pub trace_id: String,
+    /// The client's own name of the trace, if it gave one that is no W3C trace id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_trace_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    pub model: String,
+    pub provider: String,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<AgentFinalResponse>,
+}
+
+impl Run {
+    /// What clients see; `response` is the stored message that `outcome` names.
+    pub fn resource(&self, response: Option<ConversationMessage>) -> RunResource {
+        RunResource {
+            run_id: self.run_id.clone(),
+            thread_id: self.thread_id.clone(),
+            status: self.status,
+            query: self.query.clone(),
+            trace_id: self.trace_id.clone(),
+            client_trace_id: self.trace.client_trace_id.clone(),
+            user_id: self.user_id.clone(),
+            model: self.settings.model.clone(),
+            provider: self.settings.provider.clone(),
+            created_at: self.created_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+            llm_calls: self.counters.llm_calls,
+            tool_calls: self.counters.tool_calls,
+            usage: self.counters.usage.clone(),
+            cost_usd: self.counters.cost_nanos.map(usd),
+            result: response.and_then(|message| self.final_response(message)),
+        }
+    }
+
+    /// The contract's `AgentFinalResponse`, once there is an outcome.
+    pub fn final_response(&self, response: ConversationMessage) -> Option<AgentFinalResponse> {
+        let outcome = self.outcome.as_ref()?;
+        Some(AgentFinalResponse {
+            response,
+            metadata: ExecutionMetadata {
+                thread_id: self.thread_id.clone(),
+                run_id: self.run_id.clone(),
+                trace_id: self.trace_id.clone(),
+                user_id: self.user_id.clone(),
+                status: outcome.status,
+                total_duration_ms: self.finished_at.unwrap_or(self.created_at)
+                    - self.started_at.unwrap_or(self.created_at),
+                llm_calls: self.counters.llm_calls,
+                tool_calls: self.counters.tool_calls,
+                tool_errors: self.counters.tool_errors,
+                llm_cost: self.counters.cost_nanos.map(usd),
+                error: outcome.error.clone(),
+                errors: outcome.errors.clone(),
+                llm_metadata: LlmTotals {
+                    usage: self.counters.usage.clone(),
+                    total_generation_time_ms: self.counters.total_generation_ms,
+                },
+            },
+        })
+    }
+}

@@ -1,0 +1,318 @@
+//! Settings of threads and runs: what clients may say (`ThreadConfig`, `CallOptions`) and what a run resolved to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::fault::{Code, Fault};
+use super::prompt::{Persona, SystemPrompt};
+use super::tool::ClientTool;
+
+/// How long anything may be waited for: ten years.
+pub const LONGEST_SPAN: Millis = 10 * 365 * 86_400_000;
+
+/// A thread's `config`. Everything is optional; precedence is call > thread > server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ThreadConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_config: Option<ProviderConfig>,
+    /// Names or globs; absent = all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_tools: Option<Vec<String>>,
+    /// By tool name or glob.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy: BTreeMap<String, PolicyAction>,
+    /// Newest n messages; 0 = none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persona: Option<Persona>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_config: Option<ExecutionOverrides>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_saving_strategy: Option<StateSavingStrategy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_core: Option<String>,
+}
+
+/// `options` of `process`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CallOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_config: Option<ProviderConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm_params: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persona: Option<Persona>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_config: Option<ExecutionOverrides>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Tools that the caller carries out itself: a call becomes a suspension of kind `client_tool`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ProviderConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_options: Option<Map<String, Value>>,
+    /// Tried in order when the model above does not answer. Who names a model and no fallbacks gets none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallbacks: Option<Vec<ModelChoice>>,
+}
+
+/// A model, by the name of its provider and its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelChoice {
+    pub provider_name: String,
+    pub model_id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyAction {
+    Auto,
+    Ask,
+    Deny,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum StateSavingStrategy {
+    #[default]
+    Implicit,
+    Explicit,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum OnItemFailure {
+    #[default]
+    Continue,
+    Replan,
+    Stop,
+}
+
+/// What happens when a run's budget is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum OnBudget {
+    /// The run ends with what there is.
+    #[default]
+    Stop,
+    /// A person may extend it.
+    Ask,
+}
+
+impl OnBudget {
+    fn is_stop(&self) -> bool {
+        *self == OnBudget::Stop
+    }
+}
+
+/// Whether a person is asked before a plan runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PlanReview {
+    #[default]
+    Off,
+    /// If it may call a tool about which policy asks, or one that is external or irreversible.
+    Risky,
+    Always,
+}
+
+impl PlanReview {
+    fn is_off(&self) -> bool {
+        *self == PlanReview::Off
+    }
+}
+
+/// `executionConfig` as written; absent fields fall through to the next layer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ExecutionOverrides {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taef_max_retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_result_max_length: Option<u32>,
+    #[serde(rename = "enableA2ADelegation", skip_serializing_if = "Option::is_none")]
+    pub enable_a2a_delegation: Option<bool>,
+    /// How long a delegated task may take; absent = a week.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation_timeout_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel_items: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_item_failure: Option<OnItemFailure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_budget: Option<OnBudget>,
+    /// Whether a person is asked before a plan, or a changed one, runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_review: Option<PlanReview>,
+    /// How long a question to a person stays open; absent = for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension_timeout_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension_expiry: Option<super::hitl::ExpiryPolicy>,
+    /// Whether the calls of one reply run together when all of them only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_reads: Option<bool>,
+}
+
+/// `executionConfig` resolved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExecutionConfig {
+    pub max_iterations: u32,
+    pub taef_max_retries: u32,
+    pub tool_result_max_length: u32,
+    #[serde(rename = "enableA2ADelegation")]
+    pub enable_a2a_delegation: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation_timeout_ms: Option<i64>,
+    pub max_parallel_items: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    pub parallel_reads: bool,
+    pub on_item_failure: OnItemFailure,
+    #[serde(skip_serializing_if = "OnBudget::is_stop")]
+    pub on_budget: OnBudget,
+    #[serde(skip_serializing_if = "PlanReview::is_off")]
+    pub plan_review: PlanReview,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension_timeout_ms: Option<i64>,
+    pub suspension_expiry: super::hitl::ExpiryPolicy,
+    /// How often a model is asked that answers nothing usable: each such answer may have cost something. Calls that
+    /// were not answered are bounded by time alone.
+    pub max_model_attempts: u32,
+}
+
+/// Reading together is what is done unless somebody says otherwise.
+fn is_default(parallel_reads: &bool) -> bool {
+    *parallel_reads
+}
+
+impl Default for ExecutionConfig {
+    fn default() -> Self {
+        Self {
+            max_iterations: 5,
+            taef_max_retries: 2,
+            tool_result_max_length: 60_000,
+            enable_a2a_delegation: true,
+            delegation_timeout_ms: None,
+            max_parallel_items: 1,
+            on_item_failure: OnItemFailure::Continue,
+            on_budget: OnBudget::Stop,
+            plan_review: PlanReview::Off,
+            suspension_timeout_ms: None,
+            suspension_expiry: super::hitl::ExpiryPolicy::Deny,
+            parallel_reads: true,
+            max_model_attempts: 4,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_llm_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+}
+
+impl Budget {
+    /// Every bound leaves room for something; the fault points below `place`.
+    pub fn check(&self, place: &str) -> Result<(), Fault> {
+        let wrong = [
+            ("maxTokens", self.max_tokens == Some(0)),
+            ("maxCostUsd", self.max_cost_usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0 || usd > 1e9)),
+            ("maxLlmCalls", self.max_llm_calls == Some(0)),
+            ("deadlineMs", self.deadline_ms.is_some_and(|ms| ms <= 0)),
+        ];
+        match wrong.iter().find(|(_, is_wrong)| *is_wrong) {
+            None => Ok(()),
+            Some((field, _)) => {
+                let fault = Fault::new(Code::Invalid, format!("`{field}` of a budget must be above 0."));
+                Err(fault.at(format!("{place}/{field}"), "must be above 0"))
+            }
+        }
+    }
+}
+
+/// What a run was accepted with; stored with it, so that a restart with another configuration changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunSettings {
+    pub core: String,
+    pub provider: String,
+    pub model: String,
+    /// Asked in order when the model above does not answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelChoice>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub llm_params: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy: BTreeMap<String, PolicyAction>,
+    pub history_limit: u32,
+    /// The composed guidance of server, thread and call, ready to stand in a prompt.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub system_prompt: String,
+    pub persona: Persona,
+    pub execution: ExecutionConfig,
+    pub state_saving: StateSavingStrategy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+}
+
+impl RunSettings {
+    /// The caller's own tool of that name.
+    pub fn client_tool(&self, name: &str) -> Option<&ClientTool> {
+        self.client_tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+impl RunSettings {
+    /// Provider and model of the n-th choice: 0 is the first, then the fallbacks in order.
+    pub fn choice(&self, n: u32) -> Option<(&str, &str)> {
+        match n.checked_sub(1) {
+            None => Some((&self.provider, &self.model)),
+            Some(at) => self.fallbacks.get(at as usize).map(|it| (it.provider_name.as_str(), it.model_id.as_str())),
+        }
+    }
+}

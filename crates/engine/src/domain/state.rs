@@ -1,0 +1,137 @@
+//! `PESAgentStateData`: where an agent stands, as `GET /threads/{id}/state` tells it. The engine's view and the fold of the
+//! log both have this shape; tests read both as it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::hitl::{AskedQuestion, SuspensionStatus};
+use super::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
+use super::plan::{StepOutputEntry, TodoItem};
+use super::task::TaskStatus;
+use super::thread::ThreadStatus;
+use super::tool::{ToolCall, ToolResult};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PESAgentStateData {
+    pub thread_id: ThreadId,
+    pub intent: String,
+    pub title: String,
+    pub plan: String,
+    /// In execution order.
+    pub todo_list: Vec<TodoItem>,
+    /// The first item that is in progress or waiting.
+    #[cfg_attr(feature = "schema", schema(required = true))]
+    pub current_step_id: Option<ItemId>,
+    /// Any question is open.
+    pub is_paused: bool,
+    /// By the item's id.
+    pub step_outputs: BTreeMap<String, StepOutputEntry>,
+    /// The oldest of `suspensions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<OpenSuspension>,
+    pub suspensions: Vec<OpenSuspension>,
+    /// Tasks that other agents have.
+    pub a2a_waits: Vec<A2aWait>,
+    /// What the item waits for that has waited longest.
+    #[serde(default, rename = "pendingA2ATasks", skip_serializing_if = "Option::is_none")]
+    pub pending_a2a_tasks: Option<PendingA2ATasks>,
+    pub plan_version: i64,
+    pub last_seq: i64,
+    pub min_seq: i64,
+    pub status: ThreadStatus,
+    #[cfg_attr(feature = "schema", schema(required = true))]
+    pub run_id: Option<RunId>,
+    /// Absent in a state of the past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<AgentPhase>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum AgentPhase {
+    Idle,
+    Planning,
+    Refining,
+    Executing,
+    Synthesizing,
+}
+
+/// An open question, and the work that it interrupted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct OpenSuspension {
+    #[serde(flatten)]
+    pub question: AskedQuestion,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub status: SuspensionStatus,
+    pub created_at: Millis,
+    /// How long it stays open, and after which it is asked again if the policy is to remind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<ToolCall>,
+    /// What was said in the item's loop so far; absent in a state of the past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration_state: Option<Vec<IterationMessage>>,
+    /// Of the other calls of the same reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_tool_results: Option<Vec<ToolResult>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct IterationMessage {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub role: String,
+    pub content: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<ToolCall>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<CallId>,
+}
+
+/// A delegated task that is not over, as `A2A_TASK` tells of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct A2aWait {
+    pub task_id: TaskId,
+    pub agent_id: String,
+    pub task_type: String,
+    pub call_id: CallId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    pub status: TaskStatus,
+    pub submitted_at: Millis,
+    pub deadline: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_context_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PendingA2ATasks {
+    pub task_ids: Vec<TaskId>,
+    pub submitted_at: Millis,
+    pub item_id: ItemId,
+}

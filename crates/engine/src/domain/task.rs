@@ -1,0 +1,309 @@
+//! Tasks delegated to other agents: where each stands, and what is to be done about it next.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Millis;
+use super::hitl::FeedbackSchema;
+use super::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
+
+/// The tool whose calls become tasks.
+pub const TOOL: &str = "delegate_to_agent";
+
+/// Where a task stands. A terminal status is written once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Our message is on its way, or will be as soon as it may.
+    Sending,
+    Working,
+    InputRequired,
+    AuthRequired,
+    /// Whether our message arrived is not known; a person decides.
+    InDoubt,
+    Completed,
+    Failed,
+    Rejected,
+    Canceled,
+    /// The agent no longer knows it.
+    Lost,
+}
+
+impl TaskStatus {
+    pub fn is_terminal(self) -> bool {
+        match self {
+            TaskStatus::Completed
+            | TaskStatus::Failed
+            | TaskStatus::Rejected
+            | TaskStatus::Canceled
+            | TaskStatus::Lost => true,
+            TaskStatus::Sending
+            | TaskStatus::Working
+            | TaskStatus::InputRequired
+            | TaskStatus::AuthRequired
+            | TaskStatus::InDoubt => false,
+        }
+    }
+}
+
+/// To whom a call goes instead of running here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Delegation {
+    pub task_id: TaskId,
+    pub agent_id: String,
+    pub task_type: String,
+}
+
+impl Delegation {
+    pub fn new(task_id: TaskId, arguments: &Value) -> Self {
+        let word = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
+        Self { task_id, agent_id: word("agentId"), task_type: word("taskType") }
+    }
+}
+
+/// What is to be done about a task, and whether that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskAction {
+    pub what: TaskActionKind,
+    pub slot: Slot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskActionKind {
+    /// Send the message; it never went out.
+    Send,
+    /// It may have gone out before: find that out, and send it again only to an agent that takes it once.
+    Resend,
+    /// Ask how the task stands.
+    Ask,
+    /// Tell the agent to stop.
+    Cancel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Slot {
+    Ready { at: Millis },
+    Running { epoch: i64, since: Millis },
+}
+
+/// A delegated task as it is stored (row kind `task`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    pub task_id: TaskId,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub trace_id: String,
+    pub item_id: Option<ItemId>,
+    pub call_id: CallId,
+    pub agent_id: String,
+    pub task_type: String,
+    pub status: TaskStatus,
+    /// Why it ended as it did, if not by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The agent's last words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Of our message: the same, however often it is sent.
+    pub message_id: MessageId,
+    /// A person's answer, if that is what our message says; may be a payload reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_context_id: Option<String>,
+    /// `None`: nothing is to be done; a person decides, or it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errand: Option<TaskAction>,
+    /// Of its actions, counted together: an answer to an earlier one changes nothing.
+    pub attempt: u32,
+    /// Actions in a row that changed nothing.
+    pub tries: u32,
+    /// How often in a row the agent said that it knows no such task.
+    #[serde(default)]
+    pub strikes: u32,
+    /// It was called back about while an action was under way.
+    #[serde(default)]
+    pub called: bool,
+    /// Our message may have reached the agent.
+    #[serde(default)]
+    pub is_out: bool,
+    /// Whether the agent heard that it should stop; absent until that is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_heard: Option<bool>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub deadline: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+}
+
+impl Task {
+    /// Nothing is left to do about it.
+    pub fn is_over(&self) -> bool {
+        self.status.is_terminal() && self.errand.is_none()
+    }
+
+    /// Whether it is to be sent, or is being sent.
+    pub fn sending(&self) -> Option<Slot> {
+        self.errand
+            .filter(|errand| matches!(errand.what, TaskActionKind::Send | TaskActionKind::Resend))
+            .map(|errand| errand.slot)
+    }
+
+    /// What `A2A_TASK` says of it.
+    pub fn told(&self) -> Value {
+        let mut told = json!({
+            "taskId": self.task_id, "agentId": self.agent_id, "taskType": self.task_type, "callId": self.call_id,
+            "status": self.status, "submittedAt": self.created_at, "deadline": self.deadline,
+        });
+        let optional = [
+            ("remoteTaskId", &self.remote_task_id),
+            ("remoteContextId", &self.remote_context_id),
+            ("message", &self.message),
+            ("reason", &self.reason),
+        ];
+        for (key, value) in optional {
+            if let Some(value) = value {
+                told[key] = value.as_str().into();
+            }
+        }
+        told
+    }
+
+    /// What clients see; `result` is what its call came to.
+    pub fn resource(&self, result: Option<Value>) -> TaskResource {
+        TaskResource {
+            task_id: self.task_id.clone(),
+            thread_id: self.thread_id.clone(),
+            run_id: self.run_id.clone(),
+            item_id: self.item_id.clone(),
+            call_id: self.call_id.clone(),
+            agent_id: self.agent_id.clone(),
+            task_type: self.task_type.clone(),
+            status: self.status,
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            remote_task_id: self.remote_task_id.clone(),
+            remote_context_id: self.remote_context_id.clone(),
+            next_ask_at: self.errand.and_then(|errand| match errand {
+                TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } } => Some(at),
+                TaskAction { .. } => None,
+            }),
+            cancel_heard: self.cancel_heard,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            deadline: self.deadline,
+            finished_at: self.finished_at,
+            result,
+        }
+    }
+}
+
+/// `GET /tasks/{taskId}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TaskResource {
+    pub task_id: TaskId,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    pub call_id: CallId,
+    pub agent_id: String,
+    pub task_type: String,
+    pub status: TaskStatus,
+    /// Why it ended as it did, if not by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The agent's last words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_task_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_context_id: Option<String>,
+    /// When the agent is asked next, if it does not call back before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_ask_at: Option<Millis>,
+    /// Whether the agent heard that it should stop; absent unless it was to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel_heard: Option<bool>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub deadline: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    /// The `ToolResult` of its call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub result: Option<Value>,
+}
+
+/// How an agent says that a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    Working,
+    InputRequired,
+    AuthRequired,
+    Completed,
+    Failed,
+    Rejected,
+    Canceled,
+}
+
+impl PeerState {
+    pub fn is_terminal(self) -> bool {
+        match self {
+            PeerState::Completed | PeerState::Failed | PeerState::Rejected | PeerState::Canceled => true,
+            PeerState::Working | PeerState::InputRequired | PeerState::AuthRequired => false,
+        }
+    }
+}
+
+/// What an agent told of a task, with authority.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub state: PeerState,
+    pub remote_task_id: Option<String>,
+    pub remote_context_id: Option<String>,
+    /// Its last words.
+    pub message: Option<String>,
+    /// How an answer to it must look, if it says so.
+    pub form: Option<FeedbackSchema>,
+    /// What it made.
+    pub output: Value,
+    /// How long this agent may take, from the start on.
+    pub patience_ms: Option<Millis>,
+}
+
+/// Why an action brought nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerFailure {
+    pub kind: PeerFailureKind,
+    pub message: String,
+    pub retry_after_ms: Option<Millis>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerFailureKind {
+    /// It did not take place: nobody answered, or the agent was too busy. Another time.
+    Unreachable,
+    /// It may have taken place, and nobody can tell.
+    Unknown,
+    /// The agent says no, or cannot be spoken to.
+    Refused,
+    /// The agent knows no such task.
+    NotFound,
+    /// There is no such agent any more.
+    Gone,
+}

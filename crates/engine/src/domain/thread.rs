@@ -1,0 +1,141 @@
+//! A thread as clients see it, and the limits that its engine enforces.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Millis;
+use super::ids::ThreadId;
+use super::run::RunStatus;
+use super::settings::ThreadConfig;
+
+/// What people may set on a thread. Changed by PATCH, read when a run is accepted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ThreadProfile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub config: ThreadConfig,
+    pub metadata: Map<String, Value>,
+    /// Who wrote each entry of the `toolPolicy`: the names of keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy_by: BTreeMap<String, String>,
+}
+
+/// Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined after
+/// repeated crashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ThreadStatus {
+    #[default]
+    Idle,
+    Running,
+    Suspended,
+    Waiting,
+    Failed,
+    Quarantined,
+}
+
+impl ThreadStatus {
+    pub const ALL: [ThreadStatus; 6] = [
+        ThreadStatus::Idle,
+        ThreadStatus::Running,
+        ThreadStatus::Suspended,
+        ThreadStatus::Waiting,
+        ThreadStatus::Failed,
+        ThreadStatus::Quarantined,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ThreadStatus::Idle => "idle",
+            ThreadStatus::Running => "running",
+            ThreadStatus::Suspended => "suspended",
+            ThreadStatus::Waiting => "waiting",
+            ThreadStatus::Failed => "failed",
+            ThreadStatus::Quarantined => "quarantined",
+        }
+    }
+
+    pub fn of_run(status: RunStatus) -> Self {
+        match status {
+            RunStatus::Running | RunStatus::Queued => ThreadStatus::Running,
+            RunStatus::Suspended => ThreadStatus::Suspended,
+            RunStatus::Waiting => ThreadStatus::Waiting,
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => ThreadStatus::Idle,
+        }
+    }
+}
+
+/// `GET /threads/{id}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Thread {
+    pub thread_id: ThreadId,
+    pub status: ThreadStatus,
+    pub title: String,
+    pub config: ThreadConfig,
+    pub metadata: Map<String, Value>,
+    /// Who wrote each entry of the `toolPolicy`: the names of keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy_by: BTreeMap<String, String>,
+    pub created_at: Millis,
+    /// The last activity.
+    pub updated_at: Millis,
+    pub last_seq: i64,
+}
+
+/// Where a thread comes from that began as a copy: the log's first observation says it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ForkedFrom {
+    pub thread_id: ThreadId,
+    /// The last observation that was copied.
+    pub seq: i64,
+}
+
+/// The application's own state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AgentState {
+    pub data: Value,
+    pub version: i64,
+}
+
+/// Bounds that the engine keeps; each has one documented fault.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub items_per_plan: usize,
+    pub calls_per_reply: usize,
+    pub queued_runs: usize,
+    pub state_bytes: usize,
+    /// Of what one call brings back.
+    pub tool_output_bytes: usize,
+    /// How long a model call that was not answered is tried again, from its first failure on, in milliseconds.
+    pub retry_ms: Millis,
+    /// The same for a provider that cannot be reached at all.
+    pub connect_retry_ms: Millis,
+    /// How soon an agent is asked how its task stands, doubling up to the most below as long as nothing changes.
+    pub ask_peer_ms: Millis,
+    pub ask_peer_most_ms: Millis,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            items_per_plan: 1000,
+            calls_per_reply: 32,
+            queued_runs: 32,
+            state_bytes: 1 << 20,
+            tool_output_bytes: 1 << 20,
+            retry_ms: 120_000,
+            connect_retry_ms: 30_000,
+            ask_peer_ms: 5_000,
+            ask_peer_most_ms: 300_000,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Tools: what they declare, how they are called, what they answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Millis;
+use super::hitl::{FeedbackSchema, Reply, RiskLevel};
+use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
+use super::policy::Ruling;
+use super::settings::RunSettings;
+use super::task::Delegation;
+
+/// What a tool tells about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    pub class: ToolClass,
+    /// Declared: the same call under the same key has its effect once, so it may be repeated after a crash.
+    pub idempotent: bool,
+    /// How long one execution may take.
+    pub timeout_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ToolClass {
+    Read,
+    Write,
+    External,
+    Irreversible,
+}
+
+/// A tool of the caller's own program, declared for one run: its calls are sent to the caller, whose answer is the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientTool {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of the arguments.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub input_schema: Value,
+}
+
+impl ClientTool {
+    /// As the model sees it.
+    pub fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            input_schema: self.input_schema.clone(),
+            output_schema: None,
+            class: ToolClass::External,
+            idempotent: false,
+            timeout_ms: 0,
+            risk_level: None,
+        }
+    }
+}
+
+/// A call that the agent decided on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub call_id: CallId,
+    pub tool_name: String,
+    pub arguments: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ToolStatus {
+    Success,
+    Error,
+    Skipped,
+}
+
+/// What a call came to; exactly one per call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    pub call_id: CallId,
+    pub tool_name: String,
+    pub status: ToolStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+    pub duration_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ToolError {
+    /// `unknown_tool disabled_tool invalid_arguments denied rejected timeout panicked output_too_large unknown failed …`
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// Another attempt may come to more, so much later at the earliest; it is made if the call is declared idempotent.
+    /// Says what to do, not what happened: it is not stored.
+    #[serde(skip)]
+    pub retry_after_ms: Option<Millis>,
+}
+
+impl ToolError {
+    /// What a call is that may have been sent and whose end nobody will hear of.
+    const LOST: &'static str = "unknown";
+
+    /// Whether it had its effect is not known: it is repeated under the same key if its tool declared that this is safe,
+    /// else a person decides.
+    pub fn lost(message: String) -> Self {
+        Self { code: Self::LOST.to_owned(), message, pointer: None, retry_after_ms: Some(0) }
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.code == Self::LOST
+    }
+}
+
+/// What an execution brought back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutcome {
+    pub result: Result<Value, ToolError>,
+    pub metadata: Option<Value>,
+    /// A merge patch of the thread's application state, committed with the result.
+    pub state_patch: Option<Value>,
+    pub duration_ms: i64,
+}
+
+/// A call that is to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Proposal<'a> {
+    pub thread: &'a ThreadId,
+    pub settings: &'a RunSettings,
+    pub tool: &'a str,
+    pub arguments: &'a Value,
+}
+
+/// What policy and schema say about a call before it may start, and by which rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// `None`: it did not get so far; there is no such tool, or the arguments are wrong.
+    pub ruling: Option<Ruling>,
+}
+
+impl From<Verdict> for Judgement {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, ruling: None }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It may run now.
+    Run { class: ToolClass, idempotent: bool },
+    /// A person must approve it first.
+    Ask {
+        class: ToolClass,
+        idempotent: bool,
+        message: String,
+        schema: FeedbackSchema,
+        risk: Option<RiskLevel>,
+        /// And then it goes to another agent.
+        delegates: bool,
+    },
+    /// It goes to another agent; what that makes of it is the result.
+    Delegate,
+    /// A person's answer is the result.
+    Input { message: String, schema: FeedbackSchema },
+    /// It is sent to the caller's own program; the answer is the result.
+    Client,
+    /// It becomes an error result and does not start.
+    Refuse(ToolError),
+}
+
+impl Verdict {
+    /// Whether the call may be repeated after a crash, under the same key.
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Verdict::Run { idempotent, .. } | Verdict::Ask { idempotent, .. } => *idempotent,
+            Verdict::Input { .. } | Verdict::Client | Verdict::Delegate | Verdict::Refuse(_) => false,
+        }
+    }
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CallStatus {
+    Ready,
+    Running,
+    Parked,
+    /// Another agent has it; its task says how it stands.
+    #[serde(rename = "atPeer")]
+    AtPeer,
+    Done,
+}
+
+/// A tool call as it is stored (row kind `call`) and as `GET /threads/{id}/tool-calls/{callId}` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CallRecord {
+    pub call_id: CallId,
+    pub tool_name: String,
+    /// What the model asked for; may be a payload reference in storage.
+    pub arguments: Value,
+    /// What a person made of it: these run instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_arguments: Option<Value>,
+    /// The names of those who edited them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edited_by: Vec<String>,
+    pub run_id: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    pub iteration: u32,
+    pub attempt: u32,
+    pub status: CallStatus,
+    /// The provider's own id of the call, shown to it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_call_id: Option<String>,
+    pub idempotent: bool,
+    /// What was decided about it, and by which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    /// Of tool and arguments as a person is asked about them, or approved them; nothing else runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// To whom it goes instead of running here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<Delegation>,
+    /// The lease epoch under which it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// That its last attempts failed, and when the next is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<Retrying>,
+    /// What it asked a person last, while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<PendingQuestion>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<ToolResult>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+/// An idempotent call whose attempts failed, and is made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Retrying {
+    pub failures: u32,
+    /// When the first of them failed.
+    pub since: Millis,
+    pub not_before: Millis,
+}
+
+/// A question of a running call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PendingQuestion {
+    /// Which of its attempt's questions it is, from 1.
+    pub number: u32,
+    pub suspension_id: SuspensionId,
+    /// What the call is told; absent while the question is open. May hold a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Reply>,
+    /// Whoever performs the call has the reply.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_told: bool,
+}

@@ -1,0 +1,73 @@
+//! Everything that can happen to a thread, in the past tense.
+
+use serde_json::Value;
+
+use crate::Extent;
+use crate::domain::hitl::{Answer, Question};
+use crate::domain::ids::{CallId, MessageId, RunId, StreamId, TaskId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::model::{ModelFailure, ModelReply};
+use crate::domain::run::Ask;
+use crate::domain::settings::RunSettings;
+use crate::domain::task::{PeerFailure, Seen};
+use crate::domain::thread::{AgentState, ForkedFrom};
+use crate::domain::tool::ToolOutcome;
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A caller posted a query. The ids were made by the one who accepted it.
+    Asked { run: RunId, message: MessageId, ask: Box<Ask> },
+    /// The model answered that stream.
+    ModelReplied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
+    /// That attempt was not sent: the conversation does not fit, and this much of it is to be summed up first.
+    Overflowed { stream: StreamId, attempt: u32, extent: Extent },
+    /// That attempt failed; the engine decides whether there is another.
+    ModelFailed { stream: StreamId, attempt: u32, failure: ModelFailure },
+    /// A running call asks a person, as the `number`th question of this attempt, and goes on running.
+    ToolAsked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
+    /// A tool call ended.
+    ToolReturned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
+    /// The agent told how its task stands, in answer to that attempt of an action.
+    TaskSeen { task: TaskId, attempt: u32, seen: Box<Seen> },
+    /// That attempt of an action brought nothing; the engine decides what follows.
+    PeerFailed { task: TaskId, attempt: u32, failure: PeerFailure },
+    /// Somebody who knows the task's secret says that something happened to it: a reason to ask, nothing more.
+    PeerCalledBack { task: TaskId, remote_task_id: Option<String> },
+    /// One task shall end; its item goes on without it.
+    TaskCancelAsked { task: TaskId, by: String },
+    /// A person answered a suspension; `by` is who. `said` is the message that the answer came as, if it was one.
+    Resumed { answer: Box<Answer>, by: String, said: Option<Box<ConversationMessage>> },
+    /// Nothing new may start; a suspension of kind `pause` opens.
+    PauseAsked { by: String },
+    /// The run (or, with `None`, the active and every queued one) shall end. With `Running` slots this is the first of
+    /// two phases: nothing starts any more.
+    CancelAsked { run: Option<RunId>, by: String },
+    /// The holder has stopped every effect of a thread whose cancel was asked for: the second phase.
+    EffectsStopped,
+    /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list;
+    /// `settings` are those that the next run would have, for a thread without an active one.
+    PlanEdited { expected: i64, list: Vec<Value>, by: String, settings: Box<RunSettings> },
+    /// A client wrote the application state. `expected` is from `If-Match`, if given.
+    StatePut { data: Value, expected: Option<i64>, by: String },
+    /// A new holder took the thread: slots `Running` under an older epoch are settled.
+    Recovered,
+    /// A timer is due, or a hint came that something is `Ready`.
+    Woke,
+    /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
+    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes from
+    /// and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base. `summary` is what stood for the oldest messages
+    /// then ([`Fold::summary`](super::fold::Fold::summary)), its text in place.
+    Forked {
+        from: ForkedFrom,
+        state: Box<Value>,
+        messages: Vec<ConversationMessage>,
+        agent_state: AgentState,
+        summary: Option<Value>,
+    },
+    /// A person let a quarantined thread go on.
+    Released,
+    /// The thread crashed again and again; its current and queued runs fail.
+    Quarantined { crashes: u32 },
+    /// Stored rows of the thread cannot be read: what is left cannot go on, so its current and queued runs fail.
+    Unreadable,
+}

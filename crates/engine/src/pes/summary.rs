@@ -1,0 +1,111 @@
+//! A conversation that is longer than the model reads: its oldest messages are summed up once, by a model call of its
+//! own, and from then on the summary stands for them. When more of them must go, the summary is extended: because they do
+//! not fit, or because more came since than a prompt tells in their own words (`historyLimit`). So nothing that was said
+//! after the summary's beginning is told nowhere.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::fit::{self, Told};
+use super::reply::interrupted;
+use super::state::{ModelCall, ModelSlot};
+use super::transition::{Handled, Taken, Transition};
+use crate::domain::Millis;
+use crate::domain::ids::{ItemId, MessageId, StreamId};
+use crate::domain::model::{ContextFit, FailureKind, ModelFailure};
+use crate::domain::observation::ObservationType;
+use crate::domain::prompt::PromptMessage;
+use crate::domain::settings::RunSettings;
+use crate::prompt::{self, Frame};
+use crate::{Extent, World};
+
+/// What stands for the oldest messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Summary {
+    /// The text, or a reference to it.
+    pub text: Value,
+    /// How long it is, in bytes.
+    pub bytes: u64,
+    /// The last message that it tells of.
+    pub upto: MessageId,
+    /// How many messages it tells of.
+    pub messages: usize,
+}
+
+/// What a call sums up, and the call that waits for that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sums {
+    pub extent: Extent,
+    pub before: Box<ModelCall>,
+}
+
+impl Transition<'_> {
+    /// The prompt of that attempt would leave messages out: they are summed up first, and then it is made again.
+    pub fn overflowed(&mut self, stream: &StreamId, attempt: u32, extent: Extent) -> Handled {
+        let Some((item, mut call)) = self.open_call(stream, attempt) else { return Ok(Taken::No) };
+        let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
+        let failure = ModelFailure { kind: FailureKind::Overflow, ..interrupted(why) };
+        self.record_stream_error(stream, item.as_ref(), &failure, Some(0));
+        call.attempt += 1;
+        call.reserved = None;
+        call.slot = ModelSlot::Ready { not_before: None };
+        let (choice, iteration, shown) = (call.choice, call.iteration, call.shown);
+        let sums = Some(Sums { extent, before: Box::new(call) });
+        self.put_call(item.as_ref(), ModelCall { choice, sums, ..ModelCall::ready(iteration, shown) });
+        Ok(Taken::Yes)
+    }
+
+    /// `text` is the reply as it is stored.
+    pub fn summed_up(&mut self, item: Option<&ItemId>, sums: Sums, reply: &str, text: Value) {
+        if reply.trim().is_empty() {
+            return self.not_summed_up(item, sums, None);
+        }
+        let Extent { upto, messages, bytes } = sums.extent;
+        let (told, length) = self.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
+        let summary = Summary { text, bytes: reply.len() as u64, upto, messages: told + messages };
+        self.summarised(summary, bytes + length);
+        // The summary was made for a shorter prompt already.
+        self.put_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
+    }
+
+    /// From now on the summary stands for what `told` so much, in bytes. It is recorded: who copies the thread needs it.
+    pub fn summarised(&mut self, summary: Summary, told: u64) {
+        let version = self.state.agent_state.version;
+        let body = json!({ "keys": ["summary"], "stateVersion": version, "summary": summary });
+        self.record(ObservationType::StateUpdate, None, "Conversation summed up", body);
+        let head = &mut self.state.head;
+        head.said = (head.said + summary.bytes).saturating_sub(told);
+        head.summary = Some(summary);
+    }
+
+    /// Without a summary the oldest messages are left out. What failed so long is not tried as long again.
+    pub fn not_summed_up(&mut self, item: Option<&ItemId>, sums: Sums, failing_since: Option<Millis>) {
+        let failing_since = sums.before.failing_since.or(failing_since);
+        self.put_call(item, ModelCall { fitted: true, failing_since, ..*sums.before });
+    }
+}
+
+/// The prompt of a summary: what was summed up so far, and the messages that are added to it. If they are too many, the
+/// long ones are shortened.
+pub(super) fn request(
+    world: &World<'_>,
+    settings: &RunSettings,
+    frame: Frame<'_>,
+    call: &ModelCall,
+    sums: &Sums,
+    told: &Told<'_>,
+) -> (Vec<PromptMessage>, ContextFit) {
+    let end = told.messages.iter().position(|message| message.message_id == sums.extent.upto);
+    let messages = &told.messages[..end.map_or(told.messages.len(), |at| at + 1)];
+    let render = |most| prompt::summary(&prompt::SummaryPrompt { frame, so_far: told.summary(), messages, most });
+    let whole = render(usize::MAX);
+    let size = prompt::size(&whole, &[]);
+    let fit = ContextFit { summarised: messages.len(), ..ContextFit::default() };
+    let Some(limit) = fit::limit(world, settings, call, size).filter(|limit| size > *limit) else {
+        return (whole, fit);
+    };
+    let said: u64 = messages.iter().map(|message| prompt::tokens(&message.content)).sum();
+    let most = fit::share(said.saturating_sub(size - limit), messages.len());
+    let shortened = messages.iter().filter(|message| message.content.len() > most).count();
+    (render(most), ContextFit { shortened, ..fit })
+}

@@ -1,0 +1,76 @@
+//! Replies of the planner that are no list, in a thread that has a plan already.
+
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
+use serde_json::json;
+
+use super::sim::*;
+
+#[test]
+fn calls_without_a_list_are_made_although_the_plan_has_an_item_of_that_number() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("1", &[], &[]), ("2", &[], &[])]),
+        "refinement" => calls(&[("read", json!({ "x": "asked for" }))]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.ask("and this").unwrap();
+    sim.go();
+    assert_eq!(*sim.tools.ran.lock().unwrap(), [("read".to_owned(), json!({ "x": "asked for" }))]);
+    assert_eq!((&sim.item("3")["status"], &sim.item("3")["runId"]), (&json!("completed"), &json!("run_2")));
+    assert_eq!(sim.item("1")["runId"], "run_1", "what was done stays as it is");
+}
+
+#[test]
+fn calls_without_a_list_cancel_nothing_of_the_plan() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("1", &[], &[]), ("2", &[], &[])]),
+        "refinement" => calls(&[("read", json!({}))]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.ask_with("look first", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim.go();
+    assert_eq!(sim.tools.ran.lock().unwrap().len(), 1);
+    for id in ["1", "2", "3"] {
+        assert_eq!(sim.item(id)["status"], "completed");
+    }
+}
+
+#[test]
+fn a_message_that_steers_is_heard_although_the_planner_answered_at_once() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => says(r#"{"answer":"forty-two","todoList":[]}"#),
+        "refinement" => {
+            assert!(format!("{:?}", request.messages).contains("and why?"));
+            says(r#"{"answer":"because","todoList":[]}"#)
+        }
+        other => panic!("{other}"),
+    });
+    sim.ask("what is it?").unwrap();
+    sim.ask_with("and why?", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim.go();
+    let updates = sim.contents(ObservationType::StateUpdate);
+    assert_eq!(updates.last().unwrap()["message"]["content"], "forty-two");
+    assert_eq!(sim.contents(ObservationType::FinalResponse)[0]["message"]["content"], "because");
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+#[test]
+fn who_steers_after_a_failure_that_stopped_the_plan_makes_it_go_on() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "refinement" => plan(&[("c", &[], &[])]),
+        "a.1" => fails(pes_engine::domain::model::FailureKind::Refused),
+        _ => says("fine"),
+    });
+    let execution = ExecutionConfig { on_item_failure: OnItemFailure::Stop, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.step();
+    sim.ask_with("then do c", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim.go();
+    assert_eq!((&sim.item("b")["status"], &sim.item("c")["status"]), (&json!("cancelled"), &json!("completed")));
+}

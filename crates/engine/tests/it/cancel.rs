@@ -1,0 +1,242 @@
+//! Cancel, interrupt, quarantine, crashes, models that fail.
+
+use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
+use pes_engine::effect::Effect;
+use pes_engine::event::Event;
+use serde_json::json;
+
+use super::sim::*;
+
+fn two_items(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
+    match which(request).as_str() {
+        "planning" | "refinement" => plan(&[("a", &[], &[]), ("b", &["a"], &[])]),
+        "a.1" => calls(&[("write", json!({ "x": "1" })), ("gated", json!({ "x": "2" }))]),
+        _ => says("fine"),
+    }
+}
+
+fn cancel(sim: &mut Sim) -> pes_engine::step::Step {
+    sim.apply(Event::CancelAsked { run: None, by: "ann".into() }).unwrap()
+}
+
+#[test]
+fn a_cancel_with_running_slots_has_two_phases() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.step();
+    sim.ask("queued").unwrap();
+    sim.holds = false;
+    let step = cancel(&mut sim);
+    assert!(step.stop_effects && step.wake_at.is_some());
+    assert_eq!(sim.run("run_2").status, RunStatus::Cancelled, "queued runs end at once");
+    assert_eq!(sim.run("run_1").status, RunStatus::Running);
+    assert!(cancel(&mut sim).is_noop);
+    let refused = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
+    assert_eq!(refused.0.code.as_str(), "run_cancelled");
+    assert!(sim.apply(Event::Woke).unwrap().stop_effects, "the holder is told again");
+    sim.holds = true;
+    sim.apply(Event::EffectsStopped).unwrap();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    let results = sim.contents(ObservationType::ToolExecution);
+    let of = |tool: &str| results.iter().find(|result| result["toolName"] == tool).unwrap().clone();
+    assert_eq!((&of("write")["status"], &of("write")["error"]["code"]), (&json!("error"), &json!("unknown")));
+    assert_eq!(of("gated")["status"], "skipped");
+    assert_eq!(sim.contents(ObservationType::AgentResumed)[0]["decision"], "cancelled");
+    assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("cancelled"), &json!("cancelled")));
+    assert_eq!(sim.records.last().unwrap().kind, ObservationType::RunFinished);
+    assert!(sim.is_idle() && sim.suspensions().is_empty());
+}
+
+#[test]
+fn an_answer_that_comes_after_the_cancel_completes_it_and_starts_nothing() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.step();
+    cancel(&mut sim);
+    sim.step();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    assert!(sim.tools.ran.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_cancel_of_a_suspended_run_is_one_commit() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.holds = false;
+    cancel(&mut sim);
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    let again = sim.apply(Event::CancelAsked { run: Some("run_1".into()), by: "ann".into() }).unwrap_err();
+    assert_eq!(again.0.code.as_str(), "run_finished");
+}
+
+#[test]
+fn a_run_cancelled_while_queued_has_only_run_finished() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.ask("queued").unwrap();
+    sim.apply(Event::CancelAsked { run: Some("run_2".into()), by: "ann".into() }).unwrap();
+    let of_run: Vec<&str> =
+        sim.records.iter().filter(|r| r.run_id.as_str() == "run_2").map(|record| record.kind.as_str()).collect();
+    assert_eq!(of_run, ["RUN_FINISHED"]);
+    assert_eq!(sim.run("run_1").status, RunStatus::Running);
+}
+
+#[test]
+fn interrupt_cancels_the_run_keeps_what_was_done_and_starts_first() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.ask("queued").unwrap();
+    let step = sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
+    assert!(step.stop_effects);
+    sim.apply(Event::EffectsStopped).unwrap();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    assert_eq!(sim.run("run_3").status, RunStatus::Running);
+    assert_eq!(sim.run("run_2").status, RunStatus::Queued);
+}
+
+#[test]
+fn interrupting_a_suspended_run_is_one_commit() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    assert_eq!(sim.run("run_2").status, RunStatus::Running);
+    sim.reload();
+    sim.go();
+}
+
+#[test]
+fn after_a_crash_what_was_in_progress_goes_on() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    let step = sim.crash();
+    assert!(!step.progress, "recovery is no progress");
+    assert_eq!(sim.contents(ObservationType::LlmStreamError)[0]["code"], "interrupted");
+    let Effect::CallModel { attempt, .. } = &sim.in_flight[0] else { panic!("the model is asked again") };
+    assert_eq!(*attempt, 2);
+    assert!(sim.step());
+    assert_eq!(sim.item("a")["status"], "in_progress");
+    sim.crash();
+    sim.step();
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Suspended);
+}
+
+#[test]
+fn a_call_declared_idempotent_is_repeated_under_the_same_key_after_a_crash() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["read"])]),
+        "a.1" => calls(&[("read", json!({}))]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.step();
+    let Effect::CallTool { call, attempt } = sim.in_flight[0].clone() else { panic!("the tool runs") };
+    let late = Event::ToolReturned {
+        call: call.clone(),
+        attempt,
+        outcome: Box::new(pes_engine::domain::tool::ToolOutcome {
+            result: Ok(json!("late")),
+            metadata: None,
+            state_patch: None,
+            duration_ms: 0,
+        }),
+    };
+    sim.crash();
+    assert_eq!(sim.in_flight, [Effect::CallTool { call, attempt: attempt + 1 }]);
+    assert!(sim.apply(late).unwrap().is_noop, "the first attempt's answer is late");
+    sim.go();
+    assert_eq!(sim.contents(ObservationType::ToolExecution).len(), 1);
+}
+
+#[test]
+fn recovery_completes_a_cancel() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    cancel(&mut sim);
+    assert_eq!(sim.run("run_1").status, RunStatus::Running);
+    sim.crash();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+}
+
+#[test]
+fn recovery_leaves_alone_what_runs_under_its_own_epoch() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    assert!(sim.apply(Event::Recovered).unwrap().is_noop);
+}
+
+#[test]
+fn quarantine_fails_the_current_and_the_queued_runs_until_the_thread_is_released() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.step();
+    sim.ask("queued").unwrap();
+    let step = sim.apply(Event::Quarantined { crashes: 3 }).unwrap();
+    assert_eq!(step.status, pes_engine::domain::thread::ThreadStatus::Quarantined);
+    for run in ["run_1", "run_2"] {
+        let run = sim.run(run);
+        assert_eq!(run.status, RunStatus::Failed);
+        assert_eq!(run.outcome.unwrap().error.unwrap().code.as_str(), "quarantined");
+    }
+    assert!(sim.is_idle() && sim.suspensions().is_empty() && sim.in_flight.is_empty());
+    sim.reload();
+    assert_eq!(sim.ask("again").unwrap_err().0.code.as_str(), "thread_quarantined");
+    let step = sim.apply(Event::Released).unwrap();
+    assert_eq!(step.status, pes_engine::domain::thread::ThreadStatus::Idle);
+    assert!(sim.apply(Event::Released).unwrap().is_noop, "once");
+    sim.ask("again").unwrap();
+    sim.step();
+    assert_eq!(which(&sim.prompts[sim.prompts.len() - 1]), "refinement", "unfinished items are offered again");
+    assert_eq!(sim.item("a")["status"], "cancelled", "and re-armed only when they are listed as pending");
+}
+
+#[test]
+fn parked_items_give_their_place_away_and_come_first_when_they_are_resumed() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[]), ("c", &[], &[])]),
+        "a.1" => calls(&[("gated", json!({ "x": "1" }))]),
+        _ => says("fine"),
+    });
+    let settings = RunSettings { execution: ExecutionConfig::default(), ..RunSettings::default() };
+    sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+    sim.step();
+    sim.step();
+    assert_eq!(sim.item("b")["status"], "in_progress", "at one place another item runs while one waits");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert_eq!(sim.in_flight.len(), 1, "b still has the place");
+    sim.step();
+    assert!(matches!(sim.in_flight[0], Effect::CallTool { .. }), "a comes before c");
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+#[test]
+fn a_refused_model_call_is_not_repeated() {
+    let mut sim = Sim::new(|_| fails(FailureKind::Refused));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.prompts.len(), 1);
+    assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "model_refused");
+}
+
+#[test]
+fn a_provider_that_says_when_to_come_back_is_obeyed() {
+    let mut first = true;
+    let mut sim = Sim::new(move |_| match std::mem::take(&mut first) {
+        true => fails(FailureKind::Retry).map_err(|failure| ModelFailure { retry_after_ms: Some(60_000), ..failure }),
+        false => says(r#"{"answer":"yes","todoList":[]}"#),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    assert_eq!(sim.steps.last().unwrap().wake_at, Some(sim.now + 60_000));
+}

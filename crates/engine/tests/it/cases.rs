@@ -1,0 +1,15 @@
+//! How many cases a test tries.
+
+use proptest::test_runner::Config;
+
+/// Whether `scripts/test --all` was asked for.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the server")]
+pub fn is_all() -> bool {
+    std::env::var_os("PES_TEST_ALL").is_some()
+}
+
+/// So many as a rule, and sixteen times as many with `scripts/test --all`. Nothing is written beside the sources: a case
+/// that fails is told whole.
+pub fn cases(usual: u32) -> Config {
+    Config { cases: usual * if is_all() { 16 } else { 1 }, failure_persistence: None, ..Config::default() }
+}

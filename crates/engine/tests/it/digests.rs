@@ -1,0 +1,60 @@
+//! What the engine writes, seed by seed: a change of the code that is meant to change no behaviour changes no digest.
+//!
+//! After a change that is meant to, run `PES_TEST_ALL=1 cargo test -p pes-engine digests` and copy `target/tmp/digests.txt`
+//! over `tests/it/digests.txt`.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use super::cases::is_all;
+use super::random;
+use super::sim::Sim;
+
+/// As a rule; with `scripts/test --all` every seed that is recorded.
+const SEEDS: usize = 100;
+const RECORDED: &str = include_str!("digests.txt");
+
+/// As many decisions as random bytes that the seed makes (SplitMix64).
+fn bytes(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let length = next() % 160;
+    (0..length).map(|_| next() as u8).collect()
+}
+
+/// Of everything that was committed: heads, rows, records and where the thread stood, commit by commit.
+fn digest(sim: &Sim) -> String {
+    let mut hash = Sha256::new();
+    for step in &sim.steps {
+        let mut rows: Vec<String> = step.rows.iter().map(|row| format!("{row:?}")).collect();
+        rows.sort();
+        let stands =
+            (&step.head, step.status, step.wake_at, step.floor, step.progress, step.is_noop, step.stop_effects);
+        hash.update(format!("{stands:?}{rows:?}{:?}", step.records));
+    }
+    hash.finalize()[..8].iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+        text
+    })
+}
+
+#[test]
+fn random_runs_write_what_they_wrote() {
+    let recorded: Vec<&str> = RECORDED.lines().collect();
+    let seeds = if is_all() { recorded.len() } else { SEEDS };
+    let mut written = String::new();
+    for seed in 0..seeds as u64 {
+        let sim = random::run(bytes(seed), seed, 1 + (seed % 5) as usize);
+        writeln!(written, "{seed} {} {}", sim.steps.len(), digest(&sim)).unwrap();
+    }
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/digests.txt");
+    std::fs::write(path, &written).unwrap();
+    let first = recorded.iter().zip(written.lines()).find(|(recorded, written)| **recorded != *written);
+    assert_eq!(first, None, "recorded and written; all that was written is in {path}");
+}

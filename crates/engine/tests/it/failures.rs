@@ -1,0 +1,75 @@
+//! What is said of what failed, and to whom.
+
+use pes_engine::domain::model::FailureKind;
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::{ResultStatus, RunStatus};
+use serde_json::{Value, json};
+
+use super::results::prompt_of;
+use super::sim::*;
+
+/// The first run fails for its model; the second is answered.
+fn failed_once() -> Sim {
+    let mut calls = 0;
+    let mut sim = Sim::new(move |_| {
+        calls += 1;
+        match calls {
+            1 => fails(FailureKind::Refused),
+            _ => says(r#"{"answer":"yes","todoList":[]}"#),
+        }
+    });
+    sim.ask("the first").unwrap();
+    sim.go();
+    sim.ask("the second").unwrap();
+    sim.go();
+    sim
+}
+
+#[test]
+fn what_says_why_a_run_failed_is_marked_and_left_out_of_contexts() {
+    let sim = failed_once();
+    assert_eq!(sim.run("run_1").status, RunStatus::Failed);
+    let message = &sim.contents(ObservationType::FinalResponse)[0]["message"];
+    assert_eq!(message["content"], "the model is away");
+    assert_eq!(message["metadata"]["error"]["code"], "model_refused", "{message:#}");
+    let answer = &sim.contents(ObservationType::FinalResponse)[1]["message"];
+    assert_eq!(answer.get("metadata"), None, "{answer:#}");
+    let told = prompt_of(&sim, "planning");
+    assert!(told.contains("the first") && !told.contains("the model is away"), "{told}");
+    let head: Value = serde_json::from_str(&sim.head).unwrap();
+    assert_eq!(head["said"], "the firstthe secondyes".len());
+}
+
+#[test]
+fn a_result_lists_what_failed() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["write"]), ("b", &["a"], &[]), ("c", &[], &[])]),
+        "a.1" | "c.1" => calls(&[("write", json!({}))]),
+        _ => says("could not"),
+    });
+    sim.tools.failures.lock().unwrap().insert("write".into(), 9);
+    sim.ask("go").unwrap();
+    sim.go();
+    let outcome = sim.run("run_1").outcome.unwrap();
+    assert_eq!(outcome.status, ResultStatus::Partial);
+    let listed: Vec<(&str, Option<&str>, Option<&str>)> = outcome
+        .errors
+        .iter()
+        .map(|e| (e.code.as_str(), e.item_id.as_ref().map(|id| id.as_str()), e.tool_name.as_deref()))
+        .collect();
+    let expected = [
+        ("failed", Some("a"), Some("write")),
+        ("required_tools", Some("a"), None),
+        ("cancelled", Some("b"), None),
+        ("failed", Some("c"), Some("write")),
+    ];
+    assert_eq!(listed, expected);
+    let why = outcome.errors[1].message.as_str();
+    assert_eq!(why, "required tools did not succeed: write was called and failed (failed: it broke)");
+}
+
+#[test]
+fn a_failed_run_lists_why() {
+    let errors = failed_once().run("run_1").outcome.unwrap().errors;
+    assert_eq!((errors.len(), errors[0].code.as_str()), (1, "model_refused"));
+}

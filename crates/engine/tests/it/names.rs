@@ -1,0 +1,47 @@
+//! Plans that name what there is not.
+
+use pes_engine::domain::run::RunStatus;
+use serde_json::json;
+
+use super::results::prompt_of;
+use super::sim::*;
+
+/// The plan names these at first, and those when it is told.
+fn planned(first: (&'static str, &'static str), told: (&'static str, &'static str)) -> Sim {
+    let list = |(tool, need): (&'static str, &'static str)| {
+        says(
+            json!({ "title": "t", "intent": "i", "plan": "p", "todoList": [
+                { "id": "a", "description": "do a", "requiredTools": [tool] },
+                { "id": "b", "description": "do b", "dependencies": [need] },
+            ]})
+            .to_string(),
+        )
+    };
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => list(first),
+        "repair" => list(told),
+        "a.1" => calls(&[("read", json!({}))]),
+        other => says(format!("result of {other}")),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim
+}
+
+#[test]
+fn a_plan_with_an_unknown_tool_or_dependency_is_told_the_names_that_exist() {
+    let sim = planned(("raed", "z"), ("read", "a"));
+    let told = prompt_of(&sim, "repair");
+    assert!(told.contains("There is no tool raed; requiredTools may only name: denied, form,"), "{told}");
+    assert!(told.contains("There is no item z; dependencies may only name: a, b."), "{told}");
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+    assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("completed"), &json!("completed")));
+}
+
+#[test]
+fn it_is_told_once_and_nothing_is_spent_on_what_cannot_be_done() {
+    let sim = planned(("raed", "z"), ("raed", "z"));
+    assert_eq!(sim.prompts.iter().map(which).collect::<Vec<_>>(), ["planning", "repair", "synthesis"]);
+    assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("unknown_tool: it requires raed"));
+    assert_eq!(sim.item("b")["reason"], "unknown dependency: z");
+}

@@ -1,0 +1,149 @@
+//! The core without a plan, on the same machine: one loop, then the answer.
+
+use std::sync::Arc;
+
+use pes_engine::Registered;
+use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest, StopReason};
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::prompt::PromptMessage;
+use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
+use pes_engine::domain::settings::{OnItemFailure, RunSettings};
+use pes_engine::event::Event;
+use pes_engine::react::React;
+use serde_json::json;
+
+use super::sim::*;
+
+fn react(script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static) -> Sim {
+    Sim::of(Arc::new(Registered::<React>::new()), script)
+}
+
+/// Calls `tool` once, then answers.
+fn calls_once(tool: &'static str) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
+    move |request| match request.context.iteration {
+        1 => calls(&[(tool, json!({ "n": 1 }))]),
+        _ => says(format!("the answer to {}", request.context.query)),
+    }
+}
+
+fn answers(sim: &Sim) -> Vec<String> {
+    let finals = sim.contents(ObservationType::FinalResponse);
+    finals.iter().map(|content| content["message"]["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_loops_last_word_is_the_answer() {
+    let mut sim = react(calls_once("read"));
+    sim.ask("go").unwrap();
+    sim.go();
+    let run = sim.run("run_1");
+    assert_eq!((run.status, run.outcome.unwrap().status), (RunStatus::Completed, ResultStatus::Success));
+    assert_eq!((run.counters.llm_calls, run.counters.tool_calls), (2, 1));
+    assert_eq!(answers(&sim), ["the answer to go"]);
+    let kinds = sim.kinds();
+    for planned in ["PLAN", "PLAN_UPDATE", "INTENT", "SYNTHESIS"] {
+        assert!(!kinds.iter().any(|kind| kind == planned), "{kinds:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_stays_cut_off_is_shown_and_named() {
+    let mut sim =
+        react(|_| says("The answer is fort").map(|reply| ModelReply { stop: StopReason::MaxTokens, ..reply }));
+    sim.ask("go").unwrap();
+    sim.go();
+    let run = sim.run("run_1");
+    let outcome = run.outcome.unwrap();
+    assert_eq!((run.status, outcome.status, sim.prompts.len()), (RunStatus::Completed, ResultStatus::Partial, 3));
+    assert_eq!(outcome.error.unwrap().code.as_str(), "synthesis_failed");
+    assert!(answers(&sim)[0].starts_with("The answer is fort\n\nThe answer was cut off"), "{:?}", answers(&sim));
+    assert_eq!(sim.item("run_1")["status"], "failed");
+}
+
+/// The prompt is a conversation: earlier messages, the query, the loop so far.
+#[test]
+fn a_follow_up_sees_the_conversation() {
+    let mut sim = react(calls_once("read"));
+    sim.ask("one").unwrap();
+    sim.go();
+    sim.ask("two").unwrap();
+    sim.go();
+    let said: Vec<&str> = sim.prompts[3]
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            PromptMessage::User { content } | PromptMessage::Assistant { content, .. } => Some(content.as_str()),
+            PromptMessage::System { .. } | PromptMessage::Tool { .. } => None,
+        })
+        .collect();
+    assert_eq!(said, ["one", "the answer to one", "two", ""]);
+    assert_eq!(first_line(&sim.prompts[3]), "Phase: execution run_2");
+    assert_eq!(sim.view()["todoList"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_gated_call_waits_for_a_person() {
+    let mut sim = react(calls_once("gated"));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Suspended);
+    assert!(!sim.is_active() && sim.tools.ran.lock().unwrap().is_empty());
+    sim.answer(0, |answer| answer.modified_args = Some(json!({ "n": 2 }))).unwrap_err();
+    sim.answer(0, |answer| {
+        answer.approved = Some(true);
+        answer.modified_args = Some(json!({ "n": 2 }));
+    })
+    .unwrap();
+    sim.go();
+    assert_eq!(*sim.tools.ran.lock().unwrap(), [("gated".to_owned(), json!({ "n": 2 }))]);
+    assert_eq!(answers(&sim), ["the answer to go"]);
+}
+
+#[test]
+fn a_crash_after_any_commit_changes_no_answer() {
+    for after in 0..6 {
+        let mut sim = react(calls_once("read"));
+        sim.ask("go").unwrap();
+        for _ in 0..after {
+            sim.step();
+        }
+        sim.crash();
+        sim.go();
+        assert_eq!(answers(&sim), ["the answer to go"], "crash after {after}");
+    }
+}
+
+#[test]
+fn queued_runs_follow_and_a_cancel_ends_one() {
+    let mut sim = react(calls_once("read"));
+    sim.ask("one").unwrap();
+    sim.ask("two").unwrap();
+    sim.ask_with("three", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim.apply(Event::CancelAsked { run: Some("run_1".into()), by: "ann".into() }).unwrap();
+    sim.apply(Event::EffectsStopped).unwrap();
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    assert_eq!(answers(&sim), ["the answer to two", "the answer to three"]);
+}
+
+/// There is no plan: nothing can change it, and a failure is the run's.
+#[test]
+fn there_is_no_plan_to_change() {
+    let patch = r#"{"content":"done","updatedPlan":{"todoList":[{"id":"new","description":"x"}]}}"#;
+    let mut sim = react(move |_| says(patch));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(answers(&sim), ["done"]);
+    assert_eq!(sim.view()["todoList"].as_array().unwrap().len(), 1);
+    let edit = Event::PlanEdited { expected: 0, list: vec![], by: "ann".into(), settings: Default::default() };
+    assert_eq!(sim.apply(edit).unwrap_err().0.code.as_str(), "plan_not_editable");
+
+    let mut settings = RunSettings::default();
+    settings.execution.on_item_failure = OnItemFailure::Replan;
+    let mut sim = react(|_| calls(&[("read", json!({}))]));
+    sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+    sim.go();
+    let run = sim.run("run_1");
+    assert_eq!((run.status, run.outcome.unwrap().status), (RunStatus::Failed, ResultStatus::Error));
+    assert_eq!(sim.prompts.len(), 5);
+}

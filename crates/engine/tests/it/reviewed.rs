@@ -1,0 +1,214 @@
+//! What people answer to a plan review: yes, another plan, an edited one, no.
+
+use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::OnBusy;
+use pes_engine::domain::settings::{ExecutionConfig, PlanReview, RunSettings};
+use pes_engine::event::Event;
+use serde_json::{Value, json};
+
+use super::review::*;
+use super::sim::*;
+use super::suspend::ran;
+
+#[test]
+fn a_rejection_with_a_reason_is_told_to_the_planner_and_its_next_plan_is_reviewed() {
+    let mut sim = plans(&[("write", &[], &["write"])], vec![&[("read", &[], &["read"])]]);
+    asked(&mut sim, PlanReview::Always);
+    let first = review(&sim).suspension_id;
+    reject(&mut sim, "only look");
+    let told = format!("{:?}", sim.prompts[1].messages);
+    assert!(told.contains("rejected this plan before it ran: only look"), "{told}");
+    assert_ne!(review(&sim).suspension_id, first);
+    assert_eq!(sim.run("run_1").requested_by, ["eve", "ann"], "who tells the planner what to do steers the run");
+    assert_eq!(statuses(&sim), ["write:cancelled", "read:pending"]);
+    approve(&mut sim);
+    assert_eq!((ran(&sim), ended(&sim).1), (vec!["read:1".to_owned()], "success".to_owned()));
+}
+
+#[test]
+fn a_rejection_without_a_reason_ends_the_run_with_an_account() {
+    let mut sim = two_steps();
+    asked(&mut sim, PlanReview::Always);
+    reject(&mut sim, "  ");
+    assert!(sim.is_idle() && sim.suspensions().is_empty() && ran(&sim).is_empty());
+    assert_eq!(ended(&sim), ("completed".into(), "partial".into()));
+    let error = sim.run("run_1").outcome.unwrap().error.unwrap();
+    assert_eq!(
+        (error.code.as_str(), error.message.as_str()),
+        ("plan_rejected", "The plan was rejected: a person said no.")
+    );
+    assert_eq!(statuses(&sim), ["read:cancelled", "write:cancelled"]);
+}
+
+#[test]
+fn plans_are_sent_back_so_often_and_no_oftener() {
+    let mut sim = plans(&[("a", &[], &[])], vec![&[("b", &[], &[])], &[("c", &[], &[])]]);
+    let execution =
+        ExecutionConfig { plan_review: PlanReview::Always, max_iterations: 2, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, with(execution)).unwrap();
+    sim.go();
+    for _ in 0..3 {
+        assert!(!sim.is_idle());
+        reject(&mut sim, "another one");
+    }
+    assert!(sim.is_idle());
+    assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "plan_rejected");
+}
+
+#[test]
+fn a_planner_that_insists_or_fails_is_not_a_yes() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" | "refinement" => plan(&[("write", &[], &["write"])]),
+        _ => does_it(request),
+    });
+    asked(&mut sim, PlanReview::Always);
+    reject(&mut sim, "no");
+    assert_eq!((review(&sim).status, ran(&sim).len()), (pes_engine::domain::hitl::SuspensionStatus::Pending, 0));
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("write", &[], &["write"])]),
+        _ => says("I do not plan"),
+    });
+    asked(&mut sim, PlanReview::Always);
+    reject(&mut sim, "no");
+    assert_eq!((review(&sim).kind, ran(&sim).len()), (SuspensionKind::PlanReview, 0));
+}
+
+#[test]
+fn a_planner_that_answers_instead_ends_the_run() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("write", &[], &["write"])]),
+        _ => says(r#"{"answer":"then I leave it","todoList":[]}"#),
+    });
+    asked(&mut sim, PlanReview::Always);
+    reject(&mut sim, "leave it");
+    assert!(sim.is_idle() && ran(&sim).is_empty());
+    let answer = &sim.contents(ObservationType::FinalResponse)[0]["message"]["content"];
+    assert_eq!(answer, "then I leave it");
+    assert_eq!(statuses(&sim), ["write:cancelled"]);
+}
+
+#[test]
+fn an_edited_plan_is_what_runs_and_its_editor_shaped_it() {
+    let mut sim = two_steps();
+    asked(&mut sim, PlanReview::Always);
+    sim.answer(0, |answer| {
+        answer.approved = Some(true);
+        answer.modified_args = Some(json!({ "todoList": [
+            { "id": "read", "description": "look closely", "status": "pending", "requiredTools": ["read"] },
+            { "id": "gated", "description": "ask first", "status": "pending", "requiredTools": ["gated"] },
+        ] }));
+    })
+    .unwrap();
+    sim.go();
+    let resumed = &sim.contents(ObservationType::AgentResumed)[0];
+    assert_eq!((&resumed["decision"], &resumed["decidedBy"]), (&json!("modified"), &json!("ann")));
+    assert_eq!(sim.contents(ObservationType::PlanUpdate)[1]["source"], "user");
+    assert_eq!(sim.run("run_1").requested_by, ["eve", "ann"]);
+    let open = sim.suspensions();
+    assert_eq!((open.len(), open[0].kind), (1, SuspensionKind::Approval), "approving a plan approves no call of it");
+    approve(&mut sim);
+    assert_eq!(ran(&sim), ["read:1", "gated:1"]);
+    assert_eq!(sim.item("read")["description"], "look closely");
+}
+
+#[test]
+fn an_edit_that_cannot_be_made_is_refused_at_its_place_and_the_question_stays() {
+    let mut sim = two_steps();
+    asked(&mut sim, PlanReview::Always);
+    let item = |id: &str, more: Value| {
+        let mut item = json!({ "id": id, "description": "d", "status": "pending" });
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        item
+    };
+    let cases = [
+        (json!([]), "/modifiedArgs"),
+        (json!({}), "/modifiedArgs/todoList"),
+        (json!({ "todoList": {} }), "/modifiedArgs/todoList"),
+        (json!({ "todoList": [], "plan/x": 1 }), "/modifiedArgs/plan~1x"),
+        (
+            json!({ "todoList": [item("a", json!({ "requiredTools": ["none"] }))] }),
+            "/modifiedArgs/todoList/0/requiredTools",
+        ),
+        (json!({ "todoList": [item("a", json!({ "dependencies": ["a"] }))] }), "/modifiedArgs/todoList/0/dependencies"),
+    ];
+    for (edited, pointer) in cases {
+        let refused = sim.answer(0, |answer| {
+            answer.approved = Some(true);
+            answer.modified_args = Some(edited.clone());
+        });
+        let fault = refused.unwrap_err().0;
+        assert_eq!((fault.code.status(), fault.errors[0].pointer.as_str()), (422, pointer), "{edited}");
+    }
+    let refused = sim.answer(0, |answer| answer.value = Some(json!("yes"))).unwrap_err().0;
+    assert_eq!(refused.errors[0].pointer, "/approved");
+    approve(&mut sim);
+    assert_eq!(ended(&sim).1, "success");
+}
+
+#[test]
+fn an_edited_plan_is_asked_about_anew_and_nobody_approves_what_they_did_not_see() {
+    let mut sim = two_steps();
+    asked(&mut sim, PlanReview::Always);
+    let stale = review(&sim);
+    edit(&mut sim, |list| list[1]["requiredTools"] = json!(["gated"]));
+    let now = review(&sim);
+    assert_ne!((&now.suspension_id, &now.digest), (&stale.suspension_id, &stale.digest));
+    assert_eq!(shown(&sim)["items"][1]["mayCall"][0]["toolName"], "gated");
+    let withdrawn = &sim.contents(ObservationType::AgentResumed)[0];
+    assert_eq!((&withdrawn["decision"], &withdrawn["reason"]), (&json!("cancelled"), &json!("the plan was changed")));
+    let refused = sim.answer(0, |answer| {
+        answer.suspension_id = stale.suspension_id.clone();
+        answer.approved = Some(true);
+    });
+    assert_eq!(refused.unwrap_err().0.code.as_str(), "not_found", "the store knows what became of it");
+    let refused = sim.answer(0, |answer| {
+        answer.digest = stale.digest.clone();
+        answer.approved = Some(true);
+    });
+    assert_eq!(refused.unwrap_err().0.code.as_str(), "approval_mismatch");
+    assert!(ran(&sim).is_empty());
+}
+
+#[test]
+fn a_question_follows_an_edit_made_during_a_pause() {
+    let mut sim = two_steps();
+    asked(&mut sim, PlanReview::Always);
+    sim.apply(Event::PauseAsked { by: "bob".into() }).unwrap();
+    let stale = review_among(&sim);
+    edit(&mut sim, |list| list[0]["description"] = json!("otherwise"));
+    assert_ne!(review_among(&sim), stale);
+    let id = review_among(&sim);
+    sim.answer(0, |answer| {
+        answer.suspension_id = id;
+        answer.approved = Some(true);
+    })
+    .unwrap();
+    sim.go();
+    assert!(ran(&sim).is_empty(), "it is paused still");
+    approve(&mut sim);
+    assert_eq!(ended(&sim).1, "success");
+}
+
+fn review_among(sim: &Sim) -> pes_engine::domain::ids::SuspensionId {
+    let open = sim.suspensions();
+    let review = open.into_iter().find(|open| open.kind == SuspensionKind::PlanReview);
+    review.expect("a review is open").suspension_id
+}
+
+#[test]
+fn a_rejection_without_a_reason_stops_what_is_under_way() {
+    let mut sim = plans(&[("gated", &[], &["gated"])], vec![&[("gated", &[], &["gated"]), ("write", &[], &["write"])]]);
+    asked(&mut sim, PlanReview::Always);
+    approve(&mut sim);
+    sim.ask_with("and write", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim.go();
+    // The call that was approved runs when the plan is rejected.
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert_eq!(sim.in_flight.len(), 1);
+    let step = sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+    assert!(step.stop_effects, "the holder stops it first");
+    sim.apply(Event::EffectsStopped).unwrap();
+    assert!(sim.is_idle());
+    assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "plan_rejected");
+}

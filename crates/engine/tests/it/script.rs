@@ -1,0 +1,243 @@
+#![allow(dead_code)] // Each test file uses its part.
+//! Scripted tools and replies.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pes_engine::domain::Millis;
+use pes_engine::domain::fault::Fault;
+use pes_engine::domain::forecast::ToolForecast;
+use pes_engine::domain::hitl::{FeedbackSchema, InputType, RiskLevel, Suspension};
+use pes_engine::domain::ids::ThreadId;
+use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason, Usage};
+use pes_engine::domain::policy::{RuleScope, Ruling};
+use pes_engine::domain::prompt::PromptMessage;
+use pes_engine::domain::settings::{PolicyAction, RunSettings};
+use pes_engine::domain::thread::Limits;
+use pes_engine::domain::tool::{Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use pes_engine::domain::usage::Price;
+use pes_engine::{ModelBook, Toolbox};
+use serde_json::{Value, json};
+
+/// Every model costs the same, if anything.
+#[derive(Default)]
+pub struct Book {
+    pub price: Option<Price>,
+    pub window: Option<u64>,
+}
+
+impl ModelBook for Book {
+    fn window(&self, _: &str, _: &str) -> Option<u64> {
+        self.window
+    }
+
+    fn price(&self, _: &str, _: &str) -> Option<Price> {
+        self.price
+    }
+}
+
+/// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and
+/// would be answered at once if nobody had to be asked), `peer` is delegated and `gated_peer` both, `form` is a question,
+/// `denied` is refused, anything else is unknown. Only `read` and `sum` are declared idempotent, and what is `gated` if it
+/// is said to be `safe`.
+#[derive(Default)]
+pub struct Tools {
+    /// Errors still to come, by tool.
+    pub failures: std::sync::Mutex<HashMap<String, u32>>,
+    /// What these say of another attempt.
+    pub retry_after_ms: Option<Millis>,
+    /// What ran, with which arguments.
+    pub ran: std::sync::Mutex<Vec<(String, Value)>>,
+    pub output: Option<Value>,
+    /// Which rule decides.
+    pub ruling: Option<Ruling>,
+}
+
+impl Tools {
+    pub fn run(&self, name: &str, arguments: Value, _attempt: u32) -> ToolOutcome {
+        self.ran.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        let fails = self.failures.lock().unwrap().get_mut(name).is_some_and(|left| {
+            let fails = *left > 0;
+            *left = left.saturating_sub(1);
+            fails
+        });
+        let result = match fails {
+            true => Err(ToolError {
+                code: "failed".into(),
+                message: "it broke".into(),
+                pointer: None,
+                retry_after_ms: self.retry_after_ms,
+            }),
+            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments.clone() }))),
+        };
+        let is_patched = name == "set_agent_state" || arguments.get("patch").is_some();
+        let state_patch = is_patched.then(|| json!({ "k": 1 }));
+        ToolOutcome { result, metadata: None, state_patch, duration_ms: 3 }
+    }
+}
+
+impl Toolbox for Tools {
+    fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
+        ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer", "denied"]
+            .map(|name| Arc::new(spec(name)))
+            .to_vec()
+    }
+
+    fn judge(&self, call: &Proposal<'_>) -> Judgement {
+        let error = |code: &str| ToolError {
+            code: code.into(),
+            message: code.into(),
+            pointer: Some("/x".into()),
+            retry_after_ms: None,
+        };
+        if call.arguments.get("bad").is_some() {
+            return Verdict::Refuse(error("invalid_arguments")).into();
+        }
+        let schema = FeedbackSchema {
+            input_type: InputType::Text,
+            prompt: "?".into(),
+            options: Vec::new(),
+            allow_modify_args: true,
+            custom_schema: None,
+        };
+        let class = ToolClass::Write;
+        let verdict = match call.tool {
+            "read" | "sum" => Verdict::Run { class: ToolClass::Read, idempotent: true },
+            "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
+            "peer" => Verdict::Delegate,
+            "gated" | "gated_peer" => Verdict::Ask {
+                class: if call.arguments["safe"] == true { ToolClass::Read } else { class },
+                idempotent: call.arguments["safe"] == true,
+                message: "may it?".into(),
+                schema,
+                risk: None,
+                delegates: call.tool == "gated_peer",
+            },
+            "form" => Verdict::Input { message: "what?".into(), schema },
+            "denied" => Verdict::Refuse(error("denied")),
+            _ => Verdict::Refuse(error("unknown_tool")),
+        };
+        Judgement { verdict, ruling: self.ruling.clone() }
+    }
+
+    fn at_once(&self, tool: &str, arguments: &Value, _: Millis, _: &Limits) -> Option<ToolOutcome> {
+        matches!(tool, "sum" | "gated").then(|| ToolOutcome { duration_ms: 0, ..self.run(tool, arguments.clone(), 1) })
+    }
+
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
+        match call.arguments.get("bad") {
+            Some(_) => Err(Fault::new(pes_engine::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),
+            None => Ok(self.judge(call)),
+        }
+    }
+
+    fn foresee(&self, _: &ThreadId, _: &RunSettings, tool: &str) -> Option<ToolForecast> {
+        let class = match tool {
+            "read" | "sum" => ToolClass::Read,
+            "peer" | "gated_peer" => ToolClass::External,
+            "write" | "gated" | "form" | "set_agent_state" | "denied" => ToolClass::Write,
+            _ => return None,
+        };
+        let action = match tool {
+            "gated" | "gated_peer" => PolicyAction::Ask,
+            "denied" => PolicyAction::Deny,
+            _ => PolicyAction::Auto,
+        };
+        Some(ToolForecast {
+            tool_name: tool.into(),
+            class,
+            idempotent: matches!(tool, "read" | "sum"),
+            risk_level: (tool == "gated").then_some(RiskLevel::High),
+            policy: Ruling::new(action, "scripted", RuleScope::Default),
+            conditions: Vec::new(),
+            more_conditions: false,
+        })
+    }
+
+    fn check_answer(&self, _: &Suspension, value: &Value) -> Result<(), Fault> {
+        match value.is_string() {
+            true => Ok(()),
+            false => Err(Fault::new(pes_engine::domain::fault::Code::Invalid, "text").at("/value", "text is needed")),
+        }
+    }
+}
+
+fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: name.into(),
+        input_schema: json!({ "type": "object" }),
+        output_schema: None,
+        class: ToolClass::Write,
+        idempotent: matches!(name, "read" | "sum"),
+        timeout_ms: 1000,
+        risk_level: None,
+    }
+}
+
+pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
+    Ok(ModelReply {
+        text: text.into(),
+        thinking: String::new(),
+        tool_calls: Vec::new(),
+        replay: None,
+        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+        stop: StopReason::EndTurn,
+        provider: "demo".into(),
+        model: "m".into(),
+        time_to_first_token_ms: Some(1),
+        total_ms: 2,
+        fit: None,
+    })
+}
+
+/// A reply with native calls.
+pub fn calls(calls: &[(&str, Value)]) -> Result<ModelReply, ModelFailure> {
+    let raw = |(at, (name, arguments)): (usize, &(&str, Value))| RawToolCall {
+        id: Some(format!("p{at}")),
+        name: (*name).to_owned(),
+        arguments: arguments.to_string(),
+    };
+    Ok(ModelReply {
+        tool_calls: calls.iter().enumerate().map(raw).collect(),
+        stop: StopReason::ToolUse,
+        ..says("").unwrap()
+    })
+}
+
+pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
+    Err(ModelFailure {
+        kind,
+        message: "the model is away".into(),
+        http_status: Some(503),
+        retry_after_ms: None,
+        partial_text: String::new(),
+    })
+}
+
+/// A plan with these items: id, dependencies, required tools.
+pub fn plan(items: &[(&str, &[&str], &[&str])]) -> Result<ModelReply, ModelFailure> {
+    let items: Vec<Value> = items
+        .iter()
+        .map(|(id, dependencies, tools)| {
+            json!({ "id": id, "description": format!("do {id}"), "dependencies": dependencies, "requiredTools": tools })
+        })
+        .collect();
+    says(json!({ "title": "A title", "intent": "an intent", "plan": "a plan", "todoList": items }).to_string())
+}
+
+pub fn first_line(request: &ModelRequest) -> String {
+    match &request.messages[0] {
+        PromptMessage::System { content } => content.lines().next().unwrap_or_default().to_owned(),
+        other => panic!("the first message is {other:?}"),
+    }
+}
+
+/// Which call it is: `planning`, `refinement`, `repair`, `synthesis`, or `a.2` for the second call of item a.
+pub fn which(request: &ModelRequest) -> String {
+    let line = first_line(request);
+    match &request.context.item_id {
+        Some(item) => format!("{item}.{}", request.context.iteration),
+        None => line.trim_start_matches("Phase: ").to_owned(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Steps that say little, calls of one reply, and the reasons of what was never begun.
+
+use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::OnBusy;
+use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
+use pes_engine::event::Event;
+use serde_json::{Value, json};
+
+use super::sim::*;
+use super::suspend::{one_item, ran};
+
+/// One item with one call, and what the model says then, in turn.
+fn after_a_call(said: &'static [&'static str]) -> Sim {
+    let mut said = said.iter();
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[("sum", json!({ "x": 1 }))]),
+        "synthesis" => says("done"),
+        _ => says(*said.next().expect("one more reply")),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim
+}
+
+#[test]
+fn a_step_that_only_says_that_the_item_is_complete_has_what_its_last_call_brought() {
+    let sim = after_a_call(&[r#"{"thoughts":"that was all","nextStepDecision":"complete_item"}"#]);
+    let item = sim.item("a");
+    assert_eq!((&item["status"], &item["result"]["tool"]), (&json!("completed"), &json!("sum")), "{item:#}");
+}
+
+#[test]
+fn a_step_that_only_wants_to_go_on_does() {
+    let sim = after_a_call(&[r#"{"nextStepDecision":"continue"}"#, "the sum is one"]);
+    assert_eq!(sim.item("a")["result"], "the sum is one");
+    assert_eq!(sim.prompts.iter().map(which).collect::<Vec<_>>(), ["planning", "a.1", "a.2", "a.3", "synthesis"]);
+}
+
+#[test]
+fn complete_without_a_word_or_a_call_is_no_result() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => says(r#"{"nextStepDecision":"complete_item"}"#),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("empty_reply"));
+}
+
+#[test]
+fn what_was_answered_at_once_was_called() {
+    let item = after_a_call(&["one"]).item("a");
+    assert_eq!(item["actualToolCalls"], item["toolCalls"]);
+    assert_eq!(item["actualToolCalls"][0]["toolName"], "sum");
+}
+
+#[test]
+fn a_call_that_a_person_approves_waits_for_the_one_that_runs() {
+    let mut sim = Sim::new(one_item(&[("gated", "1"), ("write", "2")]));
+    sim.ask("go").unwrap();
+    while sim.suspensions().is_empty() {
+        assert!(sim.step());
+    }
+    let running = sim.in_flight.clone();
+    assert_eq!(running.len(), 1);
+    let step = sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert_eq!((&sim.in_flight, step.wake_at), (&running, None), "one after another");
+    sim.go();
+    assert_eq!(ran(&sim), ["write:2", "gated:1"]);
+}
+
+#[test]
+fn what_depends_on_an_item_that_cannot_begin_is_no_cycle() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" | "repair" => {
+            plan(&[("y", &["x"], &[]), ("x", &["nowhere"], &[]), ("p", &["q"], &[]), ("q", &["p"], &[])])
+        }
+        _ => says("partly"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    let reason = |id: &str| sim.item(id)["reason"].as_str().unwrap().to_owned();
+    assert_eq!((reason("x"), reason("y")), ("unknown dependency: nowhere".into(), "dependency failed".into()));
+    assert_eq!((reason("p"), reason("q")), ("dependency cycle".into(), "dependency cycle".into()));
+}
+
+/// `a` fails while `b` is at work.
+fn failing(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
+    match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "a.1" => fails(pes_engine::domain::model::FailureKind::Refused),
+        _ => says("fine"),
+    }
+}
+
+#[test]
+fn an_item_that_came_after_the_failure_that_stopped_the_plan_says_so() {
+    let mut sim = Sim::new(failing);
+    let execution =
+        ExecutionConfig { on_item_failure: OnItemFailure::Stop, max_parallel_items: 2, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.step();
+    sim.step();
+    assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("failed"), &json!("in_progress")));
+    let mut list: Vec<Value> = sim.view()["todoList"].as_array().unwrap().clone();
+    list.push(json!({ "id": "c", "description": "late" }));
+    sim.apply(Event::PlanEdited { expected: 1, list, by: "ann".into(), settings: Default::default() }).unwrap();
+    sim.go();
+    assert_eq!(sim.item("c")["reason"], "an item failed");
+    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
+}

@@ -1,0 +1,132 @@
+//! On which terms a person is asked: how long, who may answer, and that they hold after a crash.
+
+use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction, SuspensionKind};
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
+use pes_engine::domain::run::OnBusy;
+use pes_engine::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
+use pes_engine::event::Event;
+use serde_json::json;
+
+use super::sim::*;
+use super::suspend::{expiring, one_item, ran};
+
+#[test]
+fn a_reminder_comes_again_and_again_and_never_shuts_the_door() {
+    let (mut sim, mut at) = expiring(ExpiryPolicy::Remind);
+    for reminded in 1..=3 {
+        sim.apply(Event::Woke).unwrap();
+        assert_eq!(sim.contents(ObservationType::SuspensionTimeout).len(), reminded);
+        let next = sim.suspensions()[0].expires_at.unwrap();
+        assert_eq!(next, at + 5001, "as long again, not longer each time");
+        at = next;
+        sim.now = at;
+    }
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.go();
+    assert_eq!(ran(&sim), ["gated:1"], "the timer was due, and the answer counts all the same");
+}
+
+fn ruled(terms: Terms) -> Sim {
+    let mut sim = Sim::new(one_item(&[("gated", "1")]));
+    sim.tools.ruling = Some(Ruling { terms, ..Ruling::new(PolicyAction::Ask, "r", RuleScope::Tenant) });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim
+}
+
+#[test]
+fn a_rule_says_how_long_its_question_stays_open() {
+    let terms = Terms { expires_after_ms: Some(70), on_expiry: Some(ExpiryPolicy::Fail), ..Terms::default() };
+    let mut sim = ruled(terms);
+    let open = sim.suspensions().remove(0);
+    assert_eq!((open.expires_at.unwrap() - open.created_at, open.expiry_policy), (70, Some(ExpiryPolicy::Fail)));
+    assert_eq!(sim.contents(ObservationType::AgentSuspended)[0]["expiresAt"], open.expires_at.unwrap());
+    sim.now = open.expires_at.unwrap();
+    sim.apply(Event::Woke).unwrap();
+    sim.go();
+    assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
+}
+
+/// Approved, then lost in a crash: running it again is approving it again.
+#[test]
+fn the_terms_of_a_call_hold_when_it_is_in_doubt() {
+    let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    let digest = sim.contents(ObservationType::AgentResumed)[0]["digest"].clone();
+    sim.crash();
+    sim.answerer = "eve";
+    let refused = sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap_err();
+    assert_eq!(refused.0.code.as_str(), "four_eyes");
+    assert_eq!(sim.suspensions()[0].digest.as_deref(), digest.as_str());
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
+    sim.go();
+    assert!(ran(&sim).is_empty());
+}
+
+/// The process dies during a call that was asked about as `asked` and approved as `approved`.
+fn killed(asked: bool, approved: bool) -> Sim {
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[("gated", json!({ "safe": asked }))]),
+        other => says(other),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.answer(0, |answer| {
+        answer.approved = Some(true);
+        answer.modified_args = Some(json!({ "safe": approved }));
+    })
+    .unwrap();
+    sim.crash();
+    sim
+}
+
+#[test]
+fn whether_a_call_may_be_repeated_is_what_its_edited_arguments_say() {
+    let open = killed(true, false).suspensions();
+    assert_eq!(open.iter().map(|open| open.kind).collect::<Vec<_>>(), [SuspensionKind::InDoubt]);
+    let mut sim = killed(false, true);
+    assert!(sim.suspensions().is_empty());
+    sim.go();
+    assert_eq!(sim.tools.ran.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_call_that_only_read_before_it_was_edited_waits_for_its_turn() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[("gated", json!({ "safe": true })), ("gated", json!({ "safe": true }))]),
+        other => says(other),
+    });
+    let execution = ExecutionConfig { parallel_reads: true, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    for safe in [false, true] {
+        sim.answer(0, |answer| {
+            answer.approved = Some(true);
+            answer.modified_args = Some(json!({ "safe": safe }));
+        })
+        .unwrap();
+        assert_eq!(sim.in_flight.len(), 1);
+    }
+}
+
+/// A plan edited while nobody runs it, or left undone by a run, is still its editor's.
+#[test]
+fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
+    let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
+    let list = sim.view()["todoList"].as_array().unwrap().clone();
+    let more = json!({ "id": "pay", "description": "pay it" });
+    let list = list.into_iter().chain([more]).collect();
+    sim.apply(Event::PlanEdited { expected: 1, list, by: "bob".into(), settings: Default::default() }).unwrap();
+    let yes = |sim: &mut Sim, who| {
+        sim.answerer = who;
+        sim.answer(0, |answer| answer.approved = Some(true)).map_err(|refused| refused.0.code.as_str())
+    };
+    assert_eq!(yes(&mut sim, "bob").unwrap_err(), "four_eyes");
+    sim.apply(Event::CancelAsked { run: None, by: "eve".into() }).unwrap();
+    sim.ask("go on").unwrap();
+    sim.go();
+    assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
+}

@@ -1,0 +1,199 @@
+//! The log told again: lists, views and messages as of each observation.
+
+use pes_engine::domain::observation::{Observation, ObservationType};
+use pes_engine::fold::{Fold, agent_state};
+use serde_json::{Value, json};
+
+fn told(seq: i64, kind: ObservationType, content: Value) -> Observation {
+    Observation {
+        seq,
+        id: format!("obs_{seq}").as_str().into(),
+        thread_id: "t1".into(),
+        run_id: "run_1".into(),
+        parent_id: None,
+        trace_id: "trace".into(),
+        timestamp: seq * 10,
+        kind,
+        title: String::new(),
+        content,
+        metadata: None,
+    }
+}
+
+fn item(id: &str, status: &str) -> Value {
+    json!({"id": id, "description": format!("Do {id}"), "status": status})
+}
+
+fn added(id: &str) -> Value {
+    json!({"type": "added", "itemId": id, "timestamp": 1, "item": item(id, "pending")})
+}
+
+/// A plan of two items, the first of which is done with a result that is stored apart.
+fn planned() -> (Fold, Vec<Value>) {
+    let result = json!({"$payload": "p1"});
+    let output =
+        json!({"stepId": "a", "description": "Do a", "stepType": "tool", "status": "completed", "rawResult": result});
+    let log = [
+        told(1, ObservationType::RunStarted, json!({"query": "q", "message": {"messageId": "msg_1"}})),
+        told(2, ObservationType::Intent, json!({"intent": "sums"})),
+        told(3, ObservationType::Title, json!({"title": "Sums"})),
+        told(
+            4,
+            ObservationType::Plan,
+            json!({"plan": "add", "planVersion": 1, "rawOutput": "{}", "changes": [added("a"), added("b")]}),
+        ),
+        told(5, ObservationType::PlanUpdate, json!({"planVersion": 1, "source": "planner"})),
+        told(
+            6,
+            ObservationType::ItemStatusChange,
+            json!({"itemId": "a", "from": "pending", "status": "in_progress", "attempt": 1, "item": {"status": "in_progress"}}),
+        ),
+        told(
+            7,
+            ObservationType::ItemStatusChange,
+            json!({"itemId": "a", "from": "in_progress", "status": "completed", "attempt": 1,
+            "item": {"status": "completed", "result": result, "toolCalls": [{"callId": "call_1"}]}, "stepOutput": output}),
+        ),
+    ];
+    let mut fold = Fold::default();
+    let contents = log.iter().map(|observation| fold.tell(observation)).collect();
+    (fold, contents)
+}
+
+#[test]
+fn plan_and_plan_update_hold_the_whole_list_as_of_then() {
+    let (_, contents) = planned();
+    let list = json!([item("a", "pending"), item("b", "pending")]);
+    assert_eq!(contents[3], json!({"plan": "add", "planVersion": 1, "todoList": list, "rawOutput": "{}"}));
+    let changes = json!([added("a"), added("b")]);
+    let expected = json!({"planVersion": 1, "source": "planner", "todoList": list,
+        "changes": {"timestamp": 50, "changes": changes, "added": changes, "modified": [], "removed": []}});
+    assert_eq!(contents[4], expected);
+}
+
+#[test]
+fn the_view_is_that_of_the_moment() {
+    let view = planned().0.view();
+    assert_eq!((&view["intent"], &view["title"], &view["plan"]), (&json!("sums"), &json!("Sums"), &json!("add")));
+    assert_eq!(view["todoList"][0]["result"], json!({"$payload": "p1"}));
+    assert_eq!(view["stepOutputs"]["a"]["rawResult"], json!({"$payload": "p1"}));
+    assert_eq!(
+        (&view["currentStepId"], &view["status"], &view["lastSeq"]),
+        (&Value::Null, &json!("running"), &json!(7))
+    );
+}
+
+/// People change, remove and reorder; a changed item keeps what was called for it.
+#[test]
+fn an_edit_names_what_was_before() {
+    let (mut fold, _) = planned();
+    let rearmed = json!({"type": "modified", "itemId": "a", "timestamp": 2, "item": item("a", "pending")});
+    let removed = json!({"type": "removed", "itemId": "b", "timestamp": 2});
+    let edit =
+        json!({"planVersion": 2, "source": "user", "changes": [rearmed, removed, added("c")], "order": ["c", "a"]});
+    let whole = fold.tell(&told(8, ObservationType::PlanUpdate, edit));
+    assert_eq!(whole["todoList"][0], item("c", "pending"));
+    assert_eq!(whole["todoList"][1].get("toolCalls"), None, "it goes on");
+    let before = &whole["changes"]["modified"][0]["previousItem"];
+    assert_eq!((&before["status"], &before["toolCalls"]), (&json!("completed"), &json!([{"callId": "call_1"}])));
+    assert_eq!(
+        whole["changes"]["removed"],
+        json!([{"type": "removed", "itemId": "b", "timestamp": 2, "previousItem": item("b", "pending")}])
+    );
+    assert_eq!(whole["changes"]["added"], json!([added("c")]));
+    assert_eq!(fold.view()["stepOutputs"], json!({}));
+}
+
+/// What a copy began with is told in its first list alone.
+#[test]
+fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
+    let call = json!({"callId": "call_1", "toolName": "sum", "arguments": {}});
+    let result = json!({"callId": "call_1", "toolName": "sum", "status": "success"});
+    let mut done = item("a", "failed");
+    (done["toolCalls"], done["toolResults"]) = (json!([call]), json!([result]));
+    let mut fold = Fold::default();
+    fold.tell(&told(1, ObservationType::Plan, json!({"plan": "p", "planVersion": 1, "todoList": [done]})));
+    let again = json!({"type": "modified", "itemId": "a", "timestamp": 2, "item": item("a", "pending")});
+    let edit = json!({"planVersion": 2, "source": "refinement", "changes": [again]});
+    assert_eq!(fold.tell(&told(2, ObservationType::PlanUpdate, edit))["todoList"], json!([item("a", "pending")]));
+    let shown = &fold.view()["todoList"][0];
+    assert_eq!((&shown["toolCalls"], &shown["toolResults"]), (&json!([call]), &json!([result])));
+}
+
+#[test]
+fn a_fold_goes_on_from_a_view() {
+    let (mut whole, _) = planned();
+    let mut late = Fold::of_view(&whole.view());
+    let next =
+        told(8, ObservationType::PlanUpdate, json!({"planVersion": 2, "source": "agent", "changes": [added("c")]}));
+    assert_eq!(late.tell(&next), whole.tell(&next));
+    assert_eq!(late.view()["todoList"], whole.view()["todoList"]);
+}
+
+#[test]
+fn questions_are_open_until_answered() {
+    let (mut fold, _) = planned();
+    fold.tell(&told(8, ObservationType::ToolCall, json!({"toolCalls": [{"callId": "call_2"}]})));
+    assert_eq!(fold.view()["status"], "running");
+    fold.tell(&told(
+        9,
+        ObservationType::AgentSuspended,
+        json!({"suspensionId": "sus_1", "kind": "approval", "callId": "call_2"}),
+    ));
+    let view = fold.view();
+    assert_eq!((&view["status"], &view["isPaused"]), (&json!("suspended"), &json!(true)));
+    assert_eq!(view["suspension"]["suspensionId"], "sus_1");
+    fold.tell(&told(10, ObservationType::SuspensionTimeout, json!({"suspensionId": "sus_1", "policy": "remind"})));
+    assert_eq!(fold.view()["isPaused"], true);
+    fold.tell(&told(11, ObservationType::AgentResumed, json!({"suspensionId": "sus_1", "decision": "approved"})));
+    assert_eq!((&fold.view()["status"], &fold.view()["suspensions"]), (&json!("running"), &json!([])));
+    fold.tell(&told(12, ObservationType::RunFinished, json!({"status": "completed"})));
+    assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("idle"), &Value::Null));
+}
+
+/// A call that asks in the middle of its work goes on running, and so does its run.
+#[test]
+fn a_question_of_a_running_call_suspends_nothing() {
+    let (mut fold, _) = planned();
+    fold.tell(&told(8, ObservationType::ToolCall, json!({"toolCalls": [{"callId": "call_2"}]})));
+    let question = json!({"suspensionId": "sus_1", "kind": "input", "callId": "call_2", "whileRunning": true});
+    fold.tell(&told(9, ObservationType::AgentSuspended, question));
+    let view = fold.view();
+    assert_eq!((&view["status"], &view["isPaused"]), (&json!("running"), &json!(true)));
+    assert_eq!(view["suspension"]["whileRunning"], true);
+    fold.tell(&told(10, ObservationType::ToolExecution, json!({"callId": "call_2", "status": "success"})));
+    assert_eq!(fold.view()["status"], "suspended", "now only the question is left");
+}
+
+#[test]
+fn messages_come_in_the_order_of_their_runs() {
+    let (mut fold, _) = planned();
+    let message = |id: &str| json!({"messageId": id});
+    fold.tell(&told(8, ObservationType::StateUpdate, json!({"keys": ["queue"], "message": message("queued")})));
+    fold.tell(&told(9, ObservationType::StateUpdate, json!({"keys": ["messages"], "message": message("steered")})));
+    fold.tell(&told(10, ObservationType::FinalResponse, json!({"message": message("answer")})));
+    fold.tell(&told(11, ObservationType::RunStarted, json!({"message": message("queued")})));
+    let ids: Vec<&str> = fold.messages().iter().filter_map(|message| message["messageId"].as_str()).collect();
+    assert_eq!(ids, ["msg_1", "steered", "answer", "queued"]);
+}
+
+#[test]
+fn the_applications_state_is_told_as_it_was_written() {
+    let (mut fold, mut seq) = (Fold::default(), 0);
+    let mut tell = |fold: &mut Fold, content: Value| {
+        seq += 1;
+        fold.tell(&told(seq, ObservationType::StateUpdate, content));
+        fold.agent_state().map(|told| agent_state(&told)).map(|state| (state.version, state.data))
+    };
+    let patched = tell(&mut fold, json!({"keys": ["queue"], "stateVersion": 1, "patch": {"queue": 1, "b": 2}}));
+    assert_eq!(patched, Some((1, json!({"queue": 1, "b": 2}))));
+    let whole = tell(&mut fold, json!({"keys": ["a"], "stateVersion": 2, "data": {"a": 1}}));
+    assert_eq!(whole, Some((2, json!({"a": 1}))));
+    assert_eq!(tell(&mut fold, json!({"keys": ["messages"], "stateVersion": 2})), whole);
+    let patched = tell(&mut fold, json!({"keys": ["a"], "stateVersion": 3, "patch": {"a": null, "c": 3}}));
+    assert_eq!(patched, Some((3, json!({"c": 3}))));
+    // Once nothing but the keys was recorded.
+    assert_eq!(tell(&mut fold, json!({"keys": ["a"], "stateVersion": 4})), None);
+    assert_eq!(tell(&mut fold, json!({"keys": ["a"], "stateVersion": 5, "patch": {"a": 1}})), None);
+    assert_eq!(tell(&mut fold, json!({"keys": [], "stateVersion": 6, "data": 7})), Some((6, json!(7))));
+}

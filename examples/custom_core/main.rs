@@ -1,0 +1,35 @@
+//! Serves an agent core from outside the crate: `cargo run --example custom_core -- "your question"`. The core itself
+//! stands in `oneshot.rs`.
+
+pub mod oneshot;
+
+use std::error::Error;
+use std::sync::Arc;
+
+use pes::domain::ids::ThreadId;
+use pes::domain::settings::ThreadConfig;
+use pes::engine::{Core, Registered};
+use pes::runtime::NewThreadAsk;
+use pes::store::memory::Memory;
+use pes::{AgentProps, Config, Instance};
+
+use oneshot::Oneshot;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let question = std::env::args().nth(1).unwrap_or_else(|| "What is this?".to_owned());
+    println!("{}", answer(&question).await?);
+    Ok(())
+}
+
+/// Asks a thread whose core is ours.
+pub async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
+    let builder = Instance::build(Config::default()).store(Arc::new(Memory::new()));
+    let instance = builder.core(Arc::new(Registered::<Oneshot>::new())).open().await?;
+    let config = ThreadConfig { agent_core: Some(Oneshot::NAME.to_owned()), ..ThreadConfig::default() };
+    let thread = NewThreadAsk { thread_id: Some(ThreadId::from("t1")), config, ..NewThreadAsk::default() };
+    instance.runtime().create_thread(instance.caller(), thread, None).await?;
+    let answered = instance.process(AgentProps::new("t1", question)).await;
+    instance.close().await;
+    Ok(answered?.response.content)
+}

@@ -1,0 +1,296 @@
+//! An agent core from outside the crate: one question, one model call, one answer.
+//!
+//! It needs the engine's crate only. Runtime, store and HTTP know nothing of it. What it must do is what every core must:
+//! keep a state that says what it waits for, record what happened, and let nothing run that is not committed. Then a crash
+//! forgets nothing.
+
+use pes_engine::domain::fault::{Code, Fault};
+use pes_engine::domain::ids::{CallId, MessageId, Mint, RunId, StreamId, ThreadId};
+use pes_engine::domain::message::{ConversationMessage, MessageRole};
+use pes_engine::domain::model::{CallContext, ModelRequest, Phase, Usage};
+use pes_engine::domain::observation::{ObservationType, Record};
+use pes_engine::domain::prompt::PromptMessage;
+use pes_engine::domain::run::{Ask, CallerStatus, Counters, Outcome, ResultStatus, Run, RunStatus};
+use pes_engine::domain::thread::ThreadStatus;
+use pes_engine::effect::Effect;
+use pes_engine::event::Event;
+use pes_engine::step::{Keep, Row, RowKind, Step};
+use pes_engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Recent, Stamp, World};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub struct Oneshot;
+
+#[derive(Clone)]
+pub struct State {
+    thread: ThreadId,
+    head: Head,
+}
+
+/// All that is stored of it: written with every transition.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Head {
+    rows: i64,
+    run: Option<Run>,
+    attempt: u32,
+    /// The model call that runs, and the lease epoch under which it was started.
+    running: Option<(i64, StreamId)>,
+    cancelled: bool,
+}
+
+impl Core for Oneshot {
+    const NAME: &'static str = "oneshot";
+    type State = State;
+
+    fn load(loaded: Loaded) -> Result<State, Fault> {
+        let damaged = |e: serde_json::Error| Fault::new(Code::Internal, format!("The thread cannot be read: {e}."));
+        let head = match loaded.head.as_str() {
+            "" => Head::default(),
+            text => serde_json::from_str(text).map_err(damaged)?,
+        };
+        Ok(State { thread: loaded.thread_id.unwrap_or_else(|| "".into()), head })
+    }
+
+    fn decide(state: &mut State, _: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+        let before = state.head.clone();
+        let mut turn =
+            Turn { head: &mut state.head, stamp, mint: Mint::new(stamp.now, stamp.seed), step: Step::default() };
+        match event {
+            Event::Asked { .. } if before.run.is_some() => {
+                return Err(Fault::new(Code::ThreadBusy, "One question at a time.").into());
+            }
+            Event::Asked { run, message, ask } => turn.begin(&state.thread, run, message, *ask),
+            Event::ModelReplied { stream, attempt, reply } if turn.waits_for(&stream, attempt) => {
+                turn.answer(ResultStatus::Success, reply.text, &reply.usage);
+            }
+            Event::ModelFailed { stream, attempt, failure } if turn.waits_for(&stream, attempt) => {
+                turn.answer(ResultStatus::Error, failure.message, &Usage::default());
+            }
+            Event::Quarantined { crashes } => {
+                turn.answer(ResultStatus::Error, format!("crashed {crashes} times"), &Usage::default());
+            }
+            Event::CancelAsked { .. } if before.run.is_some() => turn.head.cancelled = true,
+            Event::EffectsStopped if before.cancelled => turn.head.running = None,
+            Event::Recovered => turn.lose_what_ran_before(),
+            // Too late, or nothing due.
+            Event::ModelReplied { .. }
+            | Event::ModelFailed { .. }
+            | Event::Overflowed { .. }
+            | Event::ToolAsked { .. }
+            | Event::ToolReturned { .. }
+            | Event::TaskSeen { .. }
+            | Event::PeerFailed { .. }
+            | Event::PeerCalledBack { .. }
+            | Event::CancelAsked { .. }
+            | Event::EffectsStopped
+            | Event::Unreadable
+            | Event::Released
+            | Event::Woke => {}
+            Event::Resumed { .. }
+            | Event::PauseAsked { .. }
+            | Event::TaskCancelAsked { .. }
+            | Event::PlanEdited { .. }
+            | Event::StatePut { .. }
+            | Event::Forked { .. } => return Err(Fault::new(Code::Invalid, "This core only answers questions.").into()),
+        }
+        turn.go_on();
+        Ok(turn.seal(&before))
+    }
+
+    fn running(state: &State) -> Vec<Effect> {
+        let running = state.head.running.iter();
+        running.map(|(_, stream)| Effect::CallModel { stream: stream.clone(), attempt: state.head.attempt }).collect()
+    }
+
+    fn is_active(state: &State) -> bool {
+        state.head.run.is_some()
+    }
+
+    fn needs(state: &State, _: &Effect) -> Needs {
+        let newest = |run: &Run| Recent { newest: run.settings.history_limit, ..Recent::default() };
+        Needs { history: state.head.run.as_ref().map(newest), ..Needs::default() }
+    }
+
+    fn request(state: &State, _: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+        let run = state.head.run.as_ref().filter(|_| Self::running(state).contains(effect))?;
+        let mut messages =
+            vec![PromptMessage::System { content: "Phase: execution oneshot\n\nAnswer briefly.".into() }];
+        messages.extend(material.history.iter().map(said));
+        messages.push(PromptMessage::User { content: run.query.clone() });
+        Some(Prompt::Call(Box::new(ModelRequest {
+            provider: run.settings.provider.clone(),
+            model: run.settings.model.clone(),
+            phase: Phase::Execution,
+            messages,
+            tools: Vec::new(),
+            response_schema: None,
+            params: run.settings.llm_params.clone(),
+            trace_id: run.trace_id.clone(),
+            trace: run.call_trace(&format!("{}:{}", run.run_id, state.head.attempt)),
+            context: CallContext { query: run.query.clone(), attempt: state.head.attempt, ..CallContext::default() },
+        })))
+    }
+
+    fn invocation(_: &State, _: &CallId) -> Option<Invocation> {
+        None
+    }
+
+    fn view(state: &State) -> Value {
+        json!({ "threadId": state.thread, "todoList": [], "runId": state.head.run.as_ref().map(|run| &run.run_id) })
+    }
+
+    fn run(state: &State) -> Option<&Run> {
+        state.head.run.as_ref()
+    }
+}
+
+/// One transition in the making.
+struct Turn<'a> {
+    head: &'a mut Head,
+    stamp: Stamp,
+    mint: Mint,
+    step: Step,
+}
+
+impl Turn<'_> {
+    fn begin(&mut self, thread: &ThreadId, run_id: RunId, message: MessageId, ask: Ask) {
+        let run = Run {
+            run_id,
+            thread_id: thread.clone(),
+            status: RunStatus::Running,
+            message_id: message,
+            query: ask.query,
+            metadata: ask.metadata,
+            user_id: ask.user_id,
+            session_id: ask.session_id,
+            trace_id: ask.trace_id,
+            trace: ask.trace,
+            requested_by: vec![ask.requested_by],
+            standing: CallerStatus::Running,
+            since: self.stamp.now,
+            created_at: self.stamp.now,
+            started_at: Some(self.stamp.now),
+            finished_at: None,
+            settings: ask.settings,
+            counters: Counters::default(),
+            outcome: None,
+        };
+        let said = self.say(&run, run.message_id.clone(), MessageRole::User, run.query.clone());
+        let settings = &run.settings;
+        let content =
+            json!({ "query": run.query, "message": said, "model": settings.model, "provider": settings.provider });
+        self.record(&run, ObservationType::RunStarted, content);
+        self.write_run(&run);
+        self.head.run = Some(run);
+        self.head.attempt = 1;
+    }
+
+    fn waits_for(&self, stream: &StreamId, attempt: u32) -> bool {
+        self.head.attempt == attempt && self.head.running.as_ref().is_some_and(|(_, running)| running == stream)
+    }
+
+    /// The run has its answer, or the sentence that says what went wrong.
+    fn answer(&mut self, status: ResultStatus, text: String, usage: &Usage) {
+        let Some(mut run) = self.head.run.take() else { return };
+        let message_id = self.mint.message();
+        let said = self.say(&run, message_id.clone(), MessageRole::Ai, text);
+        self.record(&run, ObservationType::FinalResponse, json!({ "message": said }));
+        run.counters.llm_calls = self.head.attempt;
+        run.counters.usage.add(usage);
+        run.outcome = Some(Outcome { status, message_id, error: None, errors: Vec::new() });
+        let is_error = status == ResultStatus::Error;
+        self.end(run, if is_error { RunStatus::Failed } else { RunStatus::Completed });
+    }
+
+    fn end(&mut self, mut run: Run, status: RunStatus) {
+        run.stand(status, self.stamp.now);
+        run.finished_at = Some(self.stamp.now);
+        let result = run.outcome.as_ref().map(|outcome| outcome.status);
+        let content = json!({ "status": status, "resultStatus": result, "llmCalls": run.counters.llm_calls });
+        self.record(&run, ObservationType::RunFinished, content);
+        self.write_run(&run);
+        *self.head = Head { rows: self.head.rows, ..Head::default() };
+    }
+
+    /// Whoever held the lease before us may have sent the call: the next attempt has its own stream.
+    fn lose_what_ran_before(&mut self) {
+        if self.head.running.as_ref().is_some_and(|(epoch, _)| Some(*epoch) != self.stamp.holder) {
+            self.head.running = None;
+            self.head.attempt += 1;
+        }
+    }
+
+    /// Starts what may start: only the holder of the lease may.
+    fn go_on(&mut self) {
+        if self.head.cancelled && self.head.running.is_none() {
+            if let Some(run) = self.head.run.take() {
+                self.end(run, RunStatus::Cancelled);
+            }
+        } else if let (Some(epoch), Some(_), None) = (self.stamp.holder, &self.head.run, &self.head.running) {
+            self.head.running = Some((epoch, self.mint.stream()));
+        }
+    }
+
+    fn seal(mut self, before: &Head) -> Step {
+        if self.head == before && self.step.records.is_empty() {
+            return Step { stop_effects: self.head.cancelled, ..Step::nothing() };
+        }
+        let is_open = self.head.run.is_some();
+        self.step.status = if is_open { ThreadStatus::Running } else { ThreadStatus::Idle };
+        // A call that could not start yet is a hint to the holder: look at it now.
+        self.step.wake_at = (is_open && self.head.running.is_none()).then_some(self.stamp.now);
+        self.step.stop_effects = self.head.cancelled;
+        self.step.progress = self.head.attempt == before.attempt || !is_open;
+        self.step.head = Some(text(self.head));
+        self.step
+    }
+
+    /// Writes a message; returns it as observations show it.
+    fn say(&mut self, run: &Run, message_id: MessageId, role: MessageRole, content: String) -> Value {
+        let message = ConversationMessage {
+            message_id,
+            thread_id: run.thread_id.clone(),
+            role,
+            content,
+            timestamp: self.stamp.now,
+            run_id: Some(run.run_id.clone()),
+            metadata: None,
+        };
+        self.head.rows += 1;
+        let (id, ord) = (message.message_id.to_string(), self.head.rows);
+        self.step.rows.push(Row { kind: RowKind::Message, id, ord, keep: Keep::Never, body: text(&message) });
+        json!(message)
+    }
+
+    fn write_run(&mut self, run: &Run) {
+        let (id, keep) = (run.run_id.to_string(), if run.status.is_terminal() { Keep::Never } else { Keep::Always });
+        self.step.rows.push(Row { kind: RowKind::Run, id, ord: self.head.rows, keep, body: text(run) });
+        self.step.runs.push(run.clone());
+    }
+
+    fn record(&mut self, run: &Run, kind: ObservationType, content: Value) {
+        self.step.records.push(Record {
+            id: self.mint.observation(),
+            run_id: run.run_id.clone(),
+            parent_id: None,
+            trace_id: run.trace_id.clone(),
+            timestamp: self.stamp.now,
+            kind,
+            title: kind.as_str().to_owned(),
+            content,
+            metadata: None,
+        });
+    }
+}
+
+fn said(message: &ConversationMessage) -> PromptMessage {
+    let content = message.content.clone();
+    match message.role {
+        MessageRole::Ai => PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None },
+        MessageRole::User | MessageRole::System | MessageRole::Tool => PromptMessage::User { content },
+    }
+}
+
+fn text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).expect("our own types have string keys and finite numbers")
+}

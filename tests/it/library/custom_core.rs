@@ -1,0 +1,40 @@
+//! The example of a core from outside the crate, behind the same runtime.
+
+use std::sync::Arc;
+
+use pes::domain::run::CallerStatus;
+use pes::domain::settings::ThreadConfig;
+use pes::engine::Registered;
+use pes::runtime::{NewThreadAsk, RunSnapshotAsk};
+use pes::store::PageAsk;
+use pes::store::memory::Memory;
+use pes::{AgentProps, Config, Instance};
+
+#[path = "../../../examples/custom_core/main.rs"]
+#[allow(dead_code, reason = "an example has its own main")]
+mod example;
+
+use example::oneshot::Oneshot;
+
+#[tokio::test]
+async fn the_example_answers() {
+    let answer = example::answer("What is this?").await.unwrap();
+    assert!(answer.contains("demo model"), "{answer}");
+}
+
+#[tokio::test]
+async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that() {
+    let core = Arc::new(Registered::<Oneshot>::new());
+    let instance = Instance::build(Config::default()).store(Arc::new(Memory::new())).core(core).open().await.unwrap();
+    let config = ThreadConfig { agent_core: Some("oneshot".to_owned()), ..ThreadConfig::default() };
+    let thread = NewThreadAsk { thread_id: Some("t1".into()), config, ..NewThreadAsk::default() };
+    instance.runtime().create_thread(instance.caller(), thread, None).await.unwrap();
+    instance.process(AgentProps::new("t1", "go")).await.unwrap();
+    let listed = async |standing| {
+        let page = PageAsk { cursor: None, limit: 9 };
+        let ask = RunSnapshotAsk { thread: None, standings: vec![standing], since: None, with_messages: false, page };
+        instance.runtime().run_snapshots(instance.caller(), ask).await.unwrap().1
+    };
+    assert_eq!((listed(CallerStatus::Completed).await, listed(CallerStatus::Running).await), (1, 0));
+    instance.close().await;
+}
