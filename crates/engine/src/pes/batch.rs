@@ -1,6 +1,8 @@
 //! The calls of one reply: judged together, carried out in order, one at a time, or together if all of them only read; a
 //! call that waits for a person does not hold up the others. When all have ended, the model sees one result per call, in order.
 
+use super::state::State;
+use super::{agent_state, delegate, execute, question, recover, redo, refine, retry, schedule, suspend};
 use serde_json::{Value, json};
 
 use super::execute::Replied;
@@ -8,7 +10,7 @@ use super::item::error;
 use super::record::cut;
 use super::required_tools::is_refusal;
 use super::state::{Call, Said};
-use super::transition::{Handled, Taken, Transition};
+use super::tx::{Handled, Taken, Tx};
 use crate::domain::digest;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::observation::ObservationType;
@@ -22,229 +24,228 @@ use crate::parse::CallDraft;
 /// How much of a tool's error message is kept.
 const ERROR_CHARS: usize = 4000;
 
-impl Transition<'_> {
-    pub fn open_batch(&mut self, id: &ItemId, replied: &Replied<'_>, mut drafts: Vec<CallDraft>) {
-        let most = self.world.limits.calls_per_reply;
-        let dropped = drafts.len().saturating_sub(most);
-        drafts.truncate(most);
-        let mut batch = Vec::with_capacity(drafts.len());
-        let mut verdicts = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            let judgement = self.asks_again(id, &draft.name, self.judge_call(&draft));
-            batch.push(self.new_call(id, replied.call.iteration, draft, &judgement));
-            verdicts.push(judgement.verdict);
-        }
-        self.said(id, replied, batch.clone());
-        self.record_tool_call(id, replied, &batch);
-        if dropped > 0 {
-            let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
-            self.say(id, Said::Engine { text });
-        }
-        let is_together = self.settings().execution.parallel_reads && verdicts.iter().all(only_reads);
-        self.work(id, |work| {
-            work.batch = batch.clone();
-            work.is_together = is_together;
-        });
-        for (call, verdict) in batch.iter().zip(verdicts) {
-            self.dispose(call, verdict);
-        }
-        self.batch_went_on(id);
+pub(super) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, mut drafts: Vec<CallDraft>) {
+    let most = tx.world.limits.calls_per_reply;
+    let dropped = drafts.len().saturating_sub(most);
+    drafts.truncate(most);
+    let mut batch = Vec::with_capacity(drafts.len());
+    let mut verdicts = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let judgement = redo::asks_again(tx.state, id, &draft.name, judge(tx, &draft));
+        batch.push(new_call(tx, id, replied.call.iteration, draft, &judgement));
+        verdicts.push(judgement.verdict);
     }
+    execute::keep_reply(tx, id, replied, batch.clone());
+    record_calls(tx, id, replied, &batch);
+    if dropped > 0 {
+        let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
+        tx.add_turn(id, Said::Engine { text });
+    }
+    let is_together = tx.state.settings().execution.parallel_reads && verdicts.iter().all(only_reads);
+    tx.change_loop(id, |work| {
+        work.batch = batch.clone();
+        work.is_together = is_together;
+    });
+    for (call, verdict) in batch.iter().zip(verdicts) {
+        dispose(tx, call, verdict);
+    }
+    go_on_if_done(tx, id);
+}
 
-    fn judge_call(&self, draft: &CallDraft) -> Judgement {
-        let run = self.run();
-        match &draft.arguments {
-            Ok(arguments) => {
-                let (thread, settings, tool) = (&run.thread_id, &run.settings, draft.name.as_str());
-                self.world.tools.judge(&Proposal { thread, settings, tool, arguments })
-            }
-            Err(why) => Verdict::Refuse(error("invalid_arguments", why.clone())).into(),
+fn judge(tx: &Tx<'_>, draft: &CallDraft) -> Judgement {
+    let run = tx.state.active_run();
+    match &draft.arguments {
+        Ok(arguments) => {
+            let (thread, settings, tool) = (&run.thread_id, &run.settings, draft.name.as_str());
+            tx.world.tools.judge(&Proposal { thread, settings, tool, arguments })
+        }
+        Err(why) => Verdict::Refuse(error("invalid_arguments", why.clone())).into(),
+    }
+}
+
+fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, judgement: &Judgement) -> CallId {
+    let call_id = tx.mint.call();
+    let verdict = &judgement.verdict;
+    let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
+    // Taken of the arguments themselves: large ones are stored apart.
+    let digest = matches!(verdict, Verdict::Ask { .. }).then(|| digest::of_call(&draft.name, &arguments));
+    let delegates = matches!(verdict, Verdict::Delegate | Verdict::Ask { delegates: true, .. });
+    let delegation = delegates.then(|| Delegation::new(tx.mint.task(), &arguments));
+    let arguments = tx.store(format!("{call_id}.arguments"), arguments);
+    let record = CallRecord {
+        call_id: call_id.clone(),
+        tool_name: draft.name,
+        arguments,
+        modified_arguments: None,
+        edited_by: Vec::new(),
+        run_id: tx.state.active_run().run_id.clone(),
+        item_id: Some(item.clone()),
+        iteration,
+        attempt: 1,
+        status: CallStatus::Ready,
+        provider_call_id: draft.provider_id,
+        idempotent: verdict.is_idempotent(),
+        policy: judgement.ruling.clone(),
+        digest,
+        delegation,
+        epoch: None,
+        retrying: None,
+        asked: None,
+        result: None,
+        created_at: tx.stamp.now,
+        updated_at: tx.stamp.now,
+    };
+    let ord = tx.next_ord();
+    tx.state.calls.insert(call_id.clone(), Call { ord, record });
+    if let Some(item) = tx.state.list.get_mut(item) {
+        item.calls.push(call_id.clone());
+    }
+    tx.change_call(&call_id, |_| ());
+    call_id
+}
+
+fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, batch: &[CallId]) {
+    let calls: Vec<Value> = batch
+        .iter()
+        .filter_map(|call| tx.state.calls.get(call))
+        .map(|call| {
+            let record = &call.record;
+            json!({ "callId": record.call_id, "toolName": record.tool_name, "arguments": record.arguments })
+        })
+        .collect();
+    let body = json!({ "streamId": replied.stream, "iteration": replied.call.iteration, "toolCalls": calls });
+    tx.record(ObservationType::ToolCall, Some(id), "Tools called", body);
+}
+
+/// What policy and schema said of it takes effect.
+fn dispose(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
+    match verdict {
+        Verdict::Run { .. } | Verdict::Delegate => {}
+        Verdict::Refuse(fault) => end_call(tx, id, ToolStatus::Error, Err(fault), None, 0),
+        Verdict::Ask { message, schema, risk, .. } => suspend::park_for_approval(tx, id, message, schema, risk),
+        Verdict::Input { message, schema } => suspend::park_for_input(tx, id, message, schema),
+        Verdict::Client => suspend::park_for_client(tx, id),
+    }
+}
+
+pub(super) fn tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
+    if !tx.state.is_running_as(id, attempt) {
+        return Ok(Taken::No);
+    }
+    if let Err(error) = &outcome.result
+        && tx.active().cancel.is_none()
+    {
+        if retry::try_again(tx, id, error) {
+            return Ok(Taken::Yes);
+        }
+        if error.is_lost() {
+            recover::put_in_doubt(tx, id, &error.message);
+            on_call_ended(tx, id);
+            return Ok(Taken::Yes);
         }
     }
+    end_with(tx, id, outcome);
+    on_call_ended(tx, id);
+    Ok(Taken::Yes)
+}
 
-    fn new_call(&mut self, item: &ItemId, iteration: u32, draft: CallDraft, judgement: &Judgement) -> CallId {
-        let call_id = self.mint.call();
-        let verdict = &judgement.verdict;
-        let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
-        // Taken of the arguments themselves: large ones are stored apart.
-        let digest = matches!(verdict, Verdict::Ask { .. }).then(|| digest::of_call(&draft.name, &arguments));
-        let delegates = matches!(verdict, Verdict::Delegate | Verdict::Ask { delegates: true, .. });
-        let delegation = delegates.then(|| Delegation::new(self.mint.task(), &arguments));
-        let arguments = self.store(format!("{call_id}.arguments"), arguments);
-        let record = CallRecord {
-            call_id: call_id.clone(),
-            tool_name: draft.name,
-            arguments,
-            modified_arguments: None,
-            edited_by: Vec::new(),
-            run_id: self.run().run_id.clone(),
-            item_id: Some(item.clone()),
-            iteration,
-            attempt: 1,
-            status: CallStatus::Ready,
-            provider_call_id: draft.provider_id,
-            idempotent: verdict.is_idempotent(),
-            policy: judgement.ruling.clone(),
-            digest,
-            delegation,
-            epoch: None,
-            retrying: None,
-            asked: None,
-            result: None,
-            created_at: self.stamp.now,
-            updated_at: self.stamp.now,
-        };
-        let ord = self.ord();
-        self.state.calls.insert(call_id.clone(), Call { ord, record });
-        if let Some(item) = self.state.list.get_mut(item) {
-            item.calls.push(call_id.clone());
-        }
-        self.call(&call_id, |_| ());
-        call_id
-    }
+/// The call ends with what it came to.
+pub(super) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
+    let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
+    let result = result.and_then(|output| save_patch(tx, id, state_patch).map(|()| output));
+    let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
+    end_call(tx, id, status, result, metadata, duration_ms);
+}
 
-    fn record_tool_call(&mut self, id: &ItemId, replied: &Replied<'_>, batch: &[CallId]) {
-        let calls: Vec<Value> = batch
-            .iter()
-            .filter_map(|call| self.state.calls.get(call))
-            .map(|call| {
-                let record = &call.record;
-                json!({ "callId": record.call_id, "toolName": record.tool_name, "arguments": record.arguments })
-            })
-            .collect();
-        let body = json!({ "streamId": replied.stream, "iteration": replied.call.iteration, "toolCalls": calls });
-        self.record(ObservationType::ToolCall, Some(id), "Tools called", body);
-    }
-
-    /// What policy and schema said of it takes effect.
-    fn dispose(&mut self, id: &CallId, verdict: Verdict) {
-        match verdict {
-            Verdict::Run { .. } | Verdict::Delegate => {}
-            Verdict::Refuse(fault) => self.end_call(id, ToolStatus::Error, Err(fault), None, 0),
-            Verdict::Ask { message, schema, risk, .. } => self.park_for_approval(id, message, schema, risk),
-            Verdict::Input { message, schema } => self.park_for_input(id, message, schema),
-            Verdict::Client => self.park_for_client(id),
+/// With `explicit` saving only the tool that is there for it changes the application state.
+fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
+    let Some(patch) = patch else { return Ok(()) };
+    let is_asked_for = tx.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
+    match tx.state.settings().state_saving {
+        StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
+        StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
+            agent_state::patch(tx, patch).map_err(|fault| error(fault.code.as_str(), fault.detail))
         }
     }
+}
 
-    pub fn tool_returned(&mut self, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
-        if !self.is_running_as(id, attempt) {
-            return Ok(Taken::No);
-        }
-        if let Err(error) = &outcome.result
-            && self.active().cancel.is_none()
-        {
-            if self.try_again(id, error) {
-                return Ok(Taken::Yes);
-            }
-            if error.is_lost() {
-                self.put_in_doubt(id, &error.message);
-                self.on_call_ended(id);
-                return Ok(Taken::Yes);
-            }
-        }
-        self.end_with(id, outcome);
-        self.on_call_ended(id);
-        Ok(Taken::Yes)
+/// A call ends, once: its result is recorded and never changes. What a person or a policy refused counts as no error
+/// of a tool.
+pub(super) fn end_call(
+    tx: &mut Tx<'_>,
+    id: &CallId,
+    status: ToolStatus,
+    result: Result<Value, ToolError>,
+    metadata: Option<Value>,
+    duration_ms: i64,
+) {
+    question::forget(tx, id, "the call ended");
+    let Some(call) = tx.state.calls.get(id) else { return };
+    let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
+    let policy = call.record.policy.clone();
+    delegate::leave(tx, id, status, result.as_ref().err().map(|fault| fault.message.clone()));
+    let (output, fault) = match result {
+        Ok(output) => (Some(tx.store(format!("{id}.output"), output)), None),
+        Err(fault) => (None, Some(ToolError { message: cut(&fault.message, ERROR_CHARS), ..fault })),
+    };
+    let is_error = status == ToolStatus::Error && !is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
+    let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
+    let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
+    let now = tx.stamp.now;
+    tx.record_tool_execution(item.as_ref(), &result, policy.as_ref());
+    tx.change_call(id, |call| {
+        call.record.status = CallStatus::Done;
+        call.record.result = Some(result);
+        call.record.updated_at = now;
+    });
+    let counters = &mut tx.active().counters;
+    counters.tool_calls += u32::from(status != ToolStatus::Skipped);
+    counters.tool_errors += u32::from(is_error);
+}
+
+/// A call's state changed: its item may go on.
+pub(super) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
+    let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+    if let Some(item) = item {
+        go_on_if_done(tx, &item);
+        schedule::waits_for_place(tx, &item);
     }
+}
 
-    /// The call ends with what it came to.
-    pub fn end_with(&mut self, id: &CallId, outcome: ToolOutcome) {
-        let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
-        let result = result.and_then(|output| self.save_patch(id, state_patch).map(|()| output));
-        let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
-        self.end_call(id, status, result, metadata, duration_ms);
+/// If the last open call of the batch has ended, the model sees the results.
+fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
+    let is_done = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).is_some_and(|work| {
+        !work.batch.is_empty() && work.batch.iter().all(|call| tx.state.call_status(call) == Some(CallStatus::Done))
+    });
+    if !is_done {
+        return;
     }
+    let patches = tx.change_loop(id, |work| {
+        work.batch.clear();
+        std::mem::take(&mut work.patches)
+    });
+    if patches == Some(true) {
+        apply_waiting_patch(tx, id);
+    }
+    execute::next_iteration(tx, id);
+}
 
+fn apply_waiting_patch(tx: &mut Tx<'_>, id: &ItemId) {
+    let turns = tx.state.item(id).map(|item| item.turns.as_slice()).unwrap_or_default();
+    let patch = turns.iter().rev().find_map(|turn| match &turn.said {
+        Said::Patch { shown, patch } => Some((*shown, patch.clone())),
+        Said::Model { .. } | Said::Engine { .. } => None,
+    });
+    if let Some((shown, patch)) = patch {
+        refine::apply_patch(tx, id, shown, patch);
+    }
+}
+
+impl State {
     /// Whether the call's slot is open for what this attempt of it says.
-    pub fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
-        let record = self.state.calls.get(id).map(|call| &call.record);
+    pub(super) fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
+        let record = self.calls.get(id).map(|call| &call.record);
         record.is_some_and(|record| record.status == CallStatus::Running && record.attempt == attempt)
-    }
-
-    /// With `explicit` saving only the tool that is there for it changes the application state.
-    fn save_patch(&mut self, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
-        let Some(patch) = patch else { return Ok(()) };
-        let is_asked_for = self.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
-        match self.settings().state_saving {
-            StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
-            StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
-                self.patch_state(patch).map_err(|fault| error(fault.code.as_str(), fault.detail))
-            }
-        }
-    }
-
-    /// A call ends, once: its result is recorded and never changes. What a person or a policy refused counts as no error
-    /// of a tool.
-    pub fn end_call(
-        &mut self,
-        id: &CallId,
-        status: ToolStatus,
-        result: Result<Value, ToolError>,
-        metadata: Option<Value>,
-        duration_ms: i64,
-    ) {
-        self.forget_question(id, "the call ended");
-        let Some(call) = self.state.calls.get(id) else { return };
-        let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
-        let policy = call.record.policy.clone();
-        self.leave_task(id, status, result.as_ref().err().map(|fault| fault.message.clone()));
-        let (output, fault) = match result {
-            Ok(output) => (Some(self.store(format!("{id}.output"), output)), None),
-            Err(fault) => (None, Some(ToolError { message: cut(&fault.message, ERROR_CHARS), ..fault })),
-        };
-        let is_error = status == ToolStatus::Error && !is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
-        let metadata = metadata.map(|metadata| self.store(format!("{id}.metadata"), metadata));
-        let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
-        let now = self.stamp.now;
-        self.record_tool_execution(item.as_ref(), &result, policy.as_ref());
-        self.call(id, |call| {
-            call.record.status = CallStatus::Done;
-            call.record.result = Some(result);
-            call.record.updated_at = now;
-        });
-        let counters = &mut self.active().counters;
-        counters.tool_calls += u32::from(status != ToolStatus::Skipped);
-        counters.tool_errors += u32::from(is_error);
-    }
-
-    /// A call's state changed: its item may go on.
-    pub fn on_call_ended(&mut self, call: &CallId) {
-        let item = self.state.calls.get(call).and_then(|call| call.record.item_id.clone());
-        if let Some(item) = item {
-            self.batch_went_on(&item);
-            self.waits_for_place(&item);
-        }
-    }
-
-    /// If the last open call of the batch has ended, the model sees the results.
-    fn batch_went_on(&mut self, id: &ItemId) {
-        let is_done = self.state.item(id).and_then(|item| item.track.work.as_ref()).is_some_and(|work| {
-            !work.batch.is_empty()
-                && work.batch.iter().all(|call| self.state.call_status(call) == Some(CallStatus::Done))
-        });
-        if !is_done {
-            return;
-        }
-        let patches = self.work(id, |work| {
-            work.batch.clear();
-            std::mem::take(&mut work.patches)
-        });
-        if patches == Some(true) {
-            self.apply_waiting_patch(id);
-        }
-        self.next_iteration(id);
-    }
-
-    fn apply_waiting_patch(&mut self, id: &ItemId) {
-        let turns = self.state.item(id).map(|item| item.turns.as_slice()).unwrap_or_default();
-        let patch = turns.iter().rev().find_map(|turn| match &turn.said {
-            Said::Patch { shown, patch } => Some((*shown, patch.clone())),
-            Said::Model { .. } | Said::Engine { .. } => None,
-        });
-        if let Some((shown, patch)) = patch {
-            self.apply_patch(id, shown, patch);
-        }
     }
 }
 

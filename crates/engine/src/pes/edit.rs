@@ -1,5 +1,7 @@
 //! People edit the plan: pending items only, and only what leaves a plan that can be carried out.
 
+use super::state::State;
+use super::{forget, plan, refine};
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use super::plan::Source;
 use super::refine::Merged;
 use super::state::{Definition, Item, Phase, Progress, Shape};
-use super::transition::{Handled, Taken, Transition};
+use super::tx::{Handled, Taken, Tx};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
@@ -26,184 +28,188 @@ struct Wanted {
     status: ItemStatus,
 }
 
-impl Transition<'_> {
-    pub fn edit_plan(&mut self, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
-        self.check_editable(expected, list.len())?;
-        let wanted = read_list(list)?;
-        self.check_protected(&wanted)?;
-        check_graph(&wanted)?;
-        self.check_tools(&wanted, next)?;
-        let before: Vec<ItemId> = self.state.list.iter().map(|item| item.def.id.clone()).collect();
-        let is_same = |(item, wanted): (&Item, &Wanted)| as_wanted(item) == *wanted;
-        if before.len() == wanted.len() && self.state.list.iter().zip(&wanted).all(is_same) {
-            return Ok(Taken::No);
-        }
-        let merged = self.rewrite(wanted);
-        self.record_plan_update(Source::User, None, &merged.changes);
-        let order = self.order_unlike(&before);
-        if let Some(last) = self.records.last_mut() {
-            last.metadata = Some(serde_json::json!({ "by": by }));
-            if let Some(order) = order {
-                last.content["order"] = super::record::to_value(&order);
-            }
-        }
-        self.record_moved(&merged);
-        self.is_shaped_by(&[by.to_owned()]);
-        Ok(Taken::Yes)
+pub(super) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
+    check_editable(tx, expected, list.len())?;
+    let wanted = read_list(list)?;
+    check_protected(tx.state, &wanted)?;
+    check_graph(&wanted)?;
+    check_tools(tx, &wanted, next)?;
+    let before: Vec<ItemId> = tx.state.list.iter().map(|item| item.def.id.clone()).collect();
+    let is_same = |(item, wanted): (&Item, &Wanted)| as_wanted(item) == *wanted;
+    if before.len() == wanted.len() && tx.state.list.iter().zip(&wanted).all(is_same) {
+        return Ok(Taken::No);
     }
-
-    fn check_editable(&self, expected: i64, len: usize) -> Result<(), Fault> {
-        if self.state.shape == Shape::Single {
-            return Err(Fault::new(Code::PlanNotEditable, "This thread's agent core works without a plan."));
+    let merged = rewrite(tx, wanted);
+    plan::record_update(tx, Source::User, None, &merged.changes);
+    let order = order_unlike(tx.state, &before);
+    if let Some(last) = tx.records.last_mut() {
+        last.metadata = Some(serde_json::json!({ "by": by }));
+        if let Some(order) = order {
+            last.content["order"] = super::record::to_value(&order);
         }
-        let version = self.state.head.plan_version;
-        if expected != version {
-            let detail = format!("The plan is at version {version}; read it again.");
-            return Err(Fault::new(Code::PreconditionFailed, detail).with("planVersion", version));
-        }
-        match self.state.phase() {
-            Phase::Idle | Phase::Executing => {}
-            Phase::Planning | Phase::Refining | Phase::Synthesizing => {
-                return Err(Fault::new(
-                    Code::PlanNotEditable,
-                    "The plan is being made or summed up; try again after that.",
-                ));
-            }
-        }
-        let most = self.world.limits.items_per_plan;
-        if len > most {
-            return Err(Fault::new(Code::TooManyItems, format!("A plan has at most {most} items.")));
-        }
-        Ok(())
     }
+    refine::record_moved(tx, &merged);
+    tx.add_requesters(&[by.to_owned()]);
+    Ok(Taken::Yes)
+}
 
-    /// What is finished or under way must stand in the new list as it was.
-    fn check_protected(&self, wanted: &[Wanted]) -> Result<(), Fault> {
-        let by_id: BTreeMap<&ItemId, &Wanted> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
-        for item in self.state.list.iter() {
-            let code = match item.track.status {
-                ItemStatus::Pending => continue,
-                ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => Code::FinishedItem,
-                ItemStatus::InProgress | ItemStatus::Waiting => Code::ItemInProgress,
-            };
-            if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != as_wanted(item)) {
-                return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
-            }
-        }
-        for (at, wanted) in wanted.iter().enumerate() {
-            let may_be = match self.state.item(&wanted.id).map(|item| item.track.status) {
-                None => wanted.status == ItemStatus::Pending,
-                Some(ItemStatus::Pending) => matches!(wanted.status, ItemStatus::Pending | ItemStatus::Cancelled),
-                Some(_) => true,
-            };
-            if !may_be {
-                return Err(Fault::new(
-                    Code::PlanInvalid,
-                    "A pending item can stay pending or be cancelled, nothing else.",
-                )
-                .at(format!("/{at}/status"), "only pending or cancelled"));
-            }
-        }
-        Ok(())
+fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
+    if tx.state.shape == Shape::Single {
+        return Err(Fault::new(Code::PlanNotEditable, "This thread's agent core works without a plan."));
     }
-
-    fn check_tools(&self, wanted: &[Wanted], next: &RunSettings) -> Result<(), Fault> {
-        let settings = self.state.run.as_ref().map_or(next, |run| &run.settings);
-        let tools = self.world.tools.offered(settings);
-        for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| wanted.status == ItemStatus::Pending) {
-            if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool))
-            {
-                return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
-                    .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
-            }
-        }
-        Ok(())
+    let version = tx.state.head.plan_version;
+    if expected != version {
+        let detail = format!("The plan is at version {version}; read it again.");
+        return Err(Fault::new(Code::PreconditionFailed, detail).with("planVersion", version));
     }
-
-    /// The list's order, where the changes alone do not tell it: they leave items in their places and add new ones at
-    /// the end.
-    fn order_unlike(&self, before: &[ItemId]) -> Option<Vec<ItemId>> {
-        let known: BTreeSet<&ItemId> = before.iter().collect();
-        let kept = before.iter().filter(|id| self.state.item(id).is_some());
-        let after: Vec<&ItemId> = self.state.list.iter().map(|item| &item.def.id).collect();
-        let implied = kept.chain(after.iter().copied().filter(|id| !known.contains(id)));
-        let is_implied = after.iter().copied().eq(implied);
-        (!is_implied).then(|| after.into_iter().cloned().collect())
+    match tx.state.phase() {
+        Phase::Idle | Phase::Executing => {}
+        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+            return Err(Fault::new(
+                Code::PlanNotEditable,
+                "The plan is being made or summed up; try again after that.",
+            ));
+        }
     }
-
-    fn rewrite(&mut self, wanted: Vec<Wanted>) -> Merged {
-        let version = self.state.head.plan_version + 1;
-        let mut merged = Merged::default();
-        let mut before: BTreeMap<ItemId, Item> = BTreeMap::new();
-        self.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
-        let mut after = Vec::with_capacity(wanted.len());
-        for (at, wanted) in wanted.into_iter().enumerate() {
-            let known = before.remove(&wanted.id);
-            after.push(self.rewritten(at as i64, wanted, known, version, &mut merged));
-        }
-        self.state.list.rebuild(|list| *list = after);
-        for item in before.values() {
-            self.remove(item, version, &mut merged);
-        }
-        let settle: Vec<(ItemId, ItemStatus)> = merged.moved.clone();
-        for (id, _) in settle {
-            self.state.list.touch(&id);
-        }
-        self.state.head.plan_version = version;
-        let changes = std::mem::take(&mut merged.changes);
-        merged.changes = changes.into_iter().map(|change| self.filled(change)).collect();
-        merged
+    let most = tx.world.limits.items_per_plan;
+    if len > most {
+        return Err(Fault::new(Code::TooManyItems, format!("A plan has at most {most} items.")));
     }
+    Ok(())
+}
 
-    fn rewritten(&mut self, ord: i64, wanted: Wanted, known: Option<Item>, version: i64, merged: &mut Merged) -> Item {
-        let Some(mut item) = known else {
-            merged.note(ChangeType::Added, &wanted.id);
-            let def = self.defined(wanted, self.stamp.now, version);
-            let track = Progress { updated: self.stamp.now, ..Progress::default() };
-            return Item { ord, def, track, calls: Vec::new(), turns: Vec::new() };
+/// What is finished or under way must stand in the new list as it was.
+fn check_protected(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
+    let by_id: BTreeMap<&ItemId, &Wanted> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
+    for item in state.list.iter() {
+        let code = match item.progress.status {
+            ItemStatus::Pending => continue,
+            ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => Code::FinishedItem,
+            ItemStatus::InProgress | ItemStatus::Waiting => Code::ItemInProgress,
         };
-        let is_same = as_wanted(&item) == wanted;
-        if is_same && item.ord == ord {
-            return item;
-        }
-        item.ord = ord;
-        if is_same {
-            self.definition_changed(&item.def.id);
-            return item;
-        }
-        merged.note(ChangeType::Modified, &wanted.id);
-        if wanted.status != item.track.status {
-            merged.moved.push((wanted.id.clone(), item.track.status));
-            item.track.status = wanted.status;
-            item.track.edited_away = wanted.status == ItemStatus::Cancelled;
-            item.track.reason = Some("cancelled by a person".into());
-        }
-        item.track.updated = self.stamp.now;
-        let since = item.def.since;
-        item.def = Definition { since, ..self.defined(wanted, item.def.created, version) };
-        item
-    }
-
-    fn defined(&self, wanted: Wanted, created: i64, version: i64) -> Definition {
-        Definition {
-            id: wanted.id,
-            description: wanted.description,
-            dependencies: wanted.dependencies,
-            step_type: wanted.step_type,
-            required_tools: wanted.required_tools,
-            expected_outcome: wanted.expected_outcome,
-            tool_validation_mode: wanted.tool_validation_mode,
-            created,
-            since: version,
-            edited: Some(version),
+        if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != as_wanted(item)) {
+            return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
         }
     }
-
-    fn filled(&mut self, change: TodoItemChange) -> TodoItemChange {
-        match change.kind {
-            ChangeType::Added | ChangeType::Modified => self.change(change.kind, &change.item_id),
-            ChangeType::Removed => TodoItemChange { timestamp: self.stamp.now, ..change },
+    for (at, wanted) in wanted.iter().enumerate() {
+        let may_be = match state.item(&wanted.id).map(|item| item.progress.status) {
+            None => wanted.status == ItemStatus::Pending,
+            Some(ItemStatus::Pending) => matches!(wanted.status, ItemStatus::Pending | ItemStatus::Cancelled),
+            Some(_) => true,
+        };
+        if !may_be {
+            return Err(Fault::new(
+                Code::PlanInvalid,
+                "A pending item can stay pending or be cancelled, nothing else.",
+            )
+            .at(format!("/{at}/status"), "only pending or cancelled"));
         }
+    }
+    Ok(())
+}
+
+fn check_tools(tx: &Tx<'_>, wanted: &[Wanted], next: &RunSettings) -> Result<(), Fault> {
+    let settings = tx.state.run.as_ref().map_or(next, |run| &run.settings);
+    let tools = tx.world.tools.offered(settings);
+    for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| wanted.status == ItemStatus::Pending) {
+        if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
+            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
+                .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
+        }
+    }
+    Ok(())
+}
+
+/// The list's order, where the changes alone do not tell it: they leave items in their places and add new ones at
+/// the end.
+fn order_unlike(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
+    let known: BTreeSet<&ItemId> = before.iter().collect();
+    let kept = before.iter().filter(|id| state.item(id).is_some());
+    let after: Vec<&ItemId> = state.list.iter().map(|item| &item.def.id).collect();
+    let implied = kept.chain(after.iter().copied().filter(|id| !known.contains(id)));
+    let is_implied = after.iter().copied().eq(implied);
+    (!is_implied).then(|| after.into_iter().cloned().collect())
+}
+
+fn rewrite(tx: &mut Tx<'_>, wanted: Vec<Wanted>) -> Merged {
+    let version = tx.state.head.plan_version + 1;
+    let mut merged = Merged::default();
+    let mut before: BTreeMap<ItemId, Item> = BTreeMap::new();
+    tx.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
+    let mut after = Vec::with_capacity(wanted.len());
+    for (at, wanted) in wanted.into_iter().enumerate() {
+        let known = before.remove(&wanted.id);
+        after.push(rewritten(tx, at as i64, wanted, known, version, &mut merged));
+    }
+    tx.state.list.rebuild(|list| *list = after);
+    for item in before.values() {
+        forget::remove(tx, item, version, &mut merged);
+    }
+    let settle: Vec<(ItemId, ItemStatus)> = merged.moved.clone();
+    for (id, _) in settle {
+        tx.state.list.touch(&id);
+    }
+    tx.state.head.plan_version = version;
+    let changes = std::mem::take(&mut merged.changes);
+    merged.changes = changes.into_iter().map(|change| filled(tx, change)).collect();
+    merged
+}
+
+fn rewritten(
+    tx: &mut Tx<'_>,
+    ord: i64,
+    wanted: Wanted,
+    known: Option<Item>,
+    version: i64,
+    merged: &mut Merged,
+) -> Item {
+    let Some(mut item) = known else {
+        merged.note(ChangeType::Added, &wanted.id);
+        let def = defined(wanted, tx.stamp.now, version);
+        let progress = Progress { updated: tx.stamp.now, ..Progress::default() };
+        return Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() };
+    };
+    let is_same = as_wanted(&item) == wanted;
+    if is_same && item.ord == ord {
+        return item;
+    }
+    item.ord = ord;
+    if is_same {
+        tx.definition_changed(&item.def.id);
+        return item;
+    }
+    merged.note(ChangeType::Modified, &wanted.id);
+    if wanted.status != item.progress.status {
+        merged.moved.push((wanted.id.clone(), item.progress.status));
+        item.progress.status = wanted.status;
+        item.progress.edited_away = wanted.status == ItemStatus::Cancelled;
+        item.progress.reason = Some("cancelled by a person".into());
+    }
+    item.progress.updated = tx.stamp.now;
+    let since = item.def.since;
+    item.def = Definition { since, ..defined(wanted, item.def.created, version) };
+    item
+}
+
+fn defined(wanted: Wanted, created: i64, version: i64) -> Definition {
+    Definition {
+        id: wanted.id,
+        description: wanted.description,
+        dependencies: wanted.dependencies,
+        step_type: wanted.step_type,
+        required_tools: wanted.required_tools,
+        expected_outcome: wanted.expected_outcome,
+        tool_validation_mode: wanted.tool_validation_mode,
+        created,
+        since: version,
+        edited: Some(version),
+    }
+}
+
+fn filled(tx: &mut Tx<'_>, change: TodoItemChange) -> TodoItemChange {
+    match change.kind {
+        ChangeType::Added | ChangeType::Modified => plan::change(tx, change.kind, &change.item_id),
+        ChangeType::Removed => TodoItemChange { timestamp: tx.stamp.now, ..change },
     }
 }
 
@@ -217,7 +223,7 @@ fn as_wanted(item: &Item) -> Wanted {
         required_tools: def.required_tools,
         expected_outcome: def.expected_outcome,
         tool_validation_mode: def.tool_validation_mode,
-        status: item.track.status,
+        status: item.progress.status,
     }
 }
 

@@ -1,11 +1,11 @@
 //! What failed in a run, for those who read its result.
 
+use super::state::State;
 use std::collections::BTreeMap;
 
 use super::record::cut;
 use super::required_tools::is_refusal;
 use super::state::Item;
-use super::transition::Transition;
 use crate::domain::model::Phase;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{RunError, RunFailure};
@@ -15,9 +15,9 @@ use crate::domain::tool::{CallRecord, ToolStatus};
 const LISTED: usize = 50;
 const CHARS: usize = 500;
 
-impl Transition<'_> {
+impl State {
     /// In list order; what ended the run comes last, and always.
-    pub fn failures(&self, error: Option<&RunError>) -> Vec<RunFailure> {
+    pub(super) fn failures(&self, error: Option<&RunError>) -> Vec<RunFailure> {
         let of_items = self.settled_now().flat_map(|item| {
             let of_tools = self.last_errors(item).into_iter().map(|call| of_call(item, call));
             of_tools.chain(of_item(item))
@@ -29,9 +29,9 @@ impl Transition<'_> {
     }
 
     /// The calls that were the last word of their tool in this item, and errors; what people or policies refuse is none.
-    pub fn last_errors<'a>(&'a self, item: &'a Item) -> Vec<&'a CallRecord> {
-        let run = &self.run().run_id;
-        let calls = item.calls.iter().filter_map(|id| self.state.calls.get(id)).map(|call| &call.record);
+    pub(super) fn last_errors<'a>(&'a self, item: &'a Item) -> Vec<&'a CallRecord> {
+        let run = &self.active_run().run_id;
+        let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).map(|call| &call.record);
         let ended = calls.filter(|record| record.run_id == *run && record.result.is_some());
         let last: BTreeMap<&str, &CallRecord> = ended.map(|record| (record.tool_name.as_str(), record)).collect();
         last.into_values().filter(|record| is_error(record)).collect()
@@ -60,13 +60,13 @@ fn of_call(item: &Item, call: &CallRecord) -> RunFailure {
 
 /// An item's reason is a code and a message, or one of a few words.
 fn of_item(item: &Item) -> Option<RunFailure> {
-    let reason = item.track.reason.clone().unwrap_or_default();
-    let (code, message) = match item.track.status {
+    let reason = item.progress.reason.clone().unwrap_or_default();
+    let (code, message) = match item.progress.status {
         ItemStatus::Failed => match reason.split_once(": ") {
             Some((code, message)) => (code.to_owned(), message.to_owned()),
             None => (reason.clone(), reason),
         },
-        ItemStatus::Cancelled if !item.track.edited_away => ("cancelled".to_owned(), reason),
+        ItemStatus::Cancelled if !item.progress.edited_away => ("cancelled".to_owned(), reason),
         ItemStatus::Cancelled
         | ItemStatus::Completed
         | ItemStatus::Pending

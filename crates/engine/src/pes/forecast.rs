@@ -24,7 +24,7 @@ pub(super) fn forecast(state: &State, world: &World<'_>, settings: &RunSettings)
 }
 
 fn is_open(item: &Item) -> bool {
-    !item.track.status.is_settled()
+    !item.progress.status.is_settled()
 }
 
 /// A step that names no tool is offered every one of them, but for one that is to think only.
@@ -40,7 +40,7 @@ fn of_item(item: &Item, tools: &BTreeMap<&str, ToolForecast>) -> ItemForecast {
         let tool = tools.get(name.as_str());
         MayCall {
             tool_name: name.clone(),
-            action: tool.map(|tool| tool.action_in(item.track.redone)),
+            action: tool.map(|tool| tool.action_in(item.progress.redone)),
             class: tool.map(|tool| tool.class),
             conditional: tool.is_some_and(|tool| !tool.conditions.is_empty()),
         }
@@ -50,12 +50,12 @@ fn of_item(item: &Item, tools: &BTreeMap<&str, ToolForecast>) -> ItemForecast {
         may_call_any: may_call_any(item),
         id: def.id,
         description: def.description,
-        status: item.track.status,
+        status: item.progress.status,
         dependencies: def.dependencies,
         step_type: def.step_type,
         required_tools: def.required_tools,
         expected_outcome: def.expected_outcome,
         tool_validation_mode: def.tool_validation_mode,
-        redone: item.track.redone,
+        redone: item.progress.redone,
     }
 }

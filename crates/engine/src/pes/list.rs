@@ -81,7 +81,7 @@ impl TodoList {
     /// Changes one item's status, and with it what may begin.
     pub fn set_status(&mut self, id: &ItemId, status: ItemStatus) {
         let Some(at) = self.index.get(id).copied() else { return };
-        let before = std::mem::replace(&mut self.items[at].track.status, status);
+        let before = std::mem::replace(&mut self.items[at].progress.status, status);
         let completes = status == ItemStatus::Completed && before != ItemStatus::Completed;
         let reopens = before == ItemStatus::Completed && status != ItemStatus::Completed;
         for dependant in self.dependants[at].clone() {
@@ -103,9 +103,9 @@ impl TodoList {
     }
 
     fn place(&mut self, at: usize) {
-        let track = &self.items[at].track;
-        let is_ready = track.status == ItemStatus::Pending && self.unmet[at] == 0;
-        let is_open = track.work.is_some();
+        let progress = &self.items[at].progress;
+        let is_ready = progress.status == ItemStatus::Pending && self.unmet[at] == 0;
+        let is_open = progress.work.is_some();
         set(&mut self.ready, at, is_ready);
         set(&mut self.open, at, is_open);
     }
@@ -120,7 +120,7 @@ impl TodoList {
                 match self.index.get(need) {
                     Some(on) => {
                         self.dependants[*on].push(at);
-                        self.unmet[at] += usize::from(self.items[*on].track.status != ItemStatus::Completed);
+                        self.unmet[at] += usize::from(self.items[*on].progress.status != ItemStatus::Completed);
                     }
                     None => self.unmet[at] += 1,
                 }

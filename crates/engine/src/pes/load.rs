@@ -23,7 +23,7 @@ use crate::step::{Row, RowKind};
 struct Gathered {
     runs: BTreeMap<RunId, (i64, Run)>,
     definitions: Vec<(i64, Definition)>,
-    tracks: HashMap<ItemId, Progress>,
+    progress: HashMap<ItemId, Progress>,
     calls: BTreeMap<i64, CallRecord>,
     turns: BTreeMap<i64, Turn>,
     suspensions: BTreeMap<i64, Suspension>,
@@ -60,7 +60,7 @@ impl Gathered {
             }
             RowKind::Item => self.add_item(row)?,
             RowKind::Progress => {
-                self.tracks.insert(row.id.as_str().into(), read(&row.id, &row.body)?);
+                self.progress.insert(row.id.as_str().into(), read(&row.id, &row.body)?);
             }
             RowKind::Call => {
                 self.calls.insert(row.ord, read(&row.id, &row.body)?);
@@ -124,8 +124,8 @@ impl Gathered {
     fn items(&mut self) -> (Vec<Item>, BTreeMap<CallId, Call>) {
         let mut items: Vec<Item> = Vec::with_capacity(self.definitions.len());
         for (ord, def) in std::mem::take(&mut self.definitions) {
-            let track = self.tracks.remove(&def.id).unwrap_or_default();
-            items.push(Item { ord, def, track, calls: Vec::new(), turns: Vec::new() });
+            let progress = self.progress.remove(&def.id).unwrap_or_default();
+            items.push(Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() });
         }
         let index: HashMap<ItemId, usize> = items.iter().enumerate().map(|(at, i)| (i.def.id.clone(), at)).collect();
         let mut calls = BTreeMap::new();

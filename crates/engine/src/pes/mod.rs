@@ -50,8 +50,8 @@ mod state;
 mod summary;
 mod suspend;
 mod synthesize;
-mod transition;
 mod turns;
+mod tx;
 mod view;
 
 use serde_json::Value;

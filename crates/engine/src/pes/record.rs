@@ -10,7 +10,7 @@
 use serde_json::{Value, json};
 
 use super::state::ModelCall;
-use super::transition::Transition;
+use super::tx::Tx;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{Decision, ExpiryPolicy, Suspension};
 use crate::domain::ids::{ItemId, RunId, StreamId};
@@ -22,7 +22,7 @@ use crate::domain::tool::ToolResult;
 use crate::domain::usage::{Nanos, usd};
 use crate::parse::tags;
 
-impl Transition<'_> {
+impl Tx<'_> {
     /// Records a fact of the active run; while the thread is idle, of none: nothing comes after a run's `RUN_FINISHED`.
     pub fn record(&mut self, kind: ObservationType, parent: Option<&ItemId>, title: impl Into<String>, content: Value) {
         let of = self.state.run.as_ref().map(|run| (run.run_id.clone(), run.trace_id.clone()));
@@ -50,14 +50,14 @@ impl Transition<'_> {
     }
 
     pub fn record_run_started(&mut self, message: Value) {
-        let run = self.run();
+        let run = self.state.active_run();
         let body = json!({ "query": message["content"], "message": message, "model": run.settings.model, "provider": run.settings.provider });
         self.record(ObservationType::RunStarted, None, "Run started", body);
     }
 
     pub fn record_stream_start(&mut self, stream: &StreamId, item: Option<&ItemId>, phase: Phase, call: &ModelCall) {
         let phase = call.phase(phase);
-        let (provider, model) = self.settings().choice(call.choice).unwrap_or_default();
+        let (provider, model) = self.state.settings().choice(call.choice).unwrap_or_default();
         let mut body = json!({
             "streamId": stream, "phase": phase, "provider": provider, "model": model, "attempt": call.attempt,
         });

@@ -3,8 +3,10 @@
 
 use super::plan::Source;
 use super::review::SentBack;
+use super::state::State;
 use super::state::{ModelCall, Phase, Replan};
-use super::transition::Transition;
+use super::tx::Tx;
+use super::{forget, item, plan, redo, review};
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
@@ -24,235 +26,235 @@ pub(super) struct Merged {
     pub is_relinked: bool,
 }
 
-impl Transition<'_> {
-    /// The planner is asked about the rest of the plan, in the middle of a run.
-    pub fn begin_refinement(&mut self) {
-        self.withdraw_review("the plan is being made anew");
-        self.state.head.phase = Phase::Refining;
-        let shown = self.state.head.plan_version;
-        let active = self.active();
-        active.steers.iter_mut().for_each(|steer| steer.shown = true);
-        // Whoever steers after a failure wants it to go on.
-        active.stopped = false;
-        active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
-        if active.review.sent_back == SentBack::Due {
-            active.review.sent_back = SentBack::Told;
+/// The planner is asked about the rest of the plan, in the middle of a run.
+pub(super) fn begin(tx: &mut Tx<'_>) {
+    review::withdraw(tx, "the plan is being made anew");
+    tx.state.head.phase = Phase::Refining;
+    let shown = tx.state.head.plan_version;
+    let active = tx.active();
+    active.steers.iter_mut().for_each(|steer| steer.shown = true);
+    // Whoever steers after a failure wants it to go on.
+    active.stopped = false;
+    active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
+    if active.review.sent_back == SentBack::Due {
+        active.review.sent_back = SentBack::Told;
+    }
+    active.model = Some(ModelCall::ready(1, shown));
+}
+
+/// The refinement is over, whatever came of it.
+pub(super) fn refined(tx: &mut Tx<'_>) {
+    tx.state.head.phase = Phase::Executing;
+    let active = tx.active();
+    active.planned = true;
+    if active.review.sent_back == SentBack::Told {
+        active.review.sent_back = SentBack::No;
+    }
+}
+
+/// The planner has read what it was to be told. What failed meanwhile is told to the refinement that it asks for.
+pub(super) fn notes_were_shown(tx: &mut Tx<'_>) {
+    let active = tx.active();
+    if active.replan != Replan::Due {
+        active.notes.clear();
+    }
+}
+
+/// A refinement that failed in the middle of a run leaves the plan as it is.
+pub(super) fn failed(tx: &mut Tx<'_>, code: Code, message: &str) {
+    tx.record_error(model::Phase::Planning, code.as_str(), message, false, None);
+    refined(tx);
+}
+
+/// A refinement: what it lists is updated or added; pending items that it was shown and does not list are cancelled.
+pub(super) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
+    let listed: std::collections::BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
+    let missing: Vec<ItemId> = tx
+        .state
+        .list
+        .iter()
+        .filter(|item| item.progress.status == ItemStatus::Pending && item.def.since <= shown)
+        .filter(|item| item.def.edited.is_none_or(|edited| edited <= shown) && !listed.contains(&item.def.id))
+        .map(|item| item.def.id.clone())
+        .collect();
+    let mut merged = merge_items(tx, &draft.items, shown, None);
+    // Calls without a list say nothing about the rest.
+    let says_nothing = draft.items.is_empty() || !draft.calls.is_empty();
+    for id in missing.into_iter().filter(|_| !says_nothing) {
+        move_status(tx, &id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
+    }
+    snapshot(tx, merged)
+}
+
+/// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
+pub(super) fn apply_patch(tx: &mut Tx<'_>, item: &ItemId, shown: i64, mut patch: PlanPatchDraft) {
+    plan::name_items(tx.state, &mut patch.items);
+    plan::set_intent(tx, patch.intent.as_deref(), Some(item));
+    let has_plan = plan::set_text(tx, patch.plan.as_deref());
+    let merged = merge_items(tx, &patch.items, shown, Some(item));
+    let merged = snapshot(tx, merged);
+    match (merged.changes.is_empty(), has_plan) {
+        (true, false) => return,
+        (true, true) => tx.state.head.plan_version += 1,
+        (false, _) => {}
+    }
+    plan::record_update(tx, Source::Agent, Some(item), &merged.changes);
+    if let (true, Some(last)) = (has_plan, tx.records.last_mut()) {
+        last.content["plan"] = tx.state.head.plan.clone();
+    }
+    record_moved(tx, &merged);
+}
+
+/// `by`: the item whose step patches the plan; `None`: a refinement of all of it.
+fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
+    let version = tx.state.head.plan_version + 1;
+    let mut merged = Merged::default();
+    forget::make_room(tx, drafts, version, &mut merged);
+    let (mut added, mut left_out) = (Vec::new(), Vec::new());
+    let mut ord = tx.state.list.next_ord();
+    let room = tx.world.limits.items_per_plan.saturating_sub(tx.state.list.len());
+    for draft in drafts {
+        let id: ItemId = draft.id.as_str().into();
+        if is_overruled(tx.state, &id, shown) {
+            let text = format!("Your change of item {id} was dropped: it was edited or removed meanwhile.");
+            note(tx, by, text);
+            continue;
         }
-        active.model = Some(ModelCall::ready(1, shown));
-    }
-
-    /// Whether the active run has had its plan.
-    pub fn is_mid_run(&self) -> bool {
-        self.state.head.active.as_ref().is_some_and(|active| active.planned)
-    }
-
-    /// The refinement is over, whatever came of it.
-    pub fn refined(&mut self) {
-        self.state.head.phase = Phase::Executing;
-        let active = self.active();
-        active.planned = true;
-        if active.review.sent_back == SentBack::Told {
-            active.review.sent_back = SentBack::No;
-        }
-    }
-
-    /// The planner has read what it was to be told. What failed meanwhile is told to the refinement that it asks for.
-    pub fn notes_were_shown(&mut self) {
-        let active = self.active();
-        if active.replan != Replan::Due {
-            active.notes.clear();
-        }
-    }
-
-    /// A refinement that failed in the middle of a run leaves the plan as it is.
-    pub fn refinement_failed(&mut self, code: Code, message: &str) {
-        self.record_error(model::Phase::Planning, code.as_str(), message, false, None);
-        self.refined();
-    }
-
-    /// A refinement: what it lists is updated or added; pending items that it was shown and does not list are cancelled.
-    pub fn merge(&mut self, draft: &PlanDraft, shown: i64) -> Merged {
-        let listed: std::collections::BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
-        let missing: Vec<ItemId> = self
-            .state
-            .list
-            .iter()
-            .filter(|item| item.track.status == ItemStatus::Pending && item.def.since <= shown)
-            .filter(|item| item.def.edited.is_none_or(|edited| edited <= shown) && !listed.contains(&item.def.id))
-            .map(|item| item.def.id.clone())
-            .collect();
-        let mut merged = self.merge_items(&draft.items, shown, None);
-        // Calls without a list say nothing about the rest.
-        let says_nothing = draft.items.is_empty() || !draft.calls.is_empty();
-        for id in missing.into_iter().filter(|_| !says_nothing) {
-            self.move_status(&id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
-        }
-        self.snapshot(merged)
-    }
-
-    /// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
-    pub fn apply_patch(&mut self, item: &ItemId, shown: i64, mut patch: PlanPatchDraft) {
-        self.name_items(&mut patch.items);
-        self.set_intent(patch.intent.as_deref(), Some(item));
-        let has_plan = self.set_plan(patch.plan.as_deref());
-        let merged = self.merge_items(&patch.items, shown, Some(item));
-        let merged = self.snapshot(merged);
-        match (merged.changes.is_empty(), has_plan) {
-            (true, false) => return,
-            (true, true) => self.state.head.plan_version += 1,
-            (false, _) => {}
-        }
-        self.record_plan_update(Source::Agent, Some(item), &merged.changes);
-        if let (true, Some(last)) = (has_plan, self.records.last_mut()) {
-            last.content["plan"] = self.state.head.plan.clone();
-        }
-        self.record_moved(&merged);
-    }
-
-    /// `by`: the item whose step patches the plan; `None`: a refinement of all of it.
-    fn merge_items(&mut self, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
-        let version = self.state.head.plan_version + 1;
-        let mut merged = Merged::default();
-        self.make_room(drafts, version, &mut merged);
-        let (mut added, mut left_out) = (Vec::new(), Vec::new());
-        let mut ord = self.state.list.next_ord();
-        let room = self.world.limits.items_per_plan.saturating_sub(self.state.list.len());
-        for draft in drafts {
-            let id: ItemId = draft.id.as_str().into();
-            if self.is_overruled(&id, shown) {
-                let note = format!("Your change of item {id} was dropped: it was edited or removed meanwhile.");
-                self.note(by, note);
-                continue;
+        match tx.state.item(&id).map(|item| item.progress.status) {
+            None if is_wanted(draft) && added.len() >= room => left_out.push(id),
+            None if is_wanted(draft) => {
+                let mut item = plan::new_item(tx, ord, draft);
+                item.def.since = version;
+                added.push(item);
+                ord += 1;
             }
-            match self.state.item(&id).map(|item| item.track.status) {
-                None if is_wanted(draft) && added.len() >= room => left_out.push(id),
-                None if is_wanted(draft) => {
-                    let mut item = self.new_item(ord, draft);
-                    item.def.since = version;
-                    added.push(item);
-                    ord += 1;
-                }
-                None => {}
-                Some(status) => self.merge_item(&id, status, draft, by.is_none(), &mut merged),
-            }
-        }
-        if !left_out.is_empty() {
-            self.tell_left_out(&left_out, by);
-        }
-        if merged.is_relinked {
-            self.state.list.rebuild(|_| ());
-        }
-        if !added.is_empty() {
-            let ids: Vec<ItemId> = added.iter().map(|item| item.def.id.clone()).collect();
-            self.state.list.rebuild(|list| list.extend(added));
-            merged.changes.extend(ids.iter().map(|id| self.change(ChangeType::Added, id)));
-        }
-        merged
-    }
-
-    /// There is no room for these: who added them is told, and everybody who reads the log.
-    fn tell_left_out(&mut self, ids: &[ItemId], by: Option<&ItemId>) {
-        const NAMED: usize = 5;
-        let (most, count) = (self.world.limits.items_per_plan, ids.len());
-        let named: Vec<&str> = ids.iter().take(NAMED).map(ItemId::as_str).collect();
-        let dots = if count > NAMED { ", …" } else { "" };
-        let message =
-            format!("The plan is full with {most} items: {count} new ones were left out ({}{dots}).", named.join(", "));
-        let phase = if by.is_some() { model::Phase::Execution } else { model::Phase::Planning };
-        self.record_error(phase, Code::TooManyItems.as_str(), &message, false, by);
-        self.note(by, message);
-    }
-
-    fn merge_item(&mut self, id: &ItemId, status: ItemStatus, draft: &ItemDraft, refines: bool, merged: &mut Merged) {
-        match (status, draft.status) {
-            (ItemStatus::Completed, _) if refines && draft.redo => self.redo(id, draft, merged),
-            (ItemStatus::InProgress | ItemStatus::Waiting, _) if refines && draft.redo => {
-                self.note(None, format!("Item {id} is still under way: it was not begun again."));
-            }
-            (ItemStatus::Completed | ItemStatus::InProgress | ItemStatus::Waiting, _) => {}
-            (ItemStatus::Pending, Some(ItemStatus::Cancelled)) => {
-                self.move_status(id, ItemStatus::Cancelled, merged, Some("cancelled by the plan"));
-            }
-            (ItemStatus::Pending, _) => self.redefine(id, draft, merged),
-            (ItemStatus::Failed | ItemStatus::Cancelled, status)
-                if refines && (draft.redo || status == Some(ItemStatus::Pending)) =>
-            {
-                self.redefine(id, draft, merged);
-                self.move_status(id, ItemStatus::Pending, merged, None);
-            }
-            (ItemStatus::Failed | ItemStatus::Cancelled, _) => {}
+            None => {}
+            Some(status) => merge_item(tx, &id, status, draft, by.is_none(), &mut merged),
         }
     }
-
-    /// Takes over the fields that the draft names.
-    pub fn redefine(&mut self, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
-        let Some(item) = self.state.list.get_mut(id) else { return };
-        let before = item.def.clone();
-        let def = &mut item.def;
-        let ids = |list: &Vec<String>| list.iter().map(|id| id.as_str().into()).collect();
-        def.description = draft.description.clone().unwrap_or_else(|| before.description.clone());
-        def.dependencies = draft.dependencies.as_ref().map_or_else(|| before.dependencies.clone(), ids);
-        def.step_type = draft.step_type.or(before.step_type);
-        def.required_tools = draft.required_tools.clone().unwrap_or_else(|| before.required_tools.clone());
-        def.expected_outcome = draft.expected_outcome.clone().or_else(|| before.expected_outcome.clone());
-        def.tool_validation_mode = draft.tool_validation_mode.or(before.tool_validation_mode);
-        if *def != before {
-            merged.is_relinked |= def.dependencies != before.dependencies;
-            merged.modified(id);
-        }
+    if !left_out.is_empty() {
+        tell_left_out(tx, &left_out, by);
     }
+    if merged.is_relinked {
+        tx.state.list.rebuild(|_| ());
+    }
+    if !added.is_empty() {
+        let ids: Vec<ItemId> = added.iter().map(|item| item.def.id.clone()).collect();
+        tx.state.list.rebuild(|list| list.extend(added));
+        merged.changes.extend(ids.iter().map(|id| plan::change(tx, ChangeType::Added, id)));
+    }
+    merged
+}
 
-    /// Moves the status now and leaves it to be recorded later.
-    pub fn move_status(&mut self, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
-        let Some(from) = self.state.item(id).map(|item| item.track.status) else { return };
-        let (now, run) = (self.stamp.now, self.run().run_id.clone());
-        self.track(id, |track| {
-            track.updated = now;
-            track.run = Some(run);
-            track.reason = reason.map(str::to_owned);
-            track.edited_away = to == ItemStatus::Cancelled;
-            if to == ItemStatus::Pending {
-                track.result = None;
-                track.validation = None;
-            }
-        });
-        self.state.list.set_status(id, to);
+/// There is no room for these: who added them is told, and everybody who reads the log.
+fn tell_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
+    const NAMED: usize = 5;
+    let (most, count) = (tx.world.limits.items_per_plan, ids.len());
+    let named: Vec<&str> = ids.iter().take(NAMED).map(ItemId::as_str).collect();
+    let dots = if count > NAMED { ", …" } else { "" };
+    let message =
+        format!("The plan is full with {most} items: {count} new ones were left out ({}{dots}).", named.join(", "));
+    let phase = if by.is_some() { model::Phase::Execution } else { model::Phase::Planning };
+    tx.record_error(phase, Code::TooManyItems.as_str(), &message, false, by);
+    note(tx, by, message);
+}
+
+fn merge_item(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, draft: &ItemDraft, refines: bool, merged: &mut Merged) {
+    match (status, draft.status) {
+        (ItemStatus::Completed, _) if refines && draft.redo => redo::redo(tx, id, draft, merged),
+        (ItemStatus::InProgress | ItemStatus::Waiting, _) if refines && draft.redo => {
+            note(tx, None, format!("Item {id} is still under way: it was not begun again."));
+        }
+        (ItemStatus::Completed | ItemStatus::InProgress | ItemStatus::Waiting, _) => {}
+        (ItemStatus::Pending, Some(ItemStatus::Cancelled)) => {
+            move_status(tx, id, ItemStatus::Cancelled, merged, Some("cancelled by the plan"));
+        }
+        (ItemStatus::Pending, _) => redefine(tx, id, draft, merged),
+        (ItemStatus::Failed | ItemStatus::Cancelled, status)
+            if refines && (draft.redo || status == Some(ItemStatus::Pending)) =>
+        {
+            redefine(tx, id, draft, merged);
+            move_status(tx, id, ItemStatus::Pending, merged, None);
+        }
+        (ItemStatus::Failed | ItemStatus::Cancelled, _) => {}
+    }
+}
+
+/// Takes over the fields that the draft names.
+pub(super) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+    let Some(item) = tx.state.list.get_mut(id) else { return };
+    let before = item.def.clone();
+    let def = &mut item.def;
+    let ids = |list: &Vec<String>| list.iter().map(|id| id.as_str().into()).collect();
+    def.description = draft.description.clone().unwrap_or_else(|| before.description.clone());
+    def.dependencies = draft.dependencies.as_ref().map_or_else(|| before.dependencies.clone(), ids);
+    def.step_type = draft.step_type.or(before.step_type);
+    def.required_tools = draft.required_tools.clone().unwrap_or_else(|| before.required_tools.clone());
+    def.expected_outcome = draft.expected_outcome.clone().or_else(|| before.expected_outcome.clone());
+    def.tool_validation_mode = draft.tool_validation_mode.or(before.tool_validation_mode);
+    if *def != before {
+        merged.is_relinked |= def.dependencies != before.dependencies;
         merged.modified(id);
-        merged.moved.push((id.clone(), from));
     }
+}
 
-    /// Moves the planVersion if anything changed, and fills in the items as they are now.
-    fn snapshot(&mut self, mut merged: Merged) -> Merged {
-        if merged.changes.is_empty() {
-            return merged;
+/// Moves the status now and leaves it to be recorded later.
+pub(super) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
+    let Some(from) = tx.state.item(id).map(|item| item.progress.status) else { return };
+    let (now, run) = (tx.stamp.now, tx.state.active_run().run_id.clone());
+    tx.change_progress(id, |progress| {
+        progress.updated = now;
+        progress.run = Some(run);
+        progress.reason = reason.map(str::to_owned);
+        progress.edited_away = to == ItemStatus::Cancelled;
+        if to == ItemStatus::Pending {
+            progress.result = None;
+            progress.validation = None;
         }
-        self.state.head.plan_version += 1;
-        let changes = std::mem::take(&mut merged.changes);
-        merged.changes = changes.into_iter().map(|change| self.change(change.kind, &change.item_id)).collect();
-        merged
-    }
+    });
+    tx.state.list.set_status(id, to);
+    merged.modified(id);
+    merged.moved.push((id.clone(), from));
+}
 
-    pub fn record_moved(&mut self, merged: &Merged) {
-        for (id, from) in &merged.moved {
-            self.record_status(id, *from);
+/// Moves the planVersion if anything changed, and fills in the items as they are now.
+fn snapshot(tx: &mut Tx<'_>, mut merged: Merged) -> Merged {
+    if merged.changes.is_empty() {
+        return merged;
+    }
+    tx.state.head.plan_version += 1;
+    let changes = std::mem::take(&mut merged.changes);
+    merged.changes = changes.into_iter().map(|change| plan::change(tx, change.kind, &change.item_id)).collect();
+    merged
+}
+
+pub(super) fn record_moved(tx: &mut Tx<'_>, merged: &Merged) {
+    for (id, from) in &merged.moved {
+        item::record_status(tx, id, *from);
+    }
+}
+
+/// It was edited by a person, or removed, after the model had seen it: the newer wins.
+fn is_overruled(state: &State, id: &ItemId, shown: i64) -> bool {
+    let edited = state.item(id).and_then(|item| item.def.edited);
+    let removed = state.removed.get(id).copied();
+    edited.into_iter().chain(removed).any(|version| version > shown)
+}
+
+/// Told to the next prompt of the one whose change was dropped.
+pub(super) fn note(tx: &mut Tx<'_>, by: Option<&ItemId>, note: String) {
+    match by {
+        Some(item) => {
+            tx.change_loop(item, |work| push_note(&mut work.notes, note));
         }
+        None => push_note(&mut tx.active().notes, note),
     }
+}
 
-    /// It was edited by a person, or removed, after the model had seen it: the newer wins.
-    fn is_overruled(&self, id: &ItemId, shown: i64) -> bool {
-        let edited = self.state.item(id).and_then(|item| item.def.edited);
-        let removed = self.state.removed.get(id).copied();
-        edited.into_iter().chain(removed).any(|version| version > shown)
-    }
-
-    /// Told to the next prompt of the one whose change was dropped.
-    pub fn note(&mut self, by: Option<&ItemId>, note: String) {
-        match by {
-            Some(item) => {
-                self.work(item, |work| push_note(&mut work.notes, note));
-            }
-            None => push_note(&mut self.active().notes, note),
-        }
+impl State {
+    /// Whether the active run has had its plan.
+    pub(super) fn is_mid_run(&self) -> bool {
+        self.head.active.as_ref().is_some_and(|active| active.planned)
     }
 }
 

@@ -38,7 +38,7 @@ fn open<'a>(state: &'a State, stream: &StreamId) -> Option<Open<'a>> {
 }
 
 fn model_of(item: &Item) -> Option<&ModelCall> {
-    item.track.work.as_ref()?.model.as_ref()
+    item.progress.work.as_ref()?.model.as_ref()
 }
 
 pub(super) fn needs(state: &State, effect: &Effect) -> Needs {
@@ -90,8 +90,8 @@ fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
 }
 
 fn results_need(state: &State, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
-    for item in state.list.iter().filter(|item| item.track.status.is_settled()) {
-        item.track.result.iter().for_each(&mut *add);
+    for item in state.list.iter().filter(|item| item.progress.status.is_settled()) {
+        item.progress.result.iter().for_each(&mut *add);
         let calls = item.calls.iter().filter(|_| are_calls_told(item, of));
         calls.filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
     }
@@ -242,9 +242,9 @@ fn planning(
 
 /// What rests on results that no longer hold: a planner must know it, to have it done again too.
 fn outdated(state: &State) -> Vec<String> {
-    let outdated = state.list.iter().filter(|item| !item.track.outdated.is_empty());
+    let outdated = state.list.iter().filter(|item| !item.progress.outdated.is_empty());
     let note = |item: &Item| {
-        let needs: Vec<&str> = item.track.outdated.iter().map(|id| id.as_str()).collect();
+        let needs: Vec<&str> = item.progress.outdated.iter().map(|id| id.as_str()).collect();
         format!("Item {} rests on an earlier result of {}, done again since.", item.def.id, needs.join(", "))
     };
     outdated.map(note).collect()
@@ -270,7 +270,7 @@ fn step(
 ) -> Vec<PromptMessage> {
     let results = results(state, Some(item), told);
     let turns = turns::turns(state, item, told.payloads);
-    let notes = item.track.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
+    let notes = item.progress.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
     let prompt = prompt::StepPrompt {
         frame,
         item: &view::todo_item(item),
@@ -305,20 +305,20 @@ fn are_calls_told(item: &Item, of: Option<&Item>) -> bool {
 
 fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult> {
     let payloads = told.payloads;
-    let settled = state.list.iter().filter(|item| item.track.status.is_settled());
+    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
     let results = settled
         .map(|item| StepResult {
             item_id: item.def.id.to_string(),
             description: item.def.description.clone(),
-            status: item.track.status,
-            reason: item.track.reason.clone(),
-            result: item.track.result.clone().map(|result| payload::inline(result, payloads)),
+            status: item.progress.status,
+            reason: item.progress.reason.clone(),
+            result: item.progress.result.clone().map(|result| payload::inline(result, payloads)),
             tool_results: match are_calls_told(item, of) {
                 true => view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
                 false => Vec::new(),
             },
             is_dependency: of.is_some() && are_calls_told(item, of),
-            outdated: item.track.outdated.iter().map(ToString::to_string).collect(),
+            outdated: item.progress.outdated.iter().map(ToString::to_string).collect(),
         })
         .collect();
     fit::cut(results, told.most)

@@ -1,10 +1,11 @@
 //! Required tools: an item is not done before the tools that it must use have been called successfully.
 
+use super::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::item::REJECTED;
 use super::state::{ModelCall, Said};
-use super::transition::Transition;
+use super::tx::Tx;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ToolValidationMode, ValidationStatus};
 use crate::domain::tool::{ToolError, ToolStatus};
@@ -19,53 +20,50 @@ pub(super) enum Missing {
     Hopeless(&'static str, String),
 }
 
-impl Transition<'_> {
-    pub fn missing_tools(&self, id: &ItemId) -> Missing {
-        let Some(item) = self.state.item(id) else { return Missing::Nothing(None) };
-        let mut called = BTreeSet::new();
-        let mut refused = BTreeSet::new();
-        let mut erred = BTreeMap::new();
-        for call in self.state.calls_of(item) {
-            let Some(result) = &call.result else { continue };
-            let code = result.error.as_ref().map(|error| error.code.as_str());
-            match result.status {
-                ToolStatus::Success => called.insert(call.tool_name.clone()),
-                ToolStatus::Error | ToolStatus::Skipped if is_refusal(code) => refused.insert(call.tool_name.clone()),
-                ToolStatus::Error => erred.insert(call.tool_name.clone(), result.error.clone()).is_none(),
-                ToolStatus::Skipped => false,
-            };
-        }
-        let required = &item.def.required_tools;
-        let missing: Vec<String> = required.iter().filter(|tool| !called.contains(*tool)).cloned().collect();
-        if required.is_empty() {
-            return Missing::Nothing(None);
-        }
-        if missing.is_empty() {
-            return Missing::Nothing(Some(ValidationStatus::Passed));
-        }
-        let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
-        let enforced = item.track.work.as_ref().map_or(0, |work| work.enforced);
-        let is_strict =
-            item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
-        match (open.is_empty(), is_strict) {
-            (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
-            (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),
-            (false, true) if enforced < self.settings().execution.taef_max_retries => {
-                Missing::Enforce(prompt::enforcement(&open))
-            }
-            (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
-        }
+pub(super) fn missing(state: &State, id: &ItemId) -> Missing {
+    let Some(item) = state.item(id) else { return Missing::Nothing(None) };
+    let mut called = BTreeSet::new();
+    let mut refused = BTreeSet::new();
+    let mut erred = BTreeMap::new();
+    for call in state.calls_of(item) {
+        let Some(result) = &call.result else { continue };
+        let code = result.error.as_ref().map(|error| error.code.as_str());
+        match result.status {
+            ToolStatus::Success => called.insert(call.tool_name.clone()),
+            ToolStatus::Error | ToolStatus::Skipped if is_refusal(code) => refused.insert(call.tool_name.clone()),
+            ToolStatus::Error => erred.insert(call.tool_name.clone(), result.error.clone()).is_none(),
+            ToolStatus::Skipped => false,
+        };
     }
+    let required = &item.def.required_tools;
+    let missing: Vec<String> = required.iter().filter(|tool| !called.contains(*tool)).cloned().collect();
+    if required.is_empty() {
+        return Missing::Nothing(None);
+    }
+    if missing.is_empty() {
+        return Missing::Nothing(Some(ValidationStatus::Passed));
+    }
+    let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
+    let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforced);
+    let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
+    match (open.is_empty(), is_strict) {
+        (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
+        (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),
+        (false, true) if enforced < state.settings().execution.taef_max_retries => {
+            Missing::Enforce(prompt::enforcement(&open))
+        }
+        (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
+    }
+}
 
-    /// Asks again; this uses up no iteration.
-    pub fn enforce(&mut self, id: &ItemId, message: String) {
-        let shown = self.state.head.plan_version;
-        self.say(id, Said::Engine { text: message });
-        self.work(id, |work| {
-            work.enforced += 1;
-            work.model = Some(ModelCall::ready(work.iteration, shown));
-        });
-    }
+/// Asks again; this uses up no iteration.
+pub(super) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
+    let shown = tx.state.head.plan_version;
+    tx.add_turn(id, Said::Engine { text: message });
+    tx.change_loop(id, |work| {
+        work.enforced += 1;
+        work.model = Some(ModelCall::ready(work.iteration, shown));
+    });
 }
 
 /// What was called and erred is told apart from what was never called.

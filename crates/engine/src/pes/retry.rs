@@ -2,7 +2,9 @@
 //! tool: another attempt, if it declared that this is safe.
 
 use super::state::ModelCall;
-use super::transition::Transition;
+use super::state::State;
+use super::tx::Tx;
+use super::{question, suspend};
 use crate::domain::Millis;
 use crate::domain::ids::CallId;
 use crate::domain::model::{FailureKind, ModelFailure};
@@ -26,87 +28,85 @@ enum Next {
     GiveUp,
 }
 
-impl Transition<'_> {
-    /// Makes the call ready for its next attempt and says when that is; `None`: there is none.
-    pub fn prepare_next(&mut self, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
-        // Our own queue is no failure of the model's: who waits is not given up.
-        if failure.kind != FailureKind::Saturated {
-            call.failures += 1;
-            call.failing_since.get_or_insert(self.stamp.now);
+/// Makes the call ready for its next attempt and says when that is; `None`: there is none.
+pub(super) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
+    // Our own queue is no failure of the model's: who waits is not given up.
+    if failure.kind != FailureKind::Saturated {
+        call.failures += 1;
+        call.failing_since.get_or_insert(tx.stamp.now);
+    }
+    match after(tx, call, failure) {
+        Next::Again(delay) => Some(delay),
+        Next::Other => {
+            call.choice += 1;
+            call.failures = 0;
+            call.tight = false;
+            Some(0)
         }
-        match self.after(call, failure) {
-            Next::Again(delay) => Some(delay),
-            Next::Other => {
-                call.choice += 1;
-                call.failures = 0;
-                call.tight = false;
-                Some(0)
-            }
-            Next::Tighter => {
-                call.tight = true;
-                Some(0)
-            }
-            Next::GiveUp => None,
+        Next::Tighter => {
+            call.tight = true;
+            Some(0)
         }
+        Next::GiveUp => None,
     }
+}
 
-    fn after(&self, call: &ModelCall, failure: &ModelFailure) -> Next {
-        let has_other = self.settings().choice(call.choice + 1).is_some();
-        let or_other = || if has_other { Next::Other } else { Next::GiveUp };
-        let limits = self.world.limits;
-        let window = match failure.kind {
-            FailureKind::Refused | FailureKind::TooLarge => return or_other(),
-            FailureKind::TooLong if call.tight => return or_other(),
-            FailureKind::TooLong => return Next::Tighter,
-            FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,
-            FailureKind::Saturated => return Next::Again(self.delay(1, failure.retry_after_ms)),
-            FailureKind::Broken | FailureKind::Incomplete if self.has_answered_enough(call) => return or_other(),
-            FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
-            FailureKind::Retry
-            | FailureKind::Broken
-            | FailureKind::Incomplete
-            | FailureKind::Interrupted
-            | FailureKind::Overflow
-            | FailureKind::BreakerOpen => limits.retry_ms,
-        };
-        let delay = self.delay(call.failures, failure.retry_after_ms);
-        if has_other && (call.failures >= BEFORE_FALLBACK || delay > PATIENCE_MS) {
-            return Next::Other;
-        }
-        let until = call.failing_since.unwrap_or(self.stamp.now).saturating_add(window);
-        if self.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
+fn after(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> Next {
+    let has_other = tx.state.settings().choice(call.choice + 1).is_some();
+    let or_other = || if has_other { Next::Other } else { Next::GiveUp };
+    let limits = tx.world.limits;
+    let window = match failure.kind {
+        FailureKind::Refused | FailureKind::TooLarge => return or_other(),
+        FailureKind::TooLong if call.tight => return or_other(),
+        FailureKind::TooLong => return Next::Tighter,
+        FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,
+        FailureKind::Saturated => return Next::Again(delay(tx, 1, failure.retry_after_ms)),
+        FailureKind::Broken | FailureKind::Incomplete if has_answered_enough(tx.state, call) => return or_other(),
+        FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
+        FailureKind::Retry
+        | FailureKind::Broken
+        | FailureKind::Incomplete
+        | FailureKind::Interrupted
+        | FailureKind::Overflow
+        | FailureKind::BreakerOpen => limits.retry_ms,
+    };
+    let delay = delay(tx, call.failures, failure.retry_after_ms);
+    if has_other && (call.failures >= BEFORE_FALLBACK || delay > PATIENCE_MS) {
+        return Next::Other;
     }
+    let until = call.failing_since.unwrap_or(tx.stamp.now).saturating_add(window);
+    if tx.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
+}
 
-    /// `true`: the call of a tool is made again, under the same key, after a pause that grows with its failures. It keeps
-    /// its turn in its batch.
-    pub fn try_again(&mut self, id: &CallId, error: &ToolError) -> bool {
-        let (now, limits) = (self.stamp.now, self.world.limits);
-        let Some(record) = self.state.calls.get(id).map(|call| &call.record) else { return false };
-        let Some(after) = error.retry_after_ms.filter(|_| record.idempotent) else { return false };
-        let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
-        let not_before = now.saturating_add(self.delay(failures, Some(after)));
-        if failures >= TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
-            return false;
-        }
-        self.forget_question(id, "the call is made again");
-        self.unpark(id, None);
-        self.call(id, |call| {
-            call.record.attempt += 1;
-            call.record.retrying = Some(Retrying { failures, since, not_before });
-        });
-        true
+/// `true`: the call of a tool is made again, under the same key, after a pause that grows with its failures. It keeps
+/// its turn in its batch.
+pub(super) fn try_again(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
+    let (now, limits) = (tx.stamp.now, tx.world.limits);
+    let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return false };
+    let Some(after) = error.retry_after_ms.filter(|_| record.idempotent) else { return false };
+    let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
+    let not_before = now.saturating_add(delay(tx, failures, Some(after)));
+    if failures >= TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
+        return false;
     }
+    question::forget(tx, id, "the call is made again");
+    suspend::unpark(tx, id, None);
+    tx.change_call(id, |call| {
+        call.record.attempt += 1;
+        call.record.retrying = Some(Retrying { failures, since, not_before });
+    });
+    true
+}
 
-    fn has_answered_enough(&self, call: &ModelCall) -> bool {
-        call.failures >= self.settings().execution.max_model_attempts.max(1)
-    }
+fn has_answered_enough(state: &State, call: &ModelCall) -> bool {
+    call.failures >= state.settings().execution.max_model_attempts.max(1)
+}
 
-    /// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before
-    /// the provider said.
-    fn delay(&self, failures: u32, retry_after: Option<Millis>) -> Millis {
-        let jittered = backing_off(self.stamp.seed, BACKOFF_MS, BACKOFF_MOST_MS, failures - 1);
-        retry_after.map_or(jittered, |after| after.max(jittered))
-    }
+/// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before
+/// the provider said.
+fn delay(tx: &Tx<'_>, failures: u32, retry_after: Option<Millis>) -> Millis {
+    let jittered = backing_off(tx.stamp.seed, BACKOFF_MS, BACKOFF_MOST_MS, failures - 1);
+    retry_after.map_or(jittered, |after| after.max(jittered))
 }
 
 /// Doubling with every failure, and somewhere in the upper half of that.

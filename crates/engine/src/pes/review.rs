@@ -4,6 +4,8 @@
 //! way goes on. A question about a version that is not the plan's any more is withdrawn and asked anew, so that nobody
 //! approves what they did not see.
 
+use super::state::State;
+use super::{cancel, edit, finish, item, refine, suspend};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ use super::forecast::forecast;
 use super::record::{cut, to_value};
 use super::resume::invalid;
 use super::state::{Phase, Shape};
-use super::transition::{Taken, Transition};
+use super::tx::{Taken, Tx};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::forecast::PlanForecast;
@@ -88,173 +90,173 @@ pub(super) enum Reviewed {
     Ends(String),
 }
 
-impl Transition<'_> {
-    fn review(&self) -> Option<&Review> {
-        self.state.head.active.as_ref().map(|active| &active.review)
-    }
+fn review(state: &State) -> Option<&Review> {
+    state.head.active.as_ref().map(|active| &active.review)
+}
 
+/// The question follows the plan: it is asked about a version that has not passed, and withdrawn when the plan is
+/// another one or nothing of it is left to begin. To be called before anything of the plan may begin.
+pub(super) fn ask_if_wanted(tx: &mut Tx<'_>) {
+    let is_cancelled = tx.active().cancel.is_some();
+    if tx.state.shape != Shape::Planned || is_cancelled || tx.state.is_reviewed() {
+        return;
+    }
+    let version = tx.state.head.plan_version;
+    let is_left = tx.state.list.iter().any(|item| item.progress.status == ItemStatus::Pending);
+    let asked = tx.active().review.asked.clone();
+    match &asked {
+        Some(asked) if asked.version == version && is_left => return,
+        Some(_) if is_left => withdraw(tx, "the plan was changed"),
+        Some(_) => withdraw(tx, "nothing of the plan is left to begin"),
+        None => {}
+    }
+    // Another plan is on its way.
+    if !is_left || tx.state.is_refinement_due() {
+        return;
+    }
+    let plan = forecast(tx.state, tx.world, tx.state.settings());
+    let is_wanted = match tx.state.settings().execution.plan_review {
+        PlanReview::Off => false,
+        // Who was asked once is asked about what became of it.
+        PlanReview::Risky => plan.risky || asked.is_some(),
+        PlanReview::Always => true,
+    };
+    match is_wanted {
+        true => ask(tx, &plan),
+        false => tx.active().review.passed = Some(version),
+    }
+}
+
+fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
+    let schema = FeedbackSchema {
+        input_type: InputType::Confirm,
+        prompt: "May this plan run? A no with a reason has another plan made.".into(),
+        options: Vec::new(),
+        allow_modify_args: true,
+        custom_schema: None,
+    };
+    let question = suspend::question(tx, SuspensionKind::PlanReview, words(plan), schema);
+    let shown = to_value(plan);
+    let digest = digest::of(&shown);
+    let shown = tx.store(format!("{}.plan", question.suspension_id), shown);
+    let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
+    let asked = Asked { suspension: question.suspension_id.clone(), version: plan.plan_version };
+    tx.active().review.asked = Some(asked);
+    suspend::open(tx, Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
+}
+
+/// The question is not asked any more.
+pub(super) fn withdraw(tx: &mut Tx<'_>, why: &str) {
+    if let Some(asked) = tx.active().review.asked.take() {
+        suspend::close(tx, &asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
+    }
+}
+
+/// What an answer comes to. An edited plan takes effect here, as its digest is part of the answer.
+pub(super) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decision, Reviewed), Fault> {
+    match (answer.approved, answer.modified_args) {
+        (None, _) => Err(invalid("/approved", "a plan needs true or false")),
+        (Some(true), None) => Ok((Decision::Approved, Reviewed::Runs(None))),
+        (Some(true), Some(edited)) => judge_edited(tx, edited, by),
+        (Some(false), _) => Ok((Decision::Rejected, rejected(tx.state, answer.reason, by))),
+    }
+}
+
+fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, Reviewed), Fault> {
+    let list = edited_list(edited)?;
+    let (version, settings) = (tx.state.head.plan_version, tx.state.settings().clone());
+    match edit::edit(tx, version, list, by, &settings).map_err(within_answer)? {
+        Taken::No => Ok((Decision::Approved, Reviewed::Runs(None))),
+        Taken::Yes => {
+            let plan = to_value(&forecast(tx.state, tx.world, tx.state.settings()));
+            Ok((Decision::Modified, Reviewed::Runs(Some(digest::of(&plan)))))
+        }
+    }
+}
+
+/// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
+fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
+    let most = state.settings().execution.max_iterations.max(1);
+    let rejections = review(state).map_or(0, |review| review.rejections);
+    match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
+        None => Reviewed::Ends("a person said no".into()),
+        Some(reason) if rejections < most => Reviewed::Again { reason, by: by.to_owned() },
+        Some(reason) => Reviewed::Ends(format!("after {most} other plans a person said: {reason}")),
+    }
+}
+
+/// The answer takes effect; its question is closed by now.
+pub(super) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) {
+    tx.active().review.asked = None;
+    match reviewed {
+        Reviewed::Runs(_) => {
+            let version = tx.state.head.plan_version;
+            tx.active().review.passed = Some(version);
+        }
+        Reviewed::Again { reason, by } => {
+            // Whoever tells the planner what to do steers the run.
+            tx.add_requesters(&[by]);
+            let reason = cut(&reason, REASON_CHARS);
+            refine::note(tx, None, format!("A person rejected this plan before it ran: {reason}\nMake another plan."));
+            let review = &mut tx.active().review;
+            review.rejections += 1;
+            review.sent_back = SentBack::Due;
+        }
+        Reviewed::Ends(why) => cancel::end_early(tx, Ends::Rejected, &why),
+    }
+}
+
+/// Nobody answered in time.
+pub(super) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy, why: &str) {
+    tx.active().review.asked = None;
+    let ends = match policy {
+        ExpiryPolicy::Fail => Ends::TimedOut,
+        ExpiryPolicy::Deny | ExpiryPolicy::Remind => Ends::Rejected,
+    };
+    cancel::end_early(tx, ends, why);
+}
+
+/// The run ends, as nobody lets its plan run.
+pub(super) fn end_rejected(tx: &mut Tx<'_>, why: &str) {
+    let message = format!("The plan was rejected: {}.", cut(why, REASON_CHARS).trim_end_matches('.'));
+    cancel::stop_everything(tx, "the plan was rejected");
+    tx.record_error(model::Phase::Planning, Code::PlanRejected.as_str(), &message, true, None);
+    let content = tx.state.account(&message);
+    let shown = tx.store(format!("account-{}", tx.state.active_run().run_id), Value::String(content.clone()));
+    let error = RunError { code: Code::PlanRejected, message, phase: model::Phase::Planning };
+    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+}
+
+/// The run fails, as nobody looked at its plan in time.
+pub(super) fn fail_unreviewed(tx: &mut Tx<'_>, why: &str) {
+    cancel::stop_everything(tx, "nobody reviewed the plan in time");
+    let message = format!("The plan was not reviewed: {why}.");
+    finish::fail(tx, Code::SuspensionTimedOut, message, model::Phase::Planning);
+}
+
+/// The planner was sent back and answers without another plan: what was rejected is off, and if nothing was done
+/// before, the answer is the run's.
+pub(super) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
+    let is_told = review(tx.state).is_some_and(|review| review.sent_back == SentBack::Told);
+    if !is_told || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
+        return false;
+    }
+    let is_nothing_done = tx.state.settled_now().next().is_none() && !tx.state.list.is_any_open();
+    item::cancel_pending(tx, "the plan was rejected");
+    is_nothing_done
+}
+
+impl State {
     /// Nothing of the plan begins before a person has said yes.
-    pub fn is_review_open(&self) -> bool {
-        self.review().is_some_and(|review| review.asked.is_some())
+    pub(super) fn is_review_open(&self) -> bool {
+        review(self).is_some_and(|review| review.asked.is_some())
     }
 
     /// Whether this version of the plan may run as far as reviews are concerned.
-    pub fn is_reviewed(&self) -> bool {
-        let version = self.state.head.plan_version;
+    pub(super) fn is_reviewed(&self) -> bool {
+        let version = self.head.plan_version;
         self.settings().execution.plan_review == PlanReview::Off
-            || self.review().is_some_and(|review| review.passed == Some(version))
-    }
-
-    /// The question follows the plan: it is asked about a version that has not passed, and withdrawn when the plan is
-    /// another one or nothing of it is left to begin. To be called before anything of the plan may begin.
-    pub fn keep_review(&mut self) {
-        let is_cancelled = self.active().cancel.is_some();
-        if self.state.shape != Shape::Planned || is_cancelled || self.is_reviewed() {
-            return;
-        }
-        let version = self.state.head.plan_version;
-        let is_left = self.state.list.iter().any(|item| item.track.status == ItemStatus::Pending);
-        let asked = self.active().review.asked.clone();
-        match &asked {
-            Some(asked) if asked.version == version && is_left => return,
-            Some(_) if is_left => self.withdraw_review("the plan was changed"),
-            Some(_) => self.withdraw_review("nothing of the plan is left to begin"),
-            None => {}
-        }
-        // Another plan is on its way.
-        if !is_left || self.is_refinement_due() {
-            return;
-        }
-        let plan = forecast(self.state, self.world, self.settings());
-        let is_wanted = match self.settings().execution.plan_review {
-            PlanReview::Off => false,
-            // Who was asked once is asked about what became of it.
-            PlanReview::Risky => plan.risky || asked.is_some(),
-            PlanReview::Always => true,
-        };
-        match is_wanted {
-            true => self.ask_for_review(&plan),
-            false => self.active().review.passed = Some(version),
-        }
-    }
-
-    fn ask_for_review(&mut self, plan: &PlanForecast) {
-        let schema = FeedbackSchema {
-            input_type: InputType::Confirm,
-            prompt: "May this plan run? A no with a reason has another plan made.".into(),
-            options: Vec::new(),
-            allow_modify_args: true,
-            custom_schema: None,
-        };
-        let question = self.question(SuspensionKind::PlanReview, words(plan), schema);
-        let shown = to_value(plan);
-        let digest = digest::of(&shown);
-        let shown = self.store(format!("{}.plan", question.suspension_id), shown);
-        let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
-        let asked = Asked { suspension: question.suspension_id.clone(), version: plan.plan_version };
-        self.active().review.asked = Some(asked);
-        self.open_suspension(Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
-    }
-
-    /// The question is not asked any more.
-    pub fn withdraw_review(&mut self, why: &str) {
-        if let Some(asked) = self.active().review.asked.take() {
-            self.close_suspension(&asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
-        }
-    }
-
-    /// What an answer comes to. An edited plan takes effect here, as its digest is part of the answer.
-    pub fn judge_review(&mut self, answer: Answer, by: &str) -> Result<(Decision, Reviewed), Fault> {
-        match (answer.approved, answer.modified_args) {
-            (None, _) => Err(invalid("/approved", "a plan needs true or false")),
-            (Some(true), None) => Ok((Decision::Approved, Reviewed::Runs(None))),
-            (Some(true), Some(edited)) => self.edit_reviewed(edited, by),
-            (Some(false), _) => Ok((Decision::Rejected, self.rejected(answer.reason, by))),
-        }
-    }
-
-    fn edit_reviewed(&mut self, edited: Value, by: &str) -> Result<(Decision, Reviewed), Fault> {
-        let list = edited_list(edited)?;
-        let (version, settings) = (self.state.head.plan_version, self.settings().clone());
-        match self.edit_plan(version, list, by, &settings).map_err(within_answer)? {
-            Taken::No => Ok((Decision::Approved, Reviewed::Runs(None))),
-            Taken::Yes => {
-                let plan = to_value(&forecast(self.state, self.world, self.settings()));
-                Ok((Decision::Modified, Reviewed::Runs(Some(digest::of(&plan)))))
-            }
-        }
-    }
-
-    /// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
-    fn rejected(&self, reason: Option<String>, by: &str) -> Reviewed {
-        let most = self.settings().execution.max_iterations.max(1);
-        let rejections = self.review().map_or(0, |review| review.rejections);
-        match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
-            None => Reviewed::Ends("a person said no".into()),
-            Some(reason) if rejections < most => Reviewed::Again { reason, by: by.to_owned() },
-            Some(reason) => Reviewed::Ends(format!("after {most} other plans a person said: {reason}")),
-        }
-    }
-
-    /// The answer takes effect; its question is closed by now.
-    pub fn reviewed(&mut self, reviewed: Reviewed) {
-        self.active().review.asked = None;
-        match reviewed {
-            Reviewed::Runs(_) => {
-                let version = self.state.head.plan_version;
-                self.active().review.passed = Some(version);
-            }
-            Reviewed::Again { reason, by } => {
-                // Whoever tells the planner what to do steers the run.
-                self.is_shaped_by(&[by]);
-                let reason = cut(&reason, REASON_CHARS);
-                self.note(None, format!("A person rejected this plan before it ran: {reason}\nMake another plan."));
-                let review = &mut self.active().review;
-                review.rejections += 1;
-                review.sent_back = SentBack::Due;
-            }
-            Reviewed::Ends(why) => self.end_early(Ends::Rejected, &why),
-        }
-    }
-
-    /// Nobody answered in time.
-    pub fn review_expired(&mut self, policy: ExpiryPolicy, why: &str) {
-        self.active().review.asked = None;
-        let ends = match policy {
-            ExpiryPolicy::Fail => Ends::TimedOut,
-            ExpiryPolicy::Deny | ExpiryPolicy::Remind => Ends::Rejected,
-        };
-        self.end_early(ends, why);
-    }
-
-    /// The run ends, as nobody lets its plan run.
-    pub fn end_rejected(&mut self, why: &str) {
-        let message = format!("The plan was rejected: {}.", cut(why, REASON_CHARS).trim_end_matches('.'));
-        self.stop_everything("the plan was rejected");
-        self.record_error(model::Phase::Planning, Code::PlanRejected.as_str(), &message, true, None);
-        let content = self.account(&message);
-        let shown = self.store(format!("account-{}", self.run().run_id), Value::String(content.clone()));
-        let error = RunError { code: Code::PlanRejected, message, phase: model::Phase::Planning };
-        self.answer(content, shown, None, ResultStatus::Partial, Some(error));
-    }
-
-    /// The run fails, as nobody looked at its plan in time.
-    pub fn fail_unreviewed(&mut self, why: &str) {
-        self.stop_everything("nobody reviewed the plan in time");
-        let message = format!("The plan was not reviewed: {why}.");
-        self.fail_run(Code::SuspensionTimedOut, message, model::Phase::Planning);
-    }
-
-    /// The planner was sent back and answers without another plan: what was rejected is off, and if nothing was done
-    /// before, the answer is the run's.
-    pub fn drop_rejected(&mut self) -> bool {
-        let is_told = self.review().is_some_and(|review| review.sent_back == SentBack::Told);
-        if !is_told || self.state.phase() != Phase::Refining || self.is_refinement_due() {
-            return false;
-        }
-        let is_nothing_done = self.settled_now().next().is_none() && !self.state.list.is_any_open();
-        self.cancel_pending("the plan was rejected");
-        is_nothing_done
+            || review(self).is_some_and(|review| review.passed == Some(version))
     }
 }
 

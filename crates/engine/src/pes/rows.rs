@@ -30,8 +30,8 @@ pub(super) fn definition(item: &Item) -> Row {
 }
 
 /// How an item goes: apart, so that a transition of it does not write its description again.
-pub(super) fn track(item: &Item) -> Row {
-    row(RowKind::Progress, item.def.id.as_str(), item.ord, Keep::Always, &item.track)
+pub(super) fn progress(item: &Item) -> Row {
+    row(RowKind::Progress, item.def.id.as_str(), item.ord, Keep::Always, &item.progress)
 }
 
 /// A removed item: remembered until the run ends, so that a model that had seen it cannot bring it back.
@@ -44,7 +44,7 @@ pub(super) fn tombstone(id: &ItemId, ord: i64, version: i64) -> [Row; 2] {
 
 /// An item that is no longer loaded.
 pub(super) fn forgotten_item(item: &Item) -> [Row; 2] {
-    [definition(item), track(item)].map(|row| Row { keep: Keep::Never, ..row })
+    [definition(item), progress(item)].map(|row| Row { keep: Keep::Never, ..row })
 }
 
 pub(super) fn call(call: &Call) -> Row {

@@ -13,7 +13,7 @@ pub(super) fn running(state: &State) -> Vec<Effect> {
     let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
     effects.extend(main.and_then(model_effect));
     for item in state.list.open() {
-        let Some(work) = &item.track.work else { continue };
+        let Some(work) = &item.progress.work else { continue };
         effects.extend(work.model.as_ref().and_then(model_effect));
         let running = work.batch.iter().filter_map(|id| state.calls.get(id));
         effects.extend(

@@ -16,6 +16,7 @@ use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode, ValidationStatus};
 use crate::domain::run::{Counters, Run};
+use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallRecord, CallStatus};
@@ -183,7 +184,7 @@ pub(super) struct Item {
     /// Its place in the list.
     pub ord: i64,
     pub def: Definition,
-    pub track: Progress,
+    pub progress: Progress,
     /// Every call made for it, in order.
     pub calls: Vec<CallId>,
     /// Its loop so far; forgotten when the run ends.
@@ -335,6 +336,14 @@ impl State {
         self.run.as_ref()
     }
 
+    pub(super) fn active_run(&self) -> &Run {
+        self.run.as_ref().expect("only asked for while a run is active")
+    }
+
+    pub(super) fn settings(&self) -> &RunSettings {
+        &self.active_run().settings
+    }
+
     pub(super) fn item(&self, id: &ItemId) -> Option<&Item> {
         self.list.get(id)
     }
@@ -349,7 +358,7 @@ impl State {
 
     /// The calls of an item that have been made since it was begun the last time.
     pub(super) fn calls_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
-        let first = item.track.work.as_ref().map_or(0, |work| work.first);
+        let first = item.progress.work.as_ref().map_or(0, |work| work.first);
         item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first).map(|c| &c.record)
     }
 

@@ -12,7 +12,7 @@ use crate::prompt::Turn;
 
 /// The item's loop, and before it what it did when it was begun earlier.
 pub(super) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
-    let first = item.track.work.as_ref().map_or(0, |work| work.first);
+    let first = item.progress.work.as_ref().map_or(0, |work| work.first);
     let told: std::collections::BTreeSet<&CallId> = item.turns.iter().flat_map(|turn| calls_of(&turn.said)).collect();
     let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
     let mut turns = Vec::new();

@@ -11,27 +11,27 @@ use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
 
 /// The item without its calls.
 pub(super) fn todo_item(item: &Item) -> TodoItem {
-    let (def, track) = (&item.def, &item.track);
+    let (def, progress) = (&item.def, &item.progress);
     TodoItem {
         id: def.id.clone(),
         description: def.description.clone(),
-        status: track.status,
+        status: progress.status,
         dependencies: def.dependencies.clone(),
         step_type: def.step_type,
         required_tools: def.required_tools.clone(),
         expected_outcome: def.expected_outcome.clone(),
         tool_validation_mode: def.tool_validation_mode,
-        result: track.result.clone(),
+        result: progress.result.clone(),
         thoughts: Vec::new(),
         tool_calls: Vec::new(),
         actual_tool_calls: Vec::new(),
         tool_results: Vec::new(),
-        validation_status: track.validation,
+        validation_status: progress.validation,
         created_timestamp: def.created,
-        updated_timestamp: track.updated,
-        run_id: track.run.clone(),
-        reason: track.reason.clone(),
-        redone: track.redone,
+        updated_timestamp: progress.updated,
+        run_id: progress.run.clone(),
+        reason: progress.reason.clone(),
+        redone: progress.redone,
     }
 }
 
@@ -71,9 +71,9 @@ pub(super) fn step_output(state: &State, item: &Item) -> StepOutputEntry {
         step_id: item.def.id.clone(),
         description: item.def.description.clone(),
         step_type: item.def.step_type.unwrap_or(StepType::Reasoning),
-        status: item.track.status,
-        completed_at: (item.track.status == ItemStatus::Completed).then_some(item.track.updated),
-        raw_result: item.track.result.clone(),
+        status: item.progress.status,
+        completed_at: (item.progress.status == ItemStatus::Completed).then_some(item.progress.updated),
+        raw_result: item.progress.result.clone(),
         tool_results: tool_results(state, item),
         summary: None,
     }
@@ -102,7 +102,7 @@ pub(super) fn status_word(status: ItemStatus) -> &'static str {
 
 pub(super) fn view(state: &State) -> Value {
     let list: Vec<TodoItem> = state.list.iter().map(|item| whole_item(state, item)).collect();
-    let current = state.list.iter().find(|item| match item.track.status {
+    let current = state.list.iter().find(|item| match item.progress.status {
         ItemStatus::InProgress | ItemStatus::Waiting => true,
         ItemStatus::Pending | ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => false,
     });
@@ -115,7 +115,7 @@ pub(super) fn view(state: &State) -> Value {
         "todoList": list, "currentStepId": current.map(|item| &item.def.id), "isPaused": !suspensions.is_empty(),
         "stepOutputs": outputs(state), "suspensions": suspensions, "a2aWaits": waits,
         "planVersion": state.head.plan_version, "lastSeq": state.last_seq,
-        "status": super::transition::status_of(state).as_str(),
+        "status": super::tx::status_of(state).as_str(),
         "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
     });
     if let Some(pending) = pending {
@@ -161,7 +161,7 @@ fn phase_word(phase: Phase) -> &'static str {
 }
 
 fn outputs(state: &State) -> Map<String, Value> {
-    let settled = state.list.iter().filter(|item| item.track.status.is_settled());
+    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
     settled.map(|item| (item.def.id.to_string(), to_value(&step_output(state, item)))).collect()
 }
 
@@ -174,7 +174,7 @@ fn suspension(state: &State, open: &Suspension) -> Value {
     let Some(item) = open.item_id.as_ref().and_then(|id| state.item(id)) else { return body };
     let said = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.said));
     body["iterationState"] = opening(state, item).into_iter().chain(said).collect();
-    let batch = item.track.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
+    let batch = item.progress.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
     let results = batch.iter().filter_map(|id| state.calls.get(id)?.record.result.as_ref());
     body["partialToolResults"] = results.map(to_value).collect();
     body

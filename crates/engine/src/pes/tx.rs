@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::rows;
 use super::state::{Active, Phase, Said, State, Turn};
+use super::{rows, slots};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
@@ -14,7 +14,6 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::payload;
 use crate::domain::run::{CallerStatus, Run, RunStatus};
-use crate::domain::settings::RunSettings;
 use crate::domain::task::Slot;
 use crate::domain::thread::ThreadStatus;
 use crate::domain::tool::CallStatus;
@@ -32,7 +31,7 @@ pub(super) enum Taken {
 /// What a handler says: taken or not, or refused with the state untouched.
 pub(super) type Handled = Result<Taken, Fault>;
 
-pub(super) struct Transition<'a> {
+pub(super) struct Tx<'a> {
     pub state: &'a mut State,
     pub world: &'a World<'a>,
     pub stamp: Stamp,
@@ -43,7 +42,7 @@ pub(super) struct Transition<'a> {
     payloads: Vec<(PayloadId, Arc<Value>)>,
     pub(super) title: Option<String>,
     definitions: BTreeSet<ItemId>,
-    tracks: BTreeSet<ItemId>,
+    progressed: BTreeSet<ItemId>,
     calls: BTreeSet<CallId>,
     pub(super) tasks: BTreeSet<TaskId>,
     run_touched: bool,
@@ -51,7 +50,7 @@ pub(super) struct Transition<'a> {
     pub is_progress: bool,
 }
 
-impl<'a> Transition<'a> {
+impl<'a> Tx<'a> {
     pub fn begin(state: &'a mut State, world: &'a World<'a>, stamp: Stamp) -> Self {
         Self {
             state,
@@ -64,7 +63,7 @@ impl<'a> Transition<'a> {
             payloads: Vec::new(),
             title: None,
             definitions: BTreeSet::new(),
-            tracks: BTreeSet::new(),
+            progressed: BTreeSet::new(),
             calls: BTreeSet::new(),
             tasks: BTreeSet::new(),
             run_touched: false,
@@ -73,17 +72,9 @@ impl<'a> Transition<'a> {
     }
 
     /// The number of the next row.
-    pub fn ord(&mut self) -> i64 {
+    pub fn next_ord(&mut self) -> i64 {
         self.state.head.ord += 1;
         self.state.head.ord
-    }
-
-    pub fn settings(&self) -> &RunSettings {
-        &self.run().settings
-    }
-
-    pub fn run(&self) -> &Run {
-        self.state.run.as_ref().expect("only asked for while a run is active")
     }
 
     pub fn active(&mut self) -> &mut Active {
@@ -91,28 +82,32 @@ impl<'a> Transition<'a> {
     }
 
     /// Changes an item's progress; nothing happens if there is no such item.
-    pub fn track<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::Progress) -> T) -> Option<T> {
+    pub fn change_progress<T>(
+        &mut self,
+        id: &ItemId,
+        change: impl FnOnce(&mut super::state::Progress) -> T,
+    ) -> Option<T> {
         let item = self.state.list.get_mut(id)?;
-        self.tracks.insert(id.clone());
-        Some(change(&mut item.track))
+        self.progressed.insert(id.clone());
+        Some(change(&mut item.progress))
     }
 
     /// Changes an item's open loop.
-    pub fn work<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::ItemLoop) -> T) -> Option<T> {
-        self.track(id, |track| track.work.as_mut().map(change)).flatten()
+    pub fn change_loop<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::ItemLoop) -> T) -> Option<T> {
+        self.change_progress(id, |progress| progress.work.as_mut().map(change)).flatten()
     }
 
     pub fn definition_changed(&mut self, id: &ItemId) {
         self.definitions.insert(id.clone());
-        self.tracks.insert(id.clone());
+        self.progressed.insert(id.clone());
     }
 
     pub fn item_removed(&mut self, id: &ItemId) {
         self.definitions.remove(id);
-        self.tracks.remove(id);
+        self.progressed.remove(id);
     }
 
-    pub fn call<T>(&mut self, id: &CallId, change: impl FnOnce(&mut super::state::Call) -> T) -> Option<T> {
+    pub fn change_call<T>(&mut self, id: &CallId, change: impl FnOnce(&mut super::state::Call) -> T) -> Option<T> {
         let call = self.state.calls.get_mut(id)?;
         self.calls.insert(id.clone());
         Some(change(call))
@@ -147,8 +142,8 @@ impl<'a> Transition<'a> {
         }
     }
 
-    pub fn say(&mut self, item: &ItemId, said: Said) {
-        let ord = self.ord();
+    pub fn add_turn(&mut self, item: &ItemId, said: Said) {
+        let ord = self.next_ord();
         let turn = Turn { item: item.clone(), said };
         self.rows.push(rows::turn(ord, &turn));
         if let Some(item) = self.state.list.get_mut(item) {
@@ -176,7 +171,7 @@ impl<'a> Transition<'a> {
         let is_unchanged = self.records.is_empty()
             && self.rows.is_empty()
             && self.definitions.is_empty()
-            && self.tracks.is_empty()
+            && self.progressed.is_empty()
             && self.calls.is_empty()
             && self.tasks.is_empty()
             && !self.run_touched;
@@ -186,7 +181,7 @@ impl<'a> Transition<'a> {
         }
         self.write_changed();
         self.state.last_seq += self.records.len() as i64;
-        let wake_at = self.wake_at();
+        let wake_at = slots::wake_at(&self);
         Step {
             head: Some(rows::text(&self.state.head)),
             rows: self.rows,
@@ -209,9 +204,9 @@ impl<'a> Transition<'a> {
                 self.rows.push(rows::definition(item));
             }
         }
-        for id in &self.tracks {
+        for id in &self.progressed {
             if let Some(item) = self.state.list.get(id) {
-                self.rows.push(rows::track(item));
+                self.rows.push(rows::progress(item));
             }
         }
         for id in &self.calls {
@@ -298,7 +293,7 @@ impl State {
     }
 
     pub(super) fn works(&self) -> impl Iterator<Item = &super::state::ItemLoop> {
-        self.list.open().filter_map(|item| item.track.work.as_ref())
+        self.list.open().filter_map(|item| item.progress.work.as_ref())
     }
 
     pub(super) fn phase(&self) -> Phase {
