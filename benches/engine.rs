@@ -18,10 +18,10 @@ use pes::domain::thread::Limits;
 use pes::domain::tool::{Judgement, Proposal, ToolClass, ToolOutcome, ToolSpec, Verdict};
 use pes::domain::usage::Price;
 use pes::engine::effect::Effect;
-use pes::engine::event::Event;
+use pes::engine::event::{Event, ModelEvent, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{DynCore, Loaded, Machine, ModelBook, Registered, Stamp, Toolbox, World};
+use pes::engine::{Core, Loaded, Machine, ModelBook, Stamp, Toolbox, World};
 use serde_json::{Value, json};
 
 const ITEMS: [usize; 3] = [10, 100, 1000];
@@ -73,7 +73,7 @@ impl Thread {
         let stamp = Stamp { now: NOW + self.events, seed: self.events as u64, holder: Some(1) };
         let limits = Limits::default();
         let world = World { tools: &Open, models: &Open, limits: &limits };
-        self.machine.decide(&world, stamp, event).expect("a legal event")
+        pes::engine::step::decide(&mut *self.machine, &world, stamp, event).expect("a legal event")
     }
 
     fn keep(&mut self, step: Step) -> Step {
@@ -91,14 +91,14 @@ impl Thread {
             Effect::CallTool { call, attempt } => {
                 let result = Ok(Value::String("x".repeat(output)));
                 let outcome = ToolOutcome { result, metadata: None, state_patch: None, duration_ms: 1 };
-                Event::ToolReturned { call, attempt, outcome: Box::new(outcome) }
+                Event::Tool(ToolEvent::Returned { call, attempt, outcome: Box::new(outcome) })
             }
             Effect::CallModel { stream, attempt } => {
                 let calls = self.machine.view()["todoList"].as_array().is_some_and(|list| {
                     list.iter().any(|item| item["status"] == "in_progress" && item.get("toolCalls").is_none())
                 });
                 let reply = if calls { call() } else { says("done") };
-                Event::ModelReplied { stream, attempt, reply: Box::new(reply) }
+                Event::Model(ModelEvent::Replied { stream, attempt, reply: Box::new(reply) })
             }
             Effect::Delegate { .. } | Effect::AskPeer { .. } | Effect::CancelPeer { .. } => {
                 unreachable!("nothing delegates")
@@ -109,7 +109,7 @@ impl Thread {
     fn reloaded(&self) -> Self {
         let rows = self.rows.iter().filter(|row| row.keep != Keep::Never).cloned().collect();
         let loaded = Loaded { thread_id: Some("t".into()), head: self.head.clone(), rows, last_seq: 0 };
-        let machine = Registered::<Pes>::new().load(loaded).expect("what was stored loads");
+        let machine = Pes::planned().load(loaded).expect("what was stored loads");
         Self { machine, head: self.head.clone(), rows: Vec::new(), events: self.events }
     }
 }
@@ -139,7 +139,7 @@ fn call() -> ModelReply {
 /// model. Returns the steps of one more item too.
 fn planned(items: usize, output: usize) -> Thread {
     let loaded = Loaded { thread_id: Some("t".into()), ..Loaded::default() };
-    let machine = Registered::<Pes>::new().load(loaded).expect("an empty thread loads");
+    let machine = Pes::planned().load(loaded).expect("an empty thread loads");
     let mut thread = Thread { machine, head: String::new(), rows: Vec::new(), events: 0 };
     let ask = Ask {
         query: "go".into(),
@@ -163,7 +163,7 @@ fn planned(items: usize, output: usize) -> Thread {
         .collect();
     let plan = json!({ "title": "T", "intent": "I", "plan": "P", "todoList": list }).to_string();
     let Effect::CallModel { stream, attempt } = thread.machine.running().remove(0) else { unreachable!() };
-    let step = thread.decide(Event::ModelReplied { stream, attempt, reply: Box::new(says(&plan)) });
+    let step = thread.decide(Event::Model(ModelEvent::Replied { stream, attempt, reply: Box::new(says(&plan)) }));
     thread.keep(step);
     for _ in 0..items / 2 * 3 {
         let answer = thread.answer(output);

@@ -10,7 +10,7 @@ use crate::a2a::directory::Delegating;
 use crate::auth::Keys;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
-use crate::engine::{DynCore, cores};
+use crate::engine::{Core, cores};
 use crate::http::AppState;
 use crate::live::Hub;
 use crate::mcp;
@@ -141,7 +141,7 @@ pub(crate) struct Components {
     pub(crate) models: Arc<dyn Catalog>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
-    pub(crate) cores: Vec<Arc<dyn DynCore>>,
+    pub(crate) cores: Vec<Arc<dyn Core>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 

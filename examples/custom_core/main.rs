@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use pes::domain::ids::ThreadId;
 use pes::domain::settings::ThreadConfig;
-use pes::engine::{Core, Registered};
 use pes::runtime::NewThreadAsk;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
@@ -25,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Asks a thread whose core is ours.
 pub async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let builder = Instance::build(Config::default()).store(Arc::new(Memory::new()));
-    let instance = builder.core(Arc::new(Registered::<Oneshot>::new())).open().await?;
+    let instance = builder.core(Arc::new(Oneshot)).open().await?;
     let config = ThreadConfig { agent_core: Some(Oneshot::NAME.to_owned()), ..ThreadConfig::default() };
     let thread = NewThreadAsk { thread_id: Some(ThreadId::from("t1")), config, ..NewThreadAsk::default() };
     instance.runtime().create_thread(instance.caller(), thread, None).await?;

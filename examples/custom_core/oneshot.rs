@@ -5,7 +5,7 @@
 //! forgets nothing.
 
 use pes_engine::domain::fault::{Code, Fault};
-use pes_engine::domain::ids::{CallId, MessageId, Mint, RunId, StreamId, ThreadId};
+use pes_engine::domain::ids::{MessageId, Mint, RunId, StreamId, ThreadId};
 use pes_engine::domain::message::{ConversationMessage, MessageRole};
 use pes_engine::domain::model::{CallContext, ModelRequest, Phase, Usage};
 use pes_engine::domain::observation::{ObservationType, Record};
@@ -13,17 +13,36 @@ use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{Ask, CallerStatus, Counters, Outcome, ResultStatus, Run, RunStatus};
 use pes_engine::domain::thread::ThreadStatus;
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
 use pes_engine::step::{Keep, Row, RowKind, Step};
-use pes_engine::{Core, Illegal, Invocation, Loaded, Material, Needs, Prompt, Recent, Stamp, World};
+use pes_engine::{Core, Illegal, Loaded, Machine, Material, Needs, Prompt, Recent, Stamp, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// The core; [`Thread`] is its machine.
 pub struct Oneshot;
 
-#[derive(Clone)]
-pub struct State {
-    thread: ThreadId,
+impl Oneshot {
+    pub const NAME: &str = "oneshot";
+}
+
+impl Core for Oneshot {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
+        let damaged = |e: serde_json::Error| Fault::new(Code::Internal, format!("The thread cannot be read: {e}."));
+        let head = match loaded.head.as_str() {
+            "" => Head::default(),
+            text => serde_json::from_str(text).map_err(damaged)?,
+        };
+        Ok(Box::new(Thread { id: loaded.thread_id.unwrap_or_else(|| "".into()), head }))
+    }
+}
+
+struct Thread {
+    id: ThreadId,
     head: Head,
 }
 
@@ -38,81 +57,52 @@ struct Head {
     cancelled: bool,
 }
 
-impl Core for Oneshot {
-    const NAME: &'static str = "oneshot";
-    type State = State;
-
-    fn load(loaded: Loaded) -> Result<State, Fault> {
-        let damaged = |e: serde_json::Error| Fault::new(Code::Internal, format!("The thread cannot be read: {e}."));
-        let head = match loaded.head.as_str() {
-            "" => Head::default(),
-            text => serde_json::from_str(text).map_err(damaged)?,
-        };
-        Ok(State { thread: loaded.thread_id.unwrap_or_else(|| "".into()), head })
-    }
-
-    fn decide(state: &mut State, _: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
-        let before = state.head.clone();
+impl Machine for Thread {
+    fn decide(&mut self, _: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+        let before = self.head.clone();
         let mut turn =
-            Turn { head: &mut state.head, stamp, mint: Mint::new(stamp.now, stamp.seed), step: Step::default() };
+            Turn { head: &mut self.head, stamp, mint: Mint::new(stamp.now, stamp.seed), step: Step::default() };
         match event {
             Event::Asked { .. } if before.run.is_some() => {
                 return Err(Fault::new(Code::ThreadBusy, "One question at a time.").into());
             }
-            Event::Asked { run, message, ask } => turn.begin(&state.thread, run, message, *ask),
-            Event::ModelReplied { stream, attempt, reply } if turn.waits_for(&stream, attempt) => {
+            Event::Asked { run, message, ask } => turn.begin(&self.id, run, message, *ask),
+            Event::Model(ModelEvent::Replied { stream, attempt, reply }) if turn.waits_for(&stream, attempt) => {
                 turn.answer(ResultStatus::Success, reply.text, &reply.usage);
             }
-            Event::ModelFailed { stream, attempt, failure } if turn.waits_for(&stream, attempt) => {
+            Event::Model(ModelEvent::Failed { stream, attempt, failure }) if turn.waits_for(&stream, attempt) => {
                 turn.answer(ResultStatus::Error, failure.message, &Usage::default());
             }
-            Event::Quarantined { crashes } => {
+            Event::Cancel(CancelEvent::Asked { .. }) if before.run.is_some() => turn.head.cancelled = true,
+            Event::Cancel(CancelEvent::EffectsStopped) if before.cancelled => turn.head.running = None,
+            Event::System(SystemEvent::Quarantined { crashes }) => {
                 turn.answer(ResultStatus::Error, format!("crashed {crashes} times"), &Usage::default());
             }
-            Event::CancelAsked { .. } if before.run.is_some() => turn.head.cancelled = true,
-            Event::EffectsStopped if before.cancelled => turn.head.running = None,
-            Event::Recovered => turn.lose_what_ran_before(),
-            // Too late, or nothing due.
-            Event::ModelReplied { .. }
-            | Event::ModelFailed { .. }
-            | Event::Overflowed { .. }
-            | Event::ToolAsked { .. }
-            | Event::ToolReturned { .. }
-            | Event::TaskSeen { .. }
-            | Event::PeerFailed { .. }
-            | Event::PeerCalledBack { .. }
-            | Event::CancelAsked { .. }
-            | Event::EffectsStopped
-            | Event::Unreadable
-            | Event::Released
-            | Event::Woke => {}
-            Event::Resumed { .. }
-            | Event::PauseAsked { .. }
-            | Event::TaskCancelAsked { .. }
-            | Event::PlanEdited { .. }
-            | Event::StatePut { .. }
-            | Event::Forked { .. } => return Err(Fault::new(Code::Invalid, "This core only answers questions.").into()),
+            Event::System(SystemEvent::Recovered) => turn.lose_what_ran_before(),
+            // Too late, or nothing due. It starts no tools and no tasks, so that nothing can come of them.
+            Event::Model(_) | Event::Tool(_) | Event::Peer(_) | Event::Cancel(_) | Event::System(_) => {}
+            Event::Person(_) => return Err(Fault::new(Code::Invalid, "This core only answers questions.").into()),
         }
         turn.go_on();
         Ok(turn.seal(&before))
     }
 
-    fn running(state: &State) -> Vec<Effect> {
-        let running = state.head.running.iter();
-        running.map(|(_, stream)| Effect::CallModel { stream: stream.clone(), attempt: state.head.attempt }).collect()
+    fn running(&self) -> Vec<Effect> {
+        let running = self.head.running.iter();
+        running.map(|(_, stream)| Effect::CallModel { stream: stream.clone(), attempt: self.head.attempt }).collect()
     }
 
-    fn is_active(state: &State) -> bool {
-        state.head.run.is_some()
+    fn is_active(&self) -> bool {
+        self.head.run.is_some()
     }
 
-    fn needs(state: &State, _: &Effect) -> Needs {
+    fn needs(&self, _: &Effect) -> Needs {
         let newest = |run: &Run| Recent { newest: run.settings.history_limit, ..Recent::default() };
-        Needs { history: state.head.run.as_ref().map(newest), ..Needs::default() }
+        Needs { history: self.head.run.as_ref().map(newest), ..Needs::default() }
     }
 
-    fn request(state: &State, _: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
-        let run = state.head.run.as_ref().filter(|_| Self::running(state).contains(effect))?;
+    fn request(&self, _: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+        let run = self.head.run.as_ref().filter(|_| self.running().contains(effect))?;
         let mut messages =
             vec![PromptMessage::System { content: "Phase: execution oneshot\n\nAnswer briefly.".into() }];
         messages.extend(material.history.iter().map(said));
@@ -126,21 +116,17 @@ impl Core for Oneshot {
             response_schema: None,
             params: run.settings.llm_params.clone(),
             trace_id: run.trace_id.clone(),
-            trace: run.call_trace(&format!("{}:{}", run.run_id, state.head.attempt)),
-            context: CallContext { query: run.query.clone(), attempt: state.head.attempt, ..CallContext::default() },
+            trace: run.call_trace(&format!("{}:{}", run.run_id, self.head.attempt)),
+            context: CallContext { query: run.query.clone(), attempt: self.head.attempt, ..CallContext::default() },
         })))
     }
 
-    fn invocation(_: &State, _: &CallId) -> Option<Invocation> {
-        None
+    fn view(&self) -> Value {
+        json!({ "threadId": self.id, "todoList": [], "runId": self.head.run.as_ref().map(|run| &run.run_id) })
     }
 
-    fn view(state: &State) -> Value {
-        json!({ "threadId": state.thread, "todoList": [], "runId": state.head.run.as_ref().map(|run| &run.run_id) })
-    }
-
-    fn run(state: &State) -> Option<&Run> {
-        state.head.run.as_ref()
+    fn run(&self) -> Option<&Run> {
+        self.head.run.as_ref()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::domain::hitl::Answer;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::run::{AgentFinalResponse, OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
-use crate::engine::DynCore;
+use crate::engine::Core;
 use crate::provider::Catalog;
 use crate::runtime::clock::Clock;
 use crate::runtime::{Answered, ProcessAsk, Receipt, Runtime};
@@ -65,7 +65,7 @@ pub struct Builder {
     models: Option<Arc<dyn Catalog>>,
     tools: Vec<Arc<dyn Tool>>,
     sources: Vec<Arc<dyn ToolSource>>,
-    cores: Vec<Arc<dyn DynCore>>,
+    cores: Vec<Arc<dyn Core>>,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -91,7 +91,7 @@ impl Builder {
         self
     }
     /// Knows one more agent core; threads choose it by `agentCore`.
-    pub fn core(mut self, core: Arc<dyn DynCore>) -> Self {
+    pub fn core(mut self, core: Arc<dyn Core>) -> Self {
         self.cores.push(core);
         self
     }

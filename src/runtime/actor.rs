@@ -27,7 +27,7 @@ use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
 use crate::domain::thread::ThreadProfile;
-use crate::engine::event::Event;
+use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
 use crate::failpoint;
 use crate::store::delivery::Erasure;
@@ -175,8 +175,9 @@ impl Actor {
     async fn stop_effects(&mut self) -> Result<Vec<Run>, Refusal> {
         self.work.stop().await;
         // What other agents said may be of a task whose run is over long since.
-        self.uncommitted.retain(|event| matches!(&**event, Event::TaskSeen { .. } | Event::PeerFailed { .. }));
-        self.uncommitted.push_back(Arc::new(Event::EffectsStopped));
+        self.uncommitted
+            .retain(|event| matches!(&**event, Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. })));
+        self.uncommitted.push_back(Arc::new(Event::Cancel(CancelEvent::EffectsStopped)));
         let ended = self.commit_pending().await;
         match self.uncommitted.is_empty() {
             true => Ok(ended),
@@ -216,7 +217,7 @@ impl Actor {
         let now = self.shared.now();
         let is_due = |loaded: &LoadedThread| loaded.row.wake_at.is_some_and(|at| at <= now);
         self.loaded = self.loaded.take().filter(|loaded| self.is_ours(loaded) && is_due(loaded));
-        let woken = self.transit(&Arc::new(Event::Woke), &CommitExtras::default()).await;
+        let woken = self.transit(&Arc::new(Event::System(SystemEvent::Woke)), &CommitExtras::default()).await;
         match woken {
             Ok(mut decided) if decided.stop_effects => self.complete(&mut decided).await,
             Ok(decided) if decided.is_noop => self.put_off().await,
@@ -289,7 +290,7 @@ impl Actor {
         let erased = self.erase(by).await;
         if let Err(Refusal::Fault(_)) = erased {
             // What was stopped for it is taken up again, as soon as the store lets it be.
-            self.uncommitted.push_back(Arc::new(Event::Woke));
+            self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
             self.commit_pending().await;
             return erased;
         }
@@ -328,31 +329,19 @@ impl Actor {
 fn unstorable(event: &Event) -> Option<Event> {
     const WHY: &str = "what came back cannot be stored";
     match event {
-        Event::ModelReplied { stream, attempt, .. } => Some(model_failed(stream, *attempt, FailureKind::Broken, WHY)),
-        Event::ToolReturned { call, attempt, outcome } if outcome.result.is_ok() => {
+        Event::Model(ModelEvent::Replied { stream, attempt, .. }) => {
+            Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))
+        }
+        Event::Tool(ToolEvent::Returned { call, attempt, outcome }) if outcome.result.is_ok() => {
             let outcome = Box::new(tool_failed("failed", WHY));
-            Some(Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome })
+            Some(Event::Tool(ToolEvent::Returned { call: call.clone(), attempt: *attempt, outcome }))
         }
         Event::Asked { .. }
-        | Event::ToolAsked { .. }
-        | Event::ToolReturned { .. }
-        | Event::TaskSeen { .. }
-        | Event::PeerFailed { .. }
-        | Event::PeerCalledBack { .. }
-        | Event::TaskCancelAsked { .. }
-        | Event::ModelFailed { .. }
-        | Event::Overflowed { .. }
-        | Event::Resumed { .. }
-        | Event::PauseAsked { .. }
-        | Event::CancelAsked { .. }
-        | Event::EffectsStopped
-        | Event::PlanEdited { .. }
-        | Event::StatePut { .. }
-        | Event::Recovered
-        | Event::Woke
-        | Event::Forked { .. }
-        | Event::Quarantined { .. }
-        | Event::Unreadable
-        | Event::Released => None,
+        | Event::Cancel(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Peer(_)
+        | Event::Person(_)
+        | Event::System(_) => None,
     }
 }

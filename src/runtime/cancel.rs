@@ -12,7 +12,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::run::{Run, RunStatus};
-use crate::engine::event::Event;
+use crate::engine::event::{CancelEvent, Event};
 use crate::store::IdempotencyRow;
 
 /// How long, beyond an owner's lease, its thread may take to be taken over.
@@ -71,7 +71,7 @@ impl Runtime {
             audit: Some((caller.name.clone(), "cancel", detail)),
             ..CommitExtras::default()
         };
-        let event = Event::CancelAsked { run: run.clone(), by: caller.name.clone() };
+        let event = Event::Cancel(CancelEvent::Asked { run: run.clone(), by: caller.name.clone() });
         let decided = match self.decide(pk, event, extras).await {
             Err(Refusal::Duplicate) => {
                 let row = self.0.stored(caller, idempotent.as_ref()).await?;

@@ -15,7 +15,7 @@ use crate::domain::ids::{StreamId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{FailureKind, ModelRequest};
 use crate::engine::effect::Effect;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ModelEvent, ToolEvent};
 use crate::engine::{Material, Needs, Prompt, Recent};
 use crate::live::StreamHead;
 use crate::store;
@@ -79,7 +79,7 @@ impl Actor {
         let uncommitted = &self.uncommitted;
         self.work.reply(|asking| {
             let is_uncommitted =
-                |event: &Arc<Event>| matches!(&**event, Event::ToolAsked { call, .. } if *call == asking.call);
+                |event: &Arc<Event>| matches!(&**event, Event::Tool(ToolEvent::Asked { call, .. }) if *call == asking.call);
             match loaded.machine.asked(&asking.call).filter(|asked| asked.number == asking.number) {
                 Some(asked) => asked.reply,
                 None if uncommitted.iter().any(is_uncommitted) => None,
@@ -107,7 +107,7 @@ impl Actor {
         let request = match request {
             Prompt::Call(request) => *request,
             Prompt::Overflows(extent) => {
-                let event = Event::Overflowed { stream, attempt, extent };
+                let event = Event::Model(ModelEvent::Overflowed { stream, attempt, extent });
                 return self.work.start(effect, hold, async { Some(event) });
             }
         };

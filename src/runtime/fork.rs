@@ -11,7 +11,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::{ForkedFrom, Thread};
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PersonEvent};
 use crate::engine::fold::{Fold, agent_state};
 use crate::store::{self, NewThread, ThreadRow};
 
@@ -36,7 +36,7 @@ impl Runtime {
         let new_id = new_id.unwrap_or_else(|| self.0.mint().thread());
         self.check_id(&new_id)?;
         let fold = self.0.fold_to(row.pk, at).await?;
-        let event = Event::Forked {
+        let event = Event::Person(PersonEvent::Forked {
             from: ForkedFrom { thread_id: id.clone(), seq: at },
             state: Box::new(self.0.shown(row.pk, fold.view()).await?),
             messages: self.conversation(row.pk, &fold).await?,
@@ -48,7 +48,7 @@ impl Runtime {
                 Some(summary) => Some(self.0.shown(row.pk, summary.clone()).await?),
                 None => None,
             },
-        };
+        });
         let new = NewThread {
             tenant: caller.tenant,
             thread_id: new_id.clone(),

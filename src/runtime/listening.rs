@@ -14,7 +14,7 @@ use crate::a2a::client::{Events, Line};
 use crate::a2a::directory::Peer;
 use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
 use crate::domain::task::PeerState;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PeerEvent};
 
 /// After so long without an event it is seen whether anybody still waits for the task.
 const GLANCE: Duration = Duration::from_secs(60);
@@ -101,7 +101,7 @@ impl Place {
 
     async fn tell(&self) {
         let Heard { pk, task, remote, .. } = &self.heard;
-        let event = Event::PeerCalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) };
+        let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) });
         if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, CommitExtras::default()).await {
             tracing::debug!(taskId = %task, ?refusal, "what an agent told was not taken; it is asked when it is due");
         }

@@ -7,7 +7,7 @@ use super::pushes::Receivers;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::effect::Effect;
-use crate::engine::event::Event;
+use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::fold::Fold;
 use crate::engine::{Loaded, Machine};
 use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
@@ -175,7 +175,10 @@ impl Actor {
                 return Err(contended());
             }
             self.let_go();
-            return self.attempt(Event::Unreadable, &CommitExtras::default(), Claim::Anew).await.map(drop);
+            return self
+                .attempt(Event::System(SystemEvent::Unreadable), &CommitExtras::default(), Claim::Anew)
+                .await
+                .map(drop);
         }
         let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_uncommitted(effect));
         let is_set_aside = loaded.row.status == ThreadStatus::Quarantined && loaded.machine.run().is_some();
@@ -186,8 +189,8 @@ impl Actor {
         tracing::info!(threadId = %loaded.row.thread_id, crashes, "recovering what a lost holder left");
         self.let_go();
         let event = match is_set_aside {
-            true => Event::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) },
-            false => Event::Recovered,
+            true => Event::System(SystemEvent::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) }),
+            false => Event::System(SystemEvent::Recovered),
         };
         self.attempt(event, &CommitExtras::default(), Claim::Anew).await.map(drop)
     }
@@ -196,19 +199,20 @@ impl Actor {
     fn is_uncommitted(&self, effect: &Effect) -> bool {
         self.uncommitted.iter().any(|event| match (&**event, effect) {
             (
-                Event::ModelReplied { stream, attempt, .. } | Event::ModelFailed { stream, attempt, .. },
+                Event::Model(ModelEvent::Replied { stream, attempt, .. } | ModelEvent::Failed { stream, attempt, .. }),
                 Effect::CallModel { stream: asked, attempt: current },
             ) => stream == asked && attempt == current,
-            (Event::ToolReturned { call, attempt, .. }, Effect::CallTool { call: asked, attempt: current }) => {
-                call == asked && attempt == current
-            }
             (
-                Event::TaskSeen { task, attempt, .. } | Event::PeerFailed { task, attempt, .. },
+                Event::Tool(ToolEvent::Returned { call, attempt, .. }),
+                Effect::CallTool { call: asked, attempt: current },
+            ) => call == asked && attempt == current,
+            (
+                Event::Peer(PeerEvent::Seen { task, attempt, .. } | PeerEvent::Failed { task, attempt, .. }),
                 Effect::Delegate { task: asked, attempt: current }
                 | Effect::AskPeer { task: asked, attempt: current }
                 | Effect::CancelPeer { task: asked, attempt: current },
             ) => task == asked && attempt == current,
-            (event, _) => matches!(event, Event::EffectsStopped),
+            (event, _) => matches!(event, Event::Cancel(CancelEvent::EffectsStopped)),
         })
     }
 }

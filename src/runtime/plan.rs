@@ -11,7 +11,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadId;
 use crate::domain::settings::{CallOptions, RunSettings};
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PersonEvent};
 use crate::engine::{Machine, Stamp};
 use crate::store::ThreadRow;
 
@@ -42,7 +42,7 @@ impl Runtime {
         let settings = Box::new(self.next_settings(caller, &row)?);
         let tools = self.0.tools.toolset(caller.tenant);
         let stamp = Stamp { now: self.0.now(), seed: 0, holder: None };
-        let event = Event::PlanEdited { expected, list, by: caller.name.clone(), settings };
+        let event = Event::Person(PersonEvent::PlanEdited { expected, list, by: caller.name.clone(), settings });
         machine.decide(&self.0.world(&tools), stamp, event).map_err(|illegal| illegal.0)?;
         self.forecast_of(caller, &row, &*machine)
     }
@@ -76,7 +76,7 @@ impl Runtime {
         }
         let list = patch::apply(list, patch, &self.0.config.limits)?;
         let (by, settings) = (caller.name.clone(), Box::new(self.next_settings(caller, &row)?));
-        let event = Event::PlanEdited { expected: if_match, list, by, settings };
+        let event = Event::Person(PersonEvent::PlanEdited { expected: if_match, list, by, settings });
         let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
         let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };
         let decided = self.decide(row.pk, event, extras).await?;

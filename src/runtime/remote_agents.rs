@@ -12,7 +12,7 @@ use crate::domain::ids::TenantPk;
 use crate::domain::run::CallerStatus;
 use crate::domain::task::Task;
 use crate::egress::Destination;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PeerEvent};
 use crate::engine::step::RowKind;
 use crate::store::document::{Change, DocumentKind};
 use crate::store::{PageAsk, StandingAsk};
@@ -111,7 +111,7 @@ impl Runtime {
                 for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
                     let task: Task = read(row)?;
                     if task.agent_id == agent && !task.status.is_terminal() {
-                        let event = Event::PeerCalledBack { task: task.task_id, remote_task_id: None };
+                        let event = Event::Peer(PeerEvent::CalledBack { task: task.task_id, remote_task_id: None });
                         self.decide(run.pk, event, CommitExtras::default()).await?;
                     }
                 }

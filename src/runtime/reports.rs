@@ -12,7 +12,7 @@ use super::{Result, Runtime};
 use crate::a2a::callback;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
 
 /// How long a report waits to be durable before it is answered all the same: a busy thread takes it later, and what a crash
@@ -83,7 +83,7 @@ impl Runtime {
             let _turn = self.0.flights.turn(tenant, "callback", task.as_str(), TURN).await?;
             failpoint::reached("callback.verified");
             drop(waiting);
-            let event = Event::PeerCalledBack { task: task.clone(), remote_task_id };
+            let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id });
             self.decide(pk, event, CommitExtras::default()).await?;
             failpoint::reached("callback.committed");
             Ok(())

@@ -27,7 +27,7 @@ use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::thread::Limits;
-use crate::engine::{DynCore, World};
+use crate::engine::{Core, World};
 use crate::live::Hub;
 use crate::mcp;
 use crate::outbox::Outbox;
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub(super) models: Arc<dyn Catalog>,
     /// The names of tenants that have keys of their own.
     pub(super) keyed: HashMap<TenantPk, String>,
-    pub(super) cores: Vec<Arc<dyn DynCore>>,
+    pub(super) cores: Vec<Arc<dyn Core>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) config: Arc<Config>,
     pub(super) limits: Limits,
@@ -116,7 +116,7 @@ impl Shared {
         World { tools, models: &self.model_facts, limits: &self.limits }
     }
 
-    pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn DynCore>, Fault> {
+    pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn Core>, Fault> {
         self.cores.iter().find(|core| core.name() == name).ok_or_else(|| {
             let known: Vec<&str> = self.cores.iter().map(|core| core.name()).collect();
             Fault::new(Code::Invalid, format!("There is no agent core `{name}`; use one of: {}.", known.join(", ")))

@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::fault::Fault;
-use crate::engine::DynCore;
+use crate::engine::Core;
 use crate::live::Hub;
 use crate::mcp;
 use crate::outbox::Outbox;
@@ -41,7 +41,7 @@ pub struct Parts {
     pub hub: Arc<Hub>,
     pub tools: Arc<Registry>,
     pub models: Arc<dyn Catalog>,
-    pub cores: Vec<Arc<dyn DynCore>>,
+    pub cores: Vec<Arc<dyn Core>>,
     pub clock: Arc<dyn Clock>,
 }
 

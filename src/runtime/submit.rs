@@ -17,7 +17,7 @@ use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Ask, Run, RunStatus};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::outbox::PushTarget;
@@ -156,7 +156,7 @@ impl Runtime {
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
         let suspension = answer.suspension_id.clone();
-        let event = Event::Resumed { answer: Box::new(answer), by: caller.name.clone(), said };
+        let event = Event::Person(PersonEvent::Resumed { answer: Box::new(answer), by: caller.name.clone(), said });
         let extras = CommitExtras { pushes, ..CommitExtras::default() };
         match self.act(caller, id, event, extras, idempotent).await {
             Err(fault) if fault.code == Code::NotFound => {
@@ -204,7 +204,7 @@ impl Runtime {
         id: &ThreadId,
         idempotent: Option<Idempotent>,
     ) -> Result<Answered<Receipt>> {
-        let event = Event::PauseAsked { by: caller.name.clone() };
+        let event = Event::Person(PersonEvent::PauseAsked { by: caller.name.clone() });
         // What is recorded of it does not tell it already.
         let extras =
             CommitExtras { audit: Some((caller.name.clone(), "pause", Value::Null)), ..CommitExtras::default() };

@@ -11,7 +11,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{TaskId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::task::{Task, TaskResource};
 use crate::domain::tool::CallRecord;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::store::{Page, PageAsk};
 
@@ -49,7 +49,7 @@ impl Runtime {
         self.0.accepting()?;
         let (pk, task) = self.stored_task(caller.tenant, id).await?;
         if !task.status.is_terminal() {
-            let event = Event::TaskCancelAsked { task: id.clone(), by: caller.name.clone() };
+            let event = Event::Person(PersonEvent::TaskCancelAsked { task: id.clone(), by: caller.name.clone() });
             let detail = serde_json::json!({ "taskId": id });
             let extras =
                 CommitExtras { audit: Some((caller.name.clone(), "cancel task", detail)), ..CommitExtras::default() };

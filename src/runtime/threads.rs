@@ -12,7 +12,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 use crate::domain::thread::{Thread, ThreadProfile, ThreadStatus};
 use crate::domain::typed::typed;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, SystemEvent};
 use crate::store::{Committed, IdempotencyRow, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
 
 impl Runtime {
@@ -93,7 +93,7 @@ impl Runtime {
             self.0.store.forget_crashes(&[row.pk], false).await?;
             let extras =
                 CommitExtras { audit: Some((caller.name.clone(), "release", Value::Null)), ..CommitExtras::default() };
-            self.decide(row.pk, Event::Released, extras).await?;
+            self.decide(row.pk, Event::System(SystemEvent::Released), extras).await?;
         }
         self.thread(caller, id).await
     }

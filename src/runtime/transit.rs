@@ -12,7 +12,7 @@ use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::run::RunStatus;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp};
 use crate::failpoint;
@@ -45,12 +45,16 @@ impl Actor {
         let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
         loaded.attend(&shared);
         let before = loaded.machine.running();
-        let releases = matches!(event, Event::Released);
-        let brings_on =
-            matches!(event, Event::ModelReplied { .. } | Event::ToolReturned { .. } | Event::TaskSeen { .. });
+        let releases = matches!(event, Event::System(SystemEvent::Released));
+        let brings_on = matches!(
+            event,
+            Event::Model(ModelEvent::Replied { .. })
+                | Event::Tool(ToolEvent::Returned { .. })
+                | Event::Peer(PeerEvent::Seen { .. })
+        );
         let recipients = loaded.recipients(extras);
         let tools = shared.tools.toolset(loaded.row.tenant);
-        let mut step = match loaded.machine.decide(&shared.world(&tools), stamp, event) {
+        let mut step = match step::decide(&mut *loaded.machine, &shared.world(&tools), stamp, event) {
             Ok(step) => step,
             Err(Illegal(fault)) => return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) },
         };

@@ -13,7 +13,7 @@ use crate::domain::ids::{CallId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::ToolSpec;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Loaded, Machine};
 use crate::mcp;
@@ -50,7 +50,7 @@ impl Runtime {
     ) -> Result<AgentState> {
         self.0.accepting()?;
         let row = self.row(caller, id).await?;
-        let event = Event::StatePut { data, expected: if_match, by: caller.name.clone() };
+        let event = Event::Person(PersonEvent::StatePut { data, expected: if_match, by: caller.name.clone() });
         let extras = CommitExtras {
             audit: Some((caller.name.clone(), "put agent state", Value::Null)),
             ..CommitExtras::default()

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use super::Core;
 use super::pes::Pes;
-use super::react::React;
-use super::{DynCore, Registered};
 
-pub fn all() -> Vec<Arc<dyn DynCore>> {
-    vec![Arc::new(Registered::<Pes>::new()), Arc::new(Registered::<React>::new())]
+pub fn all() -> Vec<Arc<dyn Core>> {
+    vec![Arc::new(Pes::planned()), Arc::new(Pes::react())]
 }

@@ -5,11 +5,11 @@ use crate::domain::ids::{CallId, StreamId, TaskId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
-    /// Ask the model; answered by `ModelReplied` or `ModelFailed`. The stream id is new for each attempt.
+    /// Ask the model; answered by a `ModelEvent`. The stream id is new for each attempt.
     CallModel { stream: StreamId, attempt: u32 },
-    /// Run a tool; answered by `ToolReturned`.
+    /// Run a tool; answered by a `ToolEvent`.
     CallTool { call: CallId, attempt: u32 },
-    /// Send a task to another agent; answered, like the two below, by `TaskSeen` or `PeerFailed`. What may have been sent
+    /// Send a task to another agent; answered, like the two below, by a `PeerEvent`. What may have been sent
     /// before is looked into first.
     Delegate { task: TaskId, attempt: u32 },
     /// Ask the agent how a task stands.

@@ -1,4 +1,5 @@
-//! Everything that can happen to a thread, in the past tense.
+//! Everything that can happen to a thread, in the past tense, in groups by where it comes from: a core that knows no tools
+//! has one arm for all that tools may bring.
 
 use serde_json::Value;
 
@@ -16,47 +17,79 @@ use crate::domain::tool::ToolOutcome;
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A caller posted a query. The ids were made by the one who accepted it.
-    Asked { run: RunId, message: MessageId, ask: Box<Ask> },
+    Asked {
+        run: RunId,
+        message: MessageId,
+        ask: Box<Ask>,
+    },
+    Cancel(CancelEvent),
+    Model(ModelEvent),
+    Tool(ToolEvent),
+    Peer(PeerEvent),
+    Person(PersonEvent),
+    System(SystemEvent),
+}
+
+/// The two phases of a cancel.
+#[derive(Clone, Debug)]
+pub enum CancelEvent {
+    /// The run (or, with `None`, the active and every queued one) shall end. With `Running` slots this is the first of
+    /// two phases: nothing starts any more.
+    Asked { run: Option<RunId>, by: String },
+    /// The holder has stopped every effect of a thread whose cancel was asked for: the second phase.
+    EffectsStopped,
+}
+
+/// What came of an attempt of a model call.
+#[derive(Clone, Debug)]
+pub enum ModelEvent {
     /// The model answered that stream.
-    ModelReplied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
+    Replied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
     /// That attempt was not sent: the conversation does not fit, and this much of it is to be summed up first.
     Overflowed { stream: StreamId, attempt: u32, extent: Extent },
     /// That attempt failed; the engine decides whether there is another.
-    ModelFailed { stream: StreamId, attempt: u32, failure: ModelFailure },
+    Failed { stream: StreamId, attempt: u32, failure: ModelFailure },
+}
+
+/// What came of an attempt of a tool call.
+#[derive(Clone, Debug)]
+pub enum ToolEvent {
     /// A running call asks a person, as the `number`th question of this attempt, and goes on running.
-    ToolAsked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
+    Asked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
     /// A tool call ended.
-    ToolReturned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
+    Returned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
+}
+
+/// What is heard of a task that another agent was given.
+#[derive(Clone, Debug)]
+pub enum PeerEvent {
     /// The agent told how its task stands, in answer to that attempt of an action.
-    TaskSeen { task: TaskId, attempt: u32, seen: Box<Seen> },
+    Seen { task: TaskId, attempt: u32, seen: Box<Seen> },
     /// That attempt of an action brought nothing; the engine decides what follows.
-    PeerFailed { task: TaskId, attempt: u32, failure: PeerFailure },
+    Failed { task: TaskId, attempt: u32, failure: PeerFailure },
     /// Somebody who knows the task's secret says that something happened to it: a reason to ask, nothing more.
-    PeerCalledBack { task: TaskId, remote_task_id: Option<String> },
-    /// One task shall end; its item goes on without it.
-    TaskCancelAsked { task: TaskId, by: String },
+    CalledBack { task: TaskId, remote_task_id: Option<String> },
+}
+
+/// What people do besides asking and cancelling. A core that has nothing of the kind refuses the whole group.
+#[derive(Clone, Debug)]
+pub enum PersonEvent {
     /// A person answered a suspension; `by` is who. `said` is the message that the answer came as, if it was one.
     Resumed { answer: Box<Answer>, by: String, said: Option<Box<ConversationMessage>> },
     /// Nothing new may start; a suspension of kind `pause` opens.
     PauseAsked { by: String },
-    /// The run (or, with `None`, the active and every queued one) shall end. With `Running` slots this is the first of
-    /// two phases: nothing starts any more.
-    CancelAsked { run: Option<RunId>, by: String },
-    /// The holder has stopped every effect of a thread whose cancel was asked for: the second phase.
-    EffectsStopped,
+    /// One task shall end; its item goes on without it.
+    TaskCancelAsked { task: TaskId, by: String },
     /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list;
     /// `settings` are those that the next run would have, for a thread without an active one.
     PlanEdited { expected: i64, list: Vec<Value>, by: String, settings: Box<RunSettings> },
     /// A client wrote the application state. `expected` is from `If-Match`, if given.
     StatePut { data: Value, expected: Option<i64>, by: String },
-    /// A new holder took the thread: slots `Running` under an older epoch are settled.
-    Recovered,
-    /// A timer is due, or a hint came that something is `Ready`.
-    Woke,
     /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
-    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes from
-    /// and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base. `summary` is what stood for the oldest messages
-    /// then ([`Fold::summary`](super::fold::Fold::summary)), its text in place.
+    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes
+    /// from and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base.
+    /// `summary` is what stood for the oldest messages then ([`Fold::summary`](super::fold::Fold::summary)), its text in
+    /// place.
     Forked {
         from: ForkedFrom,
         state: Box<Value>,
@@ -64,10 +97,19 @@ pub enum Event {
         agent_state: AgentState,
         summary: Option<Value>,
     },
-    /// A person let a quarantined thread go on.
-    Released,
+}
+
+/// What happens to the thread as a whole.
+#[derive(Clone, Debug)]
+pub enum SystemEvent {
+    /// A new holder took the thread: slots `Running` under an older epoch are settled.
+    Recovered,
+    /// A timer is due, or a hint came that something is `Ready`.
+    Woke,
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
     /// Stored rows of the thread cannot be read: what is left cannot go on, so its current and queued runs fail.
     Unreadable,
+    /// A person let a quarantined thread go on.
+    Released,
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Machine;
-use super::effect::Effect;
 use crate::domain::Millis;
 use crate::domain::ids::PayloadId;
 use crate::domain::observation::Record;
 use crate::domain::run::Run;
 use crate::domain::thread::ThreadStatus;
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::{Illegal, Machine, Stamp, World};
 
 /// One transition, to be committed whole or not at all.
 #[derive(Clone, Debug, Default)]
@@ -133,7 +134,7 @@ impl Keep {
 
 impl Step {
     /// Adds where its runs stand, of those that changed it at `now`.
-    pub(super) fn list_runs(&mut self, now: Millis) {
+    fn list_runs(&mut self, now: Millis) {
         let moved = self.runs.iter().filter(|run| run.since == now);
         self.rows.extend(moved.map(|run| Row {
             kind: RowKind::CallerStatus,
@@ -148,6 +149,13 @@ impl Step {
     pub fn nothing() -> Self {
         Self { is_noop: true, ..Self::default() }
     }
+}
+
+/// Decides as the machine does, and lists where the runs that changed stand: no core writes those rows.
+pub fn decide(machine: &mut dyn Machine, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+    let mut step = machine.decide(world, stamp, event)?;
+    step.list_runs(stamp.now);
+    Ok(step)
 }
 
 /// The effects to start after a commit: running now and not before. `before` is `machine.running()` from before the

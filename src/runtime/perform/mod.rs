@@ -25,7 +25,7 @@ use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::task::{PeerFailure, PeerFailureKind};
 use crate::domain::tool::{ToolError, ToolOutcome};
 use crate::engine::effect::Effect;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ModelEvent, PeerEvent, ToolEvent};
 use crate::runtime::lease::Lease;
 
 pub(super) use model::ModelCall;
@@ -168,11 +168,11 @@ fn broken(effect: &Effect) -> Event {
     const WHAT: &str = "the code that performs this broke; see the server's log";
     match effect {
         Effect::CallModel { stream, attempt } => model_failed(stream, *attempt, FailureKind::Broken, WHAT),
-        Effect::CallTool { call, attempt } => Event::ToolReturned {
+        Effect::CallTool { call, attempt } => Event::Tool(ToolEvent::Returned {
             call: call.clone(),
             attempt: *attempt,
             outcome: Box::new(tool_failed("panicked", WHAT)),
-        },
+        }),
         Effect::Delegate { task, attempt }
         | Effect::AskPeer { task, attempt }
         | Effect::CancelPeer { task, attempt } => peer_failed(task, *attempt, PeerFailureKind::Unknown, WHAT),
@@ -192,12 +192,12 @@ pub(super) fn model_failed(
         retry_after_ms: None,
         partial_text: String::new(),
     };
-    Event::ModelFailed { stream: stream.clone(), attempt, failure }
+    Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
 }
 
 pub(super) fn peer_failed(task: &TaskId, attempt: u32, kind: PeerFailureKind, message: impl Into<String>) -> Event {
     let failure = PeerFailure { kind, message: message.into(), retry_after_ms: None };
-    Event::PeerFailed { task: task.clone(), attempt, failure }
+    Event::Peer(PeerEvent::Failed { task: task.clone(), attempt, failure })
 }
 
 pub(super) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {

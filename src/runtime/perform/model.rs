@@ -11,7 +11,7 @@ use super::reply::ReplyBuilder;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Hub, StreamHead};
@@ -36,11 +36,15 @@ impl ModelCall {
         let (provider, phase, began) = (self.request.provider.clone(), self.head.phase, Instant::now());
         let model = self.shared.model_label(&provider, &self.request.model);
         let event = self.call().await?;
-        let failed = if let Event::ModelFailed { failure, .. } = &event { Some(word(&failure.kind)) } else { None };
+        let failed = if let Event::Model(ModelEvent::Failed { failure, .. }) = &event {
+            Some(word(&failure.kind))
+        } else {
+            None
+        };
         let outcome = failed.unwrap_or_else(|| "ok".to_owned());
         let labels = [("provider", provider), ("model", model)];
         histogram!("pes_model_call_duration_seconds", &labels).record(began.elapsed().as_secs_f64());
-        if let Event::ModelReplied { reply, .. } = &event
+        if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
             && let Some(first) = reply.time_to_first_token_ms
         {
             histogram!("pes_model_first_token_seconds", &labels).record(first as f64 / 1000.0);
@@ -68,14 +72,14 @@ impl ModelCall {
         };
         let pass = match entered {
             Ok(pass) => pass,
-            Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
+            Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
         };
         if !hold.holds() {
             return None;
         }
         let deltas = match pass.call(&*client, request).await {
             Ok(deltas) => deltas,
-            Err(failure) => return Some(Event::ModelFailed { stream, attempt, failure }),
+            Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
         };
         let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
         let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
@@ -86,9 +90,9 @@ impl ModelCall {
                 // What a vendor wants back as it was cannot be kept if it could not be read again.
                 let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
                 let reply = Box::new(ModelReply { fit, replay, ..reply });
-                Event::ModelReplied { stream, attempt, reply }
+                Event::Model(ModelEvent::Replied { stream, attempt, reply })
             }
-            Err(failure) => Event::ModelFailed { stream, attempt, failure },
+            Err(failure) => Event::Model(ModelEvent::Failed { stream, attempt, failure }),
         })
     }
 }

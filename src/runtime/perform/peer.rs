@@ -15,7 +15,7 @@ use crate::domain::digest;
 use crate::domain::ids::TenantPk;
 use crate::domain::task::{self, PeerFailure, PeerFailureKind, Seen, Task, TaskActionKind};
 use crate::engine::PeerCallInput;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
 use crate::runtime::lease::Lease;
 use crate::runtime::listening::Heard;
@@ -38,11 +38,11 @@ impl PeerCall {
         let outcome = self.run(what).await?;
         failpoint::reached("peer.returned");
         Some(match outcome {
-            Ok(seen) => Event::TaskSeen { task: id, attempt, seen: Box::new(seen) },
+            Ok(seen) => Event::Peer(PeerEvent::Seen { task: id, attempt, seen: Box::new(seen) }),
             Err(failure) if failure.message.is_empty() => {
                 peer_failed(&id, attempt, failure.kind, "no reason was given")
             }
-            Err(failure) => Event::PeerFailed { task: id, attempt, failure },
+            Err(failure) => Event::Peer(PeerEvent::Failed { task: id, attempt, failure }),
         })
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use crate::domain::hitl::{Question, Reply};
 use crate::domain::ids::{CallId, ThreadPk};
 use crate::domain::tool::ToolError;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ToolEvent};
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::tool::{People, answer};
@@ -31,12 +31,12 @@ pub(in crate::runtime) struct Asking {
 
 impl Asking {
     pub(in crate::runtime) fn event(&self) -> Event {
-        Event::ToolAsked {
+        Event::Tool(ToolEvent::Asked {
             call: self.call.clone(),
             attempt: self.attempt,
             number: self.number,
             question: Box::new(self.question.clone()),
-        }
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use crate::domain::task::PeerFailureKind;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::egress::Egress;
 use crate::engine::effect::Effect;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, PeerEvent, ToolEvent};
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
 use crate::mcp;
@@ -156,7 +156,9 @@ async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
     let asking = asked.recv().await.expect("it asks");
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it still waits");
-    let Some(Event::ToolReturned { outcome, .. }) = call.await.expect("it does not panic") else { panic!("it ran") };
+    let Some(Event::Tool(ToolEvent::Returned { outcome, .. })) = call.await.expect("it does not panic") else {
+        panic!("it ran")
+    };
     assert_eq!(outcome.result.expect_err("it never ends by itself").code, "unknown", "it may have had its effect");
     assert!((3_600_500..=3_602_000).contains(&outcome.duration_ms), "{}", outcome.duration_ms);
 }
@@ -238,6 +240,6 @@ async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
     work.stop().await;
     assert!(work.holds(&asking) && !work.holds(&calling));
     told.send(peer_failed(&"task_1".into(), 1, PeerFailureKind::Unreachable, "why")).unwrap();
-    assert!(matches!(work.next().await, Event::PeerFailed { attempt: 1, .. }));
+    assert!(matches!(work.next().await, Event::Peer(PeerEvent::Failed { attempt: 1, .. })));
     assert!(work.is_empty());
 }

@@ -15,7 +15,7 @@ use crate::domain::digest;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::tool::{ToolClass, ToolError, ToolOutcome};
 use crate::engine::Invocation;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ToolEvent};
 use crate::failpoint;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
@@ -48,7 +48,11 @@ impl ToolRun {
         let mut outcome = self.outcome().await?;
         outcome.duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         failpoint::reached("tool.returned");
-        Some(Event::ToolReturned { call: self.invocation.call_id, attempt: self.attempt, outcome: Box::new(outcome) })
+        Some(Event::Tool(ToolEvent::Returned {
+            call: self.invocation.call_id,
+            attempt: self.attempt,
+            outcome: Box::new(outcome),
+        }))
     }
 
     async fn outcome(&self) -> Option<ToolOutcome> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pes::domain::run::CallerStatus;
 use pes::domain::settings::ThreadConfig;
-use pes::engine::Registered;
 use pes::runtime::{NewThreadAsk, RunSnapshotAsk};
 use pes::store::PageAsk;
 use pes::store::memory::Memory;
@@ -24,7 +23,7 @@ async fn the_example_answers() {
 
 #[tokio::test]
 async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that() {
-    let core = Arc::new(Registered::<Oneshot>::new());
+    let core = Arc::new(Oneshot);
     let instance = Instance::build(Config::default()).store(Arc::new(Memory::new())).core(core).open().await.unwrap();
     let config = ThreadConfig { agent_core: Some("oneshot".to_owned()), ..ThreadConfig::default() };
     let thread = NewThreadAsk { thread_id: Some("t1".into()), config, ..NewThreadAsk::default() };

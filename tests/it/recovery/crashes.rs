@@ -7,12 +7,10 @@ use pes::domain::ids::{CallId, TaskId};
 use pes::domain::run::{Run, RunStatus};
 use pes::domain::tool::PendingQuestion;
 use pes::engine::effect::Effect;
-use pes::engine::event::Event;
+use pes::engine::event::{Event, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
-use pes::engine::{
-    DynCore, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Registered, Stamp, World,
-};
+use pes::engine::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
 use pes::runtime::ProcessAsk;
 use pes::store::Store;
 use pes::store::memory::Memory;
@@ -122,12 +120,12 @@ struct Breaking;
 
 struct Broken(Box<dyn Machine>);
 
-impl DynCore for Breaking {
-    fn name(&self) -> &'static str {
+impl Core for Breaking {
+    fn name(&self) -> &str {
         "breaking"
     }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
-        let machine = Registered::<Pes>::new().load(loaded)?;
+        let machine = Pes::planned().load(loaded)?;
         let is_poison = machine.run().is_some_and(|run| run.query == "unreadable");
         assert!(!is_poison, "it was told to break");
         Ok(Box::new(Broken(machine)))
@@ -137,7 +135,7 @@ impl DynCore for Breaking {
 impl Machine for Broken {
     fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
         let is_poison = self.0.run().is_some_and(|run| run.query == "poison");
-        assert!(!(is_poison && matches!(event, Event::ToolReturned { .. })), "it was told to break");
+        assert!(!(is_poison && matches!(event, Event::Tool(ToolEvent::Returned { .. }))), "it was told to break");
         self.0.decide(world, stamp, event)
     }
     fn running(&self) -> Vec<Effect> {

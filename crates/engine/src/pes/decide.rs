@@ -6,7 +6,7 @@ use super::{
     agent_state, ask, batch, cancel, delegate, edit, fork, pause, peer, question, recover, reply, resume, schedule,
     summary,
 };
-use crate::event::Event;
+use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use crate::step::Step;
 use crate::{Illegal, Stamp, World};
 
@@ -23,34 +23,70 @@ pub(super) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: 
 fn dispatch(tx: &mut Tx<'_>, event: Event) -> Handled {
     match event {
         Event::Asked { run, message, ask } => ask::ask(tx, run, message, *ask),
-        Event::ModelReplied { stream, attempt, reply } => reply::model_replied(tx, &stream, attempt, *reply),
-        Event::Overflowed { stream, attempt, extent } => summary::overflowed(tx, &stream, attempt, extent),
-        Event::ModelFailed { stream, attempt, failure } => reply::model_failed(tx, &stream, attempt, failure),
-        Event::ToolAsked { call, attempt, number, question } => {
+        Event::Cancel(event) => by_cancel(tx, event),
+        Event::Model(event) => by_model(tx, event),
+        Event::Tool(event) => by_tool(tx, event),
+        Event::Peer(event) => by_peer(tx, event),
+        Event::Person(event) => by_person(tx, event),
+        Event::System(event) => by_system(tx, event),
+    }
+}
+
+fn by_cancel(tx: &mut Tx<'_>, event: CancelEvent) -> Handled {
+    match event {
+        CancelEvent::Asked { run, by } => cancel::cancel(tx, run, &by),
+        CancelEvent::EffectsStopped => cancel::effects_stopped(tx),
+    }
+}
+
+fn by_model(tx: &mut Tx<'_>, event: ModelEvent) -> Handled {
+    match event {
+        ModelEvent::Replied { stream, attempt, reply } => reply::model_replied(tx, &stream, attempt, *reply),
+        ModelEvent::Overflowed { stream, attempt, extent } => summary::overflowed(tx, &stream, attempt, extent),
+        ModelEvent::Failed { stream, attempt, failure } => reply::model_failed(tx, &stream, attempt, failure),
+    }
+}
+
+fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> Handled {
+    match event {
+        ToolEvent::Asked { call, attempt, number, question } => {
             question::tool_asked(tx, &call, attempt, number, *question)
         }
-        Event::ToolReturned { call, attempt, outcome } => batch::tool_returned(tx, &call, attempt, *outcome),
-        Event::TaskSeen { task, attempt, seen } => peer::task_seen(tx, &task, attempt, *seen),
-        Event::PeerFailed { task, attempt, failure } => peer::failed(tx, &task, attempt, failure),
-        Event::PeerCalledBack { task, remote_task_id } => peer::called_back(tx, &task, remote_task_id),
-        Event::TaskCancelAsked { task, by } => delegate::cancel(tx, &task, &by),
-        Event::Resumed { answer, by, said } => resume::resume(tx, *answer, &by, said.map(|said| *said)),
-        Event::PauseAsked { by } => pause::pause(tx, &by),
-        Event::CancelAsked { run, by } => cancel::cancel(tx, run, &by),
-        Event::EffectsStopped => cancel::effects_stopped(tx),
-        Event::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
-        Event::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
-        Event::Recovered => recover::recover(tx),
-        Event::Woke => {
+        ToolEvent::Returned { call, attempt, outcome } => batch::tool_returned(tx, &call, attempt, *outcome),
+    }
+}
+
+fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> Handled {
+    match event {
+        PeerEvent::Seen { task, attempt, seen } => peer::task_seen(tx, &task, attempt, *seen),
+        PeerEvent::Failed { task, attempt, failure } => peer::failed(tx, &task, attempt, failure),
+        PeerEvent::CalledBack { task, remote_task_id } => peer::called_back(tx, &task, remote_task_id),
+    }
+}
+
+fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
+    match event {
+        PersonEvent::Resumed { answer, by, said } => resume::resume(tx, *answer, &by, said.map(|said| *said)),
+        PersonEvent::PauseAsked { by } => pause::pause(tx, &by),
+        PersonEvent::TaskCancelAsked { task, by } => delegate::cancel(tx, &task, &by),
+        PersonEvent::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
+        PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
+        PersonEvent::Forked { from, state, messages, agent_state, summary } => {
+            fork::begin(tx, &from, *state, messages, agent_state, summary)
+        }
+    }
+}
+
+fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
+    match event {
+        SystemEvent::Recovered => recover::recover(tx),
+        SystemEvent::Woke => {
             resume::expire(tx);
             delegate::overdue(tx);
             Ok(Taken::Yes)
         }
-        Event::Forked { from, state, messages, agent_state, summary } => {
-            fork::begin(tx, &from, *state, messages, agent_state, summary)
-        }
-        Event::Quarantined { crashes } => cancel::quarantine(tx, crashes),
-        Event::Unreadable => cancel::set_unreadable_aside(tx),
-        Event::Released => cancel::release(tx),
+        SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
+        SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
+        SystemEvent::Released => cancel::release(tx),
     }
 }

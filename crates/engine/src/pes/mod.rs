@@ -65,62 +65,78 @@ use crate::domain::tool::PendingQuestion;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::step::Step;
-use crate::{Core, Illegal, Invocation, Loaded, Material, Needs, PeerCallInput, Prompt, Stamp, World};
+use crate::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
 
-pub use state::{Shape, State};
+use state::{Shape, State};
 pub(super) use view::pending;
 
-/// The plan, execute, synthesize core.
-pub struct Pes;
+/// The plan, execute, synthesize core, and the same without a plan.
+pub struct Pes {
+    name: &'static str,
+    shape: Shape,
+}
 
-/// The same machine for runs of another shape.
-pub(super) fn load_as(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
-    load::load(shape, loaded)
+impl Pes {
+    /// `pes`: plan, items, synthesis.
+    pub fn planned() -> Self {
+        Self { name: "pes", shape: Shape::Planned }
+    }
+
+    /// `react`: one loop of thinking and calling, no plan and no synthesis; the loop's last word is the answer. A run is
+    /// one item whose task is the user's query, so queue, batches, questions to people, cancel and recovery are the same.
+    pub fn react() -> Self {
+        Self { name: "react", shape: Shape::Single }
+    }
 }
 
 impl Core for Pes {
-    const NAME: &'static str = "pes";
-    const REVIEWS_PLANS: bool = true;
-    type State = State;
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
+        Ok(Box::new(load::load(self.shape, loaded)?))
+    }
+    fn reviews_plans(&self) -> bool {
+        self.shape == Shape::Planned
+    }
+}
 
-    fn load(loaded: Loaded) -> Result<State, Fault> {
-        load::load(Shape::Planned, loaded)
+impl Machine for State {
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+        decide::decide(self, world, stamp, event)
     }
-    fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
-        decide::decide(state, world, stamp, event)
+    fn running(&self) -> Vec<Effect> {
+        running::running(self)
     }
-    fn running(state: &State) -> Vec<Effect> {
-        running::running(state)
+    fn is_active(&self) -> bool {
+        State::is_active(self)
     }
-    fn is_active(state: &State) -> bool {
-        state.is_active()
+    fn needs(&self, effect: &Effect) -> Needs {
+        render::needs(self, effect)
     }
-    fn needs(state: &State, effect: &Effect) -> Needs {
-        render::needs(state, effect)
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+        render::request(self, world, effect, material)
     }
-    fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
-        render::request(state, world, effect, material)
+    fn invocation(&self, call: &CallId) -> Option<Invocation> {
+        running::invocation(self, call)
     }
-    fn invocation(state: &State, call: &CallId) -> Option<Invocation> {
-        running::invocation(state, call)
+    fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput> {
+        running::peer_call_input(self, task)
     }
-    fn peer_call_input(state: &State, task: &TaskId) -> Option<PeerCallInput> {
-        running::peer_call_input(state, task)
+    fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
+        self.calls.get(call).and_then(|call| call.record.asked.clone())
     }
-    fn asked(state: &State, call: &CallId) -> Option<PendingQuestion> {
-        state.calls.get(call).and_then(|call| call.record.asked.clone())
+    fn view(&self) -> Value {
+        view::view(self)
     }
-    fn is_unreadable(state: &State) -> bool {
-        !state.unreadable.is_empty()
+    fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
+        let settings = self.run.as_ref().map_or(next, |run| &run.settings);
+        (self.shape == Shape::Planned).then(|| forecast::forecast(self, world, settings))
     }
-    fn view(state: &State) -> Value {
-        view::view(state)
+    fn run(&self) -> Option<&Run> {
+        self.run.as_ref()
     }
-    fn forecast(state: &State, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
-        let settings = state.run().map_or(next, |run| &run.settings);
-        (state.shape == Shape::Planned).then(|| forecast::forecast(state, world, settings))
-    }
-    fn run(state: &State) -> Option<&Run> {
-        state.run()
+    fn is_unreadable(&self) -> bool {
+        !self.unreadable.is_empty()
     }
 }

@@ -25,7 +25,7 @@ use crate::step::Row;
 
 /// What a run consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
+pub(super) enum Shape {
     /// Plan, items, synthesis.
     #[default]
     Planned,
@@ -332,10 +332,6 @@ impl Active {
 }
 
 impl State {
-    pub fn run(&self) -> Option<&Run> {
-        self.run.as_ref()
-    }
-
     pub(super) fn active_run(&self) -> &Run {
         self.run.as_ref().expect("only asked for while a run is active")
     }

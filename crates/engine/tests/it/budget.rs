@@ -8,7 +8,7 @@ use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, OnBudget, RunSettings};
 use pes_engine::domain::usage::Price;
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, SystemEvent};
 use serde_json::json;
 
 use super::sim::*;
@@ -109,9 +109,9 @@ fn money_is_kept_as_tokens_are() {
 fn at_the_deadline_what_runs_is_stopped_first() {
     let mut sim = asked(Budget { deadline_ms: Some(5_000), ..Budget::default() }, |_| ());
     sim.now = sim.steps[0].wake_at.unwrap();
-    let step = sim.apply(Event::Woke).unwrap();
+    let step = sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     assert!(step.stop_effects && !sim.is_idle(), "the holder stops its effects, then says so");
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     is_over_budget(&sim);
 }
@@ -120,7 +120,7 @@ fn at_the_deadline_what_runs_is_stopped_first() {
 fn a_crash_in_between_changes_nothing_about_that() {
     let mut sim = asked(Budget { deadline_ms: Some(5_000), ..Budget::default() }, |_| ());
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     sim.crash();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     is_over_budget(&sim);
@@ -137,7 +137,7 @@ fn the_deadline_ends_a_run_that_waits_for_a_person() {
     sim.go();
     assert_eq!((sim.suspensions().len(), sim.is_active()), (1, false));
     sim.now = sim.steps.last().unwrap().wake_at.unwrap();
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     is_over_budget(&sim);
     assert_eq!(sim.suspensions(), []);
 }
@@ -178,7 +178,7 @@ fn a_deadline_that_is_extended_counts_from_the_answer() {
         execution.on_budget = OnBudget::Ask;
     });
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     assert!(matches!(sim.in_flight[..], [Effect::CallModel { .. }]), "what runs goes on meanwhile");
     assert_eq!(sim.suspensions()[0].kind, SuspensionKind::Budget);
     sim.go();

@@ -5,7 +5,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, SystemEvent, ToolEvent};
 use serde_json::json;
 
 use super::sim::*;
@@ -19,7 +19,7 @@ fn two_items(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
 }
 
 fn cancel(sim: &mut Sim) -> pes_engine::step::Step {
-    sim.apply(Event::CancelAsked { run: None, by: "ann".into() }).unwrap()
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap()
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn a_cancel_with_running_slots_has_two_phases() {
     assert!(cancel(&mut sim).is_noop);
     let refused = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
     assert_eq!(refused.0.code.as_str(), "run_cancelled");
-    assert!(sim.apply(Event::Woke).unwrap().stop_effects, "the holder is told again");
+    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().stop_effects, "the holder is told again");
     sim.holds = true;
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     let results = sim.contents(ObservationType::ToolExecution);
     let of = |tool: &str| results.iter().find(|result| result["toolName"] == tool).unwrap().clone();
@@ -70,7 +70,8 @@ fn a_cancel_of_a_suspended_run_is_one_commit() {
     sim.holds = false;
     cancel(&mut sim);
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
-    let again = sim.apply(Event::CancelAsked { run: Some("run_1".into()), by: "ann".into() }).unwrap_err();
+    let again =
+        sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "ann".into() })).unwrap_err();
     assert_eq!(again.0.code.as_str(), "run_finished");
 }
 
@@ -79,7 +80,7 @@ fn a_run_cancelled_while_queued_has_only_run_finished() {
     let mut sim = Sim::new(two_items);
     sim.ask("go").unwrap();
     sim.ask("queued").unwrap();
-    sim.apply(Event::CancelAsked { run: Some("run_2".into()), by: "ann".into() }).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_2".into()), by: "ann".into() })).unwrap();
     let of_run: Vec<&str> =
         sim.records.iter().filter(|r| r.run_id.as_str() == "run_2").map(|record| record.kind.as_str()).collect();
     assert_eq!(of_run, ["RUN_FINISHED"]);
@@ -94,7 +95,7 @@ fn interrupt_cancels_the_run_keeps_what_was_done_and_starts_first() {
     sim.ask("queued").unwrap();
     let step = sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
     assert!(step.stop_effects);
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert_eq!(sim.run("run_3").status, RunStatus::Running);
     assert_eq!(sim.run("run_2").status, RunStatus::Queued);
@@ -140,7 +141,7 @@ fn a_call_declared_idempotent_is_repeated_under_the_same_key_after_a_crash() {
     sim.step();
     sim.step();
     let Effect::CallTool { call, attempt } = sim.in_flight[0].clone() else { panic!("the tool runs") };
-    let late = Event::ToolReturned {
+    let late = Event::Tool(ToolEvent::Returned {
         call: call.clone(),
         attempt,
         outcome: Box::new(pes_engine::domain::tool::ToolOutcome {
@@ -149,7 +150,7 @@ fn a_call_declared_idempotent_is_repeated_under_the_same_key_after_a_crash() {
             state_patch: None,
             duration_ms: 0,
         }),
-    };
+    });
     sim.crash();
     assert_eq!(sim.in_flight, [Effect::CallTool { call, attempt: attempt + 1 }]);
     assert!(sim.apply(late).unwrap().is_noop, "the first attempt's answer is late");
@@ -171,7 +172,7 @@ fn recovery_completes_a_cancel() {
 fn recovery_leaves_alone_what_runs_under_its_own_epoch() {
     let mut sim = Sim::new(two_items);
     sim.ask("go").unwrap();
-    assert!(sim.apply(Event::Recovered).unwrap().is_noop);
+    assert!(sim.apply(Event::System(SystemEvent::Recovered)).unwrap().is_noop);
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn quarantine_fails_the_current_and_the_queued_runs_until_the_thread_is_released
     sim.step();
     sim.step();
     sim.ask("queued").unwrap();
-    let step = sim.apply(Event::Quarantined { crashes: 3 }).unwrap();
+    let step = sim.apply(Event::System(SystemEvent::Quarantined { crashes: 3 })).unwrap();
     assert_eq!(step.status, pes_engine::domain::thread::ThreadStatus::Quarantined);
     for run in ["run_1", "run_2"] {
         let run = sim.run(run);
@@ -191,9 +192,9 @@ fn quarantine_fails_the_current_and_the_queued_runs_until_the_thread_is_released
     assert!(sim.is_idle() && sim.suspensions().is_empty() && sim.in_flight.is_empty());
     sim.reload();
     assert_eq!(sim.ask("again").unwrap_err().0.code.as_str(), "thread_quarantined");
-    let step = sim.apply(Event::Released).unwrap();
+    let step = sim.apply(Event::System(SystemEvent::Released)).unwrap();
     assert_eq!(step.status, pes_engine::domain::thread::ThreadStatus::Idle);
-    assert!(sim.apply(Event::Released).unwrap().is_noop, "once");
+    assert!(sim.apply(Event::System(SystemEvent::Released)).unwrap().is_noop, "once");
     sim.ask("again").unwrap();
     sim.step();
     assert_eq!(which(&sim.prompts[sim.prompts.len() - 1]), "refinement", "unfinished items are offered again");

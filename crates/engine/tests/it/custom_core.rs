@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use pes_engine::Registered;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::RunStatus;
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event};
 
 use super::sim::{Sim, says};
 
@@ -15,7 +14,7 @@ mod oneshot;
 use oneshot::Oneshot;
 
 fn oneshot() -> Sim {
-    Sim::of(Arc::new(Registered::<Oneshot>::new()), |request| says(format!("the answer to {}", request.context.query)))
+    Sim::of(Arc::new(Oneshot), |request| says(format!("the answer to {}", request.context.query)))
 }
 
 #[test]
@@ -48,9 +47,9 @@ fn whoever_holds_no_lease_starts_nothing() {
 fn a_cancel_waits_for_what_runs() {
     let mut sim = oneshot();
     sim.ask("go").unwrap();
-    let step = sim.apply(Event::CancelAsked { run: None, by: "ann".into() }).unwrap();
+    let step = sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
     assert!(step.stop_effects && sim.run("run_1").status == RunStatus::Running);
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.ask("again").is_ok());
 }

@@ -6,7 +6,7 @@ use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::domain::task::{PeerState, Seen, Task, TaskStatus};
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, PeerEvent, PersonEvent, SystemEvent};
 use pes_engine::step::{Keep, RowKind};
 use serde_json::{Value, json};
 
@@ -86,7 +86,9 @@ fn an_agent_is_asked_less_and_less_often_until_it_calls_back() {
     assert!((2_000..=5_000).contains(&waits[0]), "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= 300_000) && *waits.last().unwrap() >= 149_000, "{waits:?}");
     let task = sim.tasks()[0].task_id.clone();
-    let called = |sim: &mut Sim| sim.apply(Event::PeerCalledBack { task: task.clone(), remote_task_id: None }).unwrap();
+    let called = |sim: &mut Sim| {
+        sim.apply(Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: None })).unwrap()
+    };
     assert!(!called(&mut sim).is_noop);
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "it is asked at once");
     assert!(!called(&mut sim).is_noop, "and once more after that: the answer may be older than the call");
@@ -103,7 +105,7 @@ fn a_report_on_another_task_of_the_agent_is_no_reason_to_ask() {
     until_it_waits(&mut sim);
     let task = sim.tasks()[0].clone();
     let mut called = |remote_task_id| {
-        let event = Event::PeerCalledBack { task: task.task_id.clone(), remote_task_id };
+        let event = Event::Peer(PeerEvent::CalledBack { task: task.task_id.clone(), remote_task_id });
         sim.apply(event).unwrap().is_noop
     };
     assert!(called(Some("another".into())));
@@ -123,7 +125,7 @@ fn an_agent_whose_answer_never_came_is_asked_again() {
     let first = asked(&sim);
     sim.in_flight.clear();
     sim.now += 120_000;
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     assert_eq!(asked(&sim), first + 1, "whoever performs it has given up by now");
     sim.crash();
     assert_eq!(asked(&sim), first + 2, "so has one that is gone");
@@ -147,7 +149,7 @@ fn a_cancelled_run_tells_the_agent_after_its_end() {
     sim.ask("go").unwrap();
     until_it_waits(&mut sim);
     sim.holds = false;
-    sim.apply(Event::CancelAsked { run: None, by: "ann".into() }).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     assert!(sim.steps.last().unwrap().wake_at.is_some(), "the holder is to look");
     sim.reload();
@@ -193,7 +195,7 @@ fn an_agent_that_was_removed_is_given_up_whatever_it_was_at() {
     let mut cancelled = sim(&[("peer", "p")], &[("p", removed)]);
     cancelled.ask("go").unwrap();
     until_it_waits(&mut cancelled);
-    cancelled.apply(Event::CancelAsked { run: None, by: "ann".into() }).unwrap();
+    cancelled.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
     cancelled.go();
     assert_eq!(stored(&cancelled)[0].cancel_heard, Some(false));
     assert_eq!(cancelled.peers.tasks.values().map(|remote| remote.looked).sum::<u32>(), 0);
@@ -230,7 +232,7 @@ fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
         patience_ms: None,
     };
     sim.in_flight.clear();
-    sim.apply(Event::TaskSeen { task, attempt, seen: Box::new(seen) }).unwrap();
+    sim.apply(Event::Peer(PeerEvent::Seen { task, attempt, seen: Box::new(seen) })).unwrap();
     assert!(sim.suspensions().is_empty());
     assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
 }
@@ -242,7 +244,7 @@ fn what_an_agent_asked_is_withdrawn_when_it_goes_on_by_itself() {
     sim.go();
     assert_eq!(sim.suspensions().len(), 1);
     let task = sim.tasks()[0].task_id.clone();
-    sim.apply(Event::PeerCalledBack { task, remote_task_id: None }).unwrap();
+    sim.apply(Event::Peer(PeerEvent::CalledBack { task, remote_task_id: None })).unwrap();
     sim.peers.ways.insert("p".into(), NEVER);
     let effect = sim.in_flight[0].clone();
     sim.perform(&effect);
@@ -257,7 +259,7 @@ fn a_task_that_is_over_is_not_cancelled() {
     until_it_waits(&mut sim);
     let task = sim.tasks()[0].task_id.clone();
     let mut cancelled = || {
-        let event = Event::TaskCancelAsked { task: task.clone(), by: "ann".into() };
+        let event = Event::Person(PersonEvent::TaskCancelAsked { task: task.clone(), by: "ann".into() });
         sim.apply(event).unwrap().is_noop
     };
     assert_eq!([cancelled(), cancelled()], [false, true]);
@@ -287,9 +289,9 @@ fn a_sending_that_a_crash_interrupted_is_in_doubt_until_the_agent_calls_back() {
     assert_eq!(sim.suspensions()[0].kind, SuspensionKind::InDoubt);
     assert_eq!(stored(&sim)[0].status, TaskStatus::InDoubt);
     let task = sim.tasks()[0].task_id.clone();
-    sim.apply(Event::PeerCalledBack { task: task.clone(), remote_task_id: None }).unwrap();
+    sim.apply(Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: None })).unwrap();
     assert_eq!(sim.suspensions().len(), 1, "who cannot name the task proves nothing");
-    sim.apply(Event::PeerCalledBack { task, remote_task_id: Some("theirs".into()) }).unwrap();
+    sim.apply(Event::Peer(PeerEvent::CalledBack { task, remote_task_id: Some("theirs".into()) })).unwrap();
     assert!(sim.suspensions().is_empty());
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
     assert_eq!(sim.tasks()[0].remote_task_id.as_deref(), Some("theirs"));
@@ -303,7 +305,7 @@ fn what_a_report_calls_the_task_is_told_before_the_agent_has_answered() {
         assert!(sim.step());
     }
     let task = sim.tasks()[0].task_id.clone();
-    sim.apply(Event::PeerCalledBack { task, remote_task_id: Some("theirs".into()) }).unwrap();
+    sim.apply(Event::Peer(PeerEvent::CalledBack { task, remote_task_id: Some("theirs".into()) })).unwrap();
     let told = sim.contents(ObservationType::A2aTask);
     assert_eq!((&told.last().unwrap()["remoteTaskId"], told.len()), (&json!("theirs"), 2));
     assert_eq!(sim.view()["a2aWaits"][0]["remoteTaskId"], "theirs");
@@ -348,7 +350,7 @@ fn what_is_in_doubt_is_done_when_a_person_says_so_and_late_answers_change_nothin
         message: "late".into(),
         retry_after_ms: None,
     };
-    assert!(sim.apply(Event::PeerFailed { task, attempt, failure }).unwrap().is_noop);
+    assert!(sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);
 }
 
 #[test]
@@ -364,8 +366,8 @@ fn an_answer_to_an_earlier_errand_changes_nothing() {
         message: "late".into(),
         retry_after_ms: None,
     };
-    let late = Event::PeerFailed { task: task.clone(), attempt: attempt - 1, failure: failure.clone() };
+    let late = Event::Peer(PeerEvent::Failed { task: task.clone(), attempt: attempt - 1, failure: failure.clone() });
     assert!(sim.apply(late).unwrap().is_noop);
-    assert!(!sim.apply(Event::PeerFailed { task, attempt, failure }).unwrap().is_noop);
+    assert!(!sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);
     assert_eq!(sim.tasks()[0].strikes, 1);
 }

@@ -1,5 +1,6 @@
 //! Prompts that fit into what the model reads.
 
+use pes_engine::Recent;
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
@@ -8,11 +9,10 @@ use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, RunSettings};
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
-use pes_engine::event::Event;
+use pes_engine::event::{Event, PersonEvent};
 use pes_engine::fold::Fold;
-use pes_engine::react::React;
+use pes_engine::pes::Pes;
 use pes_engine::step::{Row, RowKind};
-use pes_engine::{Recent, Registered};
 use serde_json::json;
 
 use super::sim::*;
@@ -45,7 +45,14 @@ impl Sim {
         copy.next_run = self.next_run + 100;
         let state = Box::new(fold.view());
         let from = ForkedFrom { thread_id: "t1".into(), seq: records as i64 };
-        copy.apply(Event::Forked { from, state, messages, agent_state: AgentState::default(), summary }).unwrap();
+        copy.apply(Event::Person(PersonEvent::Forked {
+            from,
+            state,
+            messages,
+            agent_state: AgentState::default(),
+            summary,
+        }))
+        .unwrap();
         copy
     }
 }
@@ -202,7 +209,7 @@ fn a_summary_is_paid_from_the_runs_budget() {
 
 #[test]
 fn a_run_without_a_plan_sums_up_too_and_never_its_own_loop() {
-    let mut sim = Sim::of(std::sync::Arc::new(Registered::<React>::new()), |request| {
+    let mut sim = Sim::of(std::sync::Arc::new(Pes::react()), |request| {
         match (first_line(request).as_str(), request.context.iteration, request.context.query.as_str()) {
             ("Phase: summary", ..) => says("SUMMARY"),
             (_, 1, "and now?") => calls(&[("read", json!({ "own": "o".repeat(6_000) }))]),

@@ -4,7 +4,7 @@ use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequ
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
 use serde_json::json;
 
 use super::sim::*;
@@ -375,14 +375,15 @@ fn late_and_repeated_answers_change_nothing() {
     sim.ask("go").unwrap();
     let (stream, attempt) = sim.stream();
     let reply = || Box::new(three_items_plan());
-    sim.apply(Event::ModelReplied { stream: stream.clone(), attempt, reply: reply() }).unwrap();
+    sim.apply(Event::Model(ModelEvent::Replied { stream: stream.clone(), attempt, reply: reply() })).unwrap();
     let before = (sim.steps.len(), sim.records.len());
     for attempt in [attempt, attempt + 1] {
-        let step = sim.apply(Event::ModelReplied { stream: stream.clone(), attempt, reply: reply() }).unwrap();
+        let step =
+            sim.apply(Event::Model(ModelEvent::Replied { stream: stream.clone(), attempt, reply: reply() })).unwrap();
         assert!(step.is_noop);
     }
-    assert!(sim.apply(Event::Woke).unwrap().is_noop);
-    assert!(sim.apply(Event::EffectsStopped).unwrap().is_noop);
+    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop);
+    assert!(sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap().is_noop);
     assert_eq!((sim.steps.len(), sim.records.len()), before);
 }
 

@@ -6,7 +6,7 @@ use pes_engine::domain::model::{ModelFailure, ModelReply};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::RunSettings;
-use pes_engine::event::Event;
+use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -150,7 +150,12 @@ fn what_is_over_keeps_nobody_from_changing_the_plan() {
     let mut edit = |dependencies: Value| {
         let mut list = sim.view()["todoList"].as_array().unwrap().clone();
         list.push(json!({ "id": "d", "description": "d", "dependencies": dependencies }));
-        let edited = Event::PlanEdited { expected: 1, list, by: "ann".into(), settings: Default::default() };
+        let edited = Event::Person(PersonEvent::PlanEdited {
+            expected: 1,
+            list,
+            by: "ann".into(),
+            settings: Default::default(),
+        });
         sim.apply(edited).map(|_| ()).map_err(|illegal| illegal.0.code.as_str().to_owned())
     };
     assert_eq!(edit(json!(["d"])), Err("plan_invalid".to_owned()));

@@ -4,7 +4,7 @@ use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{RunSettings, StateSavingStrategy};
-use pes_engine::event::Event;
+use pes_engine::event::{Event, PersonEvent};
 use pes_engine::step::RowKind;
 use serde_json::{Value, json};
 
@@ -215,7 +215,12 @@ fn a_refused_call_becomes_an_error_result_with_its_pointer_and_does_not_start() 
 fn edit(sim: &mut Sim, expected: i64, change: impl FnOnce(&mut Vec<Value>)) -> Result<pes_engine::step::Step, String> {
     let mut list = sim.view()["todoList"].as_array().unwrap().clone();
     change(&mut list);
-    let result = sim.apply(Event::PlanEdited { expected, list, by: "ann".into(), settings: Default::default() });
+    let result = sim.apply(Event::Person(PersonEvent::PlanEdited {
+        expected,
+        list,
+        by: "ann".into(),
+        settings: Default::default(),
+    }));
     result.map_err(|illegal| illegal.0.code.as_str().to_owned())
 }
 
@@ -323,7 +328,7 @@ fn a_tools_state_patch_commits_with_its_result_and_explicit_saving_takes_it_only
 #[test]
 fn a_client_writes_the_application_state_against_its_version() {
     let mut sim = Sim::new(|_| says("x"));
-    let put = |data: Value, expected| Event::StatePut { data, expected, by: "ann".into() };
+    let put = |data: Value, expected| Event::Person(PersonEvent::StatePut { data, expected, by: "ann".into() });
     sim.apply(put(json!({ "a": 1 }), Some(0))).unwrap();
     let stale = sim.apply(put(json!({}), Some(0))).unwrap_err();
     assert_eq!(stale.0.code.as_str(), "precondition_failed");

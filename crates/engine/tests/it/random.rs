@@ -11,7 +11,7 @@ use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, PlanReview, RunSettings};
 use pes_engine::domain::task::{Task, TaskStatus};
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::step::{Keep, RowKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -122,14 +122,14 @@ fn act(sim: &mut Sim, choices: &mut Choices) {
         1 => drop(sim.ask_with("another", OnBusy::Enqueue, RunSettings::default())),
         2 => drop(sim.ask_with("steer", OnBusy::Steer, RunSettings::default())),
         3 if choices.pick(3) == 0 => drop(sim.ask_with("now", OnBusy::Interrupt, RunSettings::default())),
-        4 if choices.pick(3) == 0 => drop(sim.apply(Event::CancelAsked { run: None, by: "ann".into() })),
-        5 => drop(sim.apply(Event::PauseAsked { by: "ann".into() })),
+        4 if choices.pick(3) == 0 => drop(sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() }))),
+        5 => drop(sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() }))),
         6 => edit(sim, choices),
-        7 => drop(sim.apply(Event::Woke)),
-        8 if choices.pick(8) == 0 => drop(sim.apply(Event::Quarantined { crashes: 3 })),
+        7 => drop(sim.apply(Event::System(SystemEvent::Woke))),
+        8 if choices.pick(8) == 0 => drop(sim.apply(Event::System(SystemEvent::Quarantined { crashes: 3 }))),
         9 => {
             sim.now += 60_000;
-            drop(sim.apply(Event::Woke));
+            drop(sim.apply(Event::System(SystemEvent::Woke)));
         }
         10..=11 => answer_one(sim, choices),
         12 => call_back(sim, choices),
@@ -142,7 +142,7 @@ fn act(sim: &mut Sim, choices: &mut Choices) {
 fn advance(sim: &mut Sim, choices: &mut Choices) {
     sim.holds = true;
     if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() && choices.pick(2) == 0 {
-        return drop(sim.apply(Event::EffectsStopped));
+        return drop(sim.apply(Event::Cancel(CancelEvent::EffectsStopped)));
     }
     match sim.in_flight.len() {
         0 => drop(sim.step()),
@@ -166,7 +166,7 @@ fn call_back(sim: &mut Sim, choices: &mut Choices) {
     let named = named.filter(|_| known).filter(|name| name != "another" || task.remote_task_id.is_some());
     for _ in 0..=choices.pick(2) {
         let (task, remote_task_id) = (task.task_id.clone(), named.clone());
-        let told = sim.apply(Event::PeerCalledBack { task, remote_task_id }).unwrap();
+        let told = sim.apply(Event::Peer(PeerEvent::CalledBack { task, remote_task_id })).unwrap();
         assert!(told.is_noop || named.as_deref() != Some("another"), "a call back about another task counts");
     }
 }
@@ -180,7 +180,7 @@ fn ask_person(sim: &mut Sim) {
     let Some((call, attempt)) = calling else { return };
     let number = sim.machine.asked(&call).map_or(1, |asked| asked.number + 1);
     sim.holds = true;
-    drop(sim.apply(Event::ToolAsked { call, attempt, number, question: Box::new(question()) }));
+    drop(sim.apply(Event::Tool(ToolEvent::Asked { call, attempt, number, question: Box::new(question()) })));
 }
 
 fn answer_one(sim: &mut Sim, choices: &mut Choices) {
@@ -208,7 +208,12 @@ fn answer_one(sim: &mut Sim, choices: &mut Choices) {
 fn edit(sim: &mut Sim, choices: &mut Choices) {
     let list = edited_list(sim, choices);
     let expected = sim.view()["planVersion"].as_i64().unwrap();
-    let _ = sim.apply(Event::PlanEdited { expected, list, by: "ann".into(), settings: Default::default() });
+    let _ = sim.apply(Event::Person(PersonEvent::PlanEdited {
+        expected,
+        list,
+        by: "ann".into(),
+        settings: Default::default(),
+    }));
 }
 
 fn edited_list(sim: &Sim, choices: &mut Choices) -> Vec<Value> {
@@ -227,7 +232,7 @@ fn drain(sim: &mut Sim) {
     for _ in 0..2000 {
         sim.holds = true;
         if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() {
-            sim.apply(Event::EffectsStopped).unwrap();
+            sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
         } else if !sim.step() {
             if sim.suspensions().is_empty() {
                 assert!(sim.is_idle(), "at rest, but not idle: {}", sim.view());
@@ -261,7 +266,7 @@ fn answer_first(sim: &mut Sim) {
     });
     if let Err(refused) = result {
         assert_eq!(refused.0.code.as_str(), "expired");
-        sim.apply(Event::Woke).unwrap();
+        sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     }
 }
 

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use pes_engine::Registered;
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest, StopReason};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{OnItemFailure, RunSettings};
-use pes_engine::event::Event;
-use pes_engine::react::React;
+use pes_engine::event::{CancelEvent, Event, PersonEvent};
+use pes_engine::pes::Pes;
 use serde_json::json;
 
+use super::peers::Way;
 use super::sim::*;
 
 fn react(script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static) -> Sim {
-    Sim::of(Arc::new(Registered::<React>::new()), script)
+    Sim::of(Arc::new(Pes::react()), script)
 }
 
 /// Calls `tool` once, then answers.
@@ -119,11 +119,24 @@ fn queued_runs_follow_and_a_cancel_ends_one() {
     sim.ask("one").unwrap();
     sim.ask("two").unwrap();
     sim.ask_with("three", OnBusy::Steer, RunSettings::default()).unwrap();
-    sim.apply(Event::CancelAsked { run: Some("run_1".into()), by: "ann".into() }).unwrap();
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "ann".into() })).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert_eq!(answers(&sim), ["the answer to two", "the answer to three"]);
+}
+
+#[test]
+fn another_agent_carries_out_a_call() {
+    let mut sim = react(|request| match request.context.iteration {
+        1 => calls(&[("peer", json!({ "agentId": "away", "taskType": "t", "x": "p" }))]),
+        _ => says("the answer"),
+    });
+    sim.peers.ways = [("p".to_owned(), Way::default())].into();
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.contents(ObservationType::ToolExecution)[0]["status"], "success");
+    assert_eq!(answers(&sim), ["the answer"]);
 }
 
 /// There is no plan: nothing can change it, and a failure is the run's.
@@ -135,7 +148,12 @@ fn there_is_no_plan_to_change() {
     sim.go();
     assert_eq!(answers(&sim), ["done"]);
     assert_eq!(sim.view()["todoList"].as_array().unwrap().len(), 1);
-    let edit = Event::PlanEdited { expected: 0, list: vec![], by: "ann".into(), settings: Default::default() };
+    let edit = Event::Person(PersonEvent::PlanEdited {
+        expected: 0,
+        list: vec![],
+        by: "ann".into(),
+        settings: Default::default(),
+    });
     assert_eq!(sim.apply(edit).unwrap_err().0.code.as_str(), "plan_not_editable");
 
     let mut settings = RunSettings::default();

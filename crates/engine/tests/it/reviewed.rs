@@ -4,7 +4,7 @@ use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PlanReview, RunSettings};
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::review::*;
@@ -174,7 +174,7 @@ fn an_edited_plan_is_asked_about_anew_and_nobody_approves_what_they_did_not_see(
 fn a_question_follows_an_edit_made_during_a_pause() {
     let mut sim = two_steps();
     asked(&mut sim, PlanReview::Always);
-    sim.apply(Event::PauseAsked { by: "bob".into() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
     let stale = review_among(&sim);
     edit(&mut sim, |list| list[0]["description"] = json!("otherwise"));
     assert_ne!(review_among(&sim), stale);
@@ -208,7 +208,7 @@ fn a_rejection_without_a_reason_stops_what_is_under_way() {
     assert_eq!(sim.in_flight.len(), 1);
     let step = sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
     assert!(step.stop_effects, "the holder stops it first");
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     assert!(sim.is_idle());
     assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "plan_rejected");
 }

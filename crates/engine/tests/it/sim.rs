@@ -14,10 +14,10 @@ use pes_engine::domain::run::{Ask, OnBusy, Run, RunStatus};
 use pes_engine::domain::settings::RunSettings;
 use pes_engine::domain::thread::Limits;
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::pes::Pes;
-use pes_engine::step::{Keep, Row, RowKind, Step};
-use pes_engine::{DynCore, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Registered, Stamp, World};
+use pes_engine::step::{self, Keep, Row, RowKind, Step};
+use pes_engine::{Core, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Stamp, World};
 use serde_json::Value;
 
 use super::peers::Peers;
@@ -28,7 +28,7 @@ use super::told::Told;
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
 
 pub struct Sim {
-    core: Arc<dyn DynCore>,
+    core: Arc<dyn Core>,
     pub machine: Box<dyn Machine>,
     pub tools: Tools,
     pub peers: Peers,
@@ -61,11 +61,11 @@ pub struct Sim {
 
 impl Sim {
     pub fn new(script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static) -> Self {
-        Self::of(Arc::new(Registered::<Pes>::new()), script)
+        Self::of(Arc::new(Pes::planned()), script)
     }
 
     pub fn of(
-        core: Arc<dyn DynCore>,
+        core: Arc<dyn Core>,
         script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static,
     ) -> Self {
         let loaded = Loaded { thread_id: Some(ThreadId::from("t1")), ..Loaded::default() };
@@ -102,7 +102,7 @@ impl Sim {
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
         let world = World { tools: &self.tools, models: &self.book, limits: &self.limits };
-        let result = self.machine.decide(&world, stamp, event);
+        let result = step::decide(&mut *self.machine, &world, stamp, event);
         match &result {
             // What was refused changed nothing: the state is what is stored.
             Err(_) => self.reload(),
@@ -188,7 +188,7 @@ impl Sim {
         self.in_flight.clear();
         self.epoch += 1;
         self.holds = true;
-        self.apply(Event::Recovered).unwrap()
+        self.apply(Event::System(SystemEvent::Recovered)).unwrap()
     }
 
     pub fn ask(&mut self, query: &str) -> Result<Step, Illegal> {
@@ -214,11 +214,8 @@ impl Sim {
                 ..settings
             },
         };
-        self.apply(Event::Asked {
-            run: format!("run_{n}").into(),
-            message: format!("msg_u{n}").into(),
-            ask: Box::new(ask),
-        })
+        let (run, message) = (format!("run_{n}").into(), format!("msg_u{n}").into());
+        self.apply(Event::Asked { run, message, ask: Box::new(ask) })
     }
 
     /// Performs effects, oldest first, until nothing runs and no timer is due.
@@ -242,7 +239,7 @@ impl Sim {
         if let Some(at) = wake_at.filter(|_| waits || self.machine.is_active()) {
             self.now = self.now.max(at);
             self.holds = true;
-            self.apply(Event::Woke).unwrap();
+            self.apply(Event::System(SystemEvent::Woke)).unwrap();
             return true;
         }
         false
@@ -255,7 +252,8 @@ impl Sim {
                     Prompt::Call(request) => *request,
                     Prompt::Overflows(extent) => {
                         let (stream, attempt) = (stream.clone(), *attempt);
-                        return drop(self.apply(Event::Overflowed { stream, attempt, extent }).unwrap());
+                        let event = Event::Model(ModelEvent::Overflowed { stream, attempt, extent });
+                        return drop(self.apply(event).unwrap());
                     }
                 };
                 let fit = request.context.fit;
@@ -263,8 +261,8 @@ impl Sim {
                 self.prompts.push(request);
                 let (stream, attempt) = (stream.clone(), *attempt);
                 let event = match answer {
-                    Ok(reply) => Event::ModelReplied { stream, attempt, reply: Box::new(reply) },
-                    Err(failure) => Event::ModelFailed { stream, attempt, failure },
+                    Ok(reply) => Event::Model(ModelEvent::Replied { stream, attempt, reply: Box::new(reply) }),
+                    Err(failure) => Event::Model(ModelEvent::Failed { stream, attempt, failure }),
                 };
                 self.apply(event).unwrap();
             }
@@ -272,8 +270,8 @@ impl Sim {
                 let invocation = self.machine.invocation(call).expect("a running call can be invoked");
                 let arguments = payload::inline(invocation.arguments, &self.payloads);
                 let outcome = self.tools.run(&invocation.tool_name, arguments, *attempt);
-                let event = Event::ToolReturned { call: call.clone(), attempt: *attempt, outcome: Box::new(outcome) };
-                self.apply(event).unwrap();
+                let (call, attempt, outcome) = (call.clone(), *attempt, Box::new(outcome));
+                self.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
             }
             Effect::Delegate { task, attempt }
             | Effect::AskPeer { task, attempt }
@@ -281,8 +279,8 @@ impl Sim {
                 let (peer_call_input, arguments) = self.peer_call_input(task);
                 let (task, attempt) = (task.clone(), *attempt);
                 let event = match self.peers.perform(&peer_call_input, &arguments) {
-                    Ok(seen) => Event::TaskSeen { task, attempt, seen: Box::new(seen) },
-                    Err(failure) => Event::PeerFailed { task, attempt, failure },
+                    Ok(seen) => Event::Peer(PeerEvent::Seen { task, attempt, seen: Box::new(seen) }),
+                    Err(failure) => Event::Peer(PeerEvent::Failed { task, attempt, failure }),
                 };
                 self.apply(event).unwrap();
             }
@@ -321,7 +319,7 @@ impl Sim {
             action: None,
         };
         answer(&mut body);
-        self.apply(Event::Resumed { answer: Box::new(body), by: self.answerer.into(), said: None })
+        self.apply(Event::Person(PersonEvent::Resumed { answer: Box::new(body), by: self.answerer.into(), said: None }))
     }
 
     /// Open ones, oldest first.

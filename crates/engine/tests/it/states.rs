@@ -5,7 +5,7 @@ use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::RunSettings;
 use pes_engine::pes::Pes;
 use pes_engine::step::{Keep, Row, RowKind, Step};
-use pes_engine::{DynCore, Loaded, Registered};
+use pes_engine::{Core, Loaded};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -64,7 +64,7 @@ impl Sim {
         let rows = sim.rows.values().cloned().collect();
         let last_seq = stored["view"]["lastSeq"].as_i64().unwrap();
         let loaded = Loaded { thread_id: Some("t1".into()), head: sim.head.clone(), rows, last_seq };
-        sim.machine = Registered::<Pes>::new().load(loaded).unwrap();
+        sim.machine = Pes::planned().load(loaded).unwrap();
         sim
     }
 }

@@ -4,7 +4,7 @@ use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::Event;
+use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -107,7 +107,13 @@ fn an_item_that_came_after_the_failure_that_stopped_the_plan_says_so() {
     assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("failed"), &json!("in_progress")));
     let mut list: Vec<Value> = sim.view()["todoList"].as_array().unwrap().clone();
     list.push(json!({ "id": "c", "description": "late" }));
-    sim.apply(Event::PlanEdited { expected: 1, list, by: "ann".into(), settings: Default::default() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PlanEdited {
+        expected: 1,
+        list,
+        by: "ann".into(),
+        settings: Default::default(),
+    }))
+    .unwrap();
     sim.go();
     assert_eq!(sim.item("c")["reason"], "an item failed");
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");

@@ -6,7 +6,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::Event;
+use pes_engine::event::{Event, PersonEvent, SystemEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -167,7 +167,9 @@ fn a_suspension_is_resolved_exactly_once() {
         reason: None,
         action: None,
     };
-    let refused = sim.apply(Event::Resumed { answer: Box::new(again), by: "bob".into(), said: None }).unwrap_err();
+    let refused = sim
+        .apply(Event::Person(PersonEvent::Resumed { answer: Box::new(again), by: "bob".into(), said: None }))
+        .unwrap_err();
     assert_eq!(refused.0.code.as_str(), "not_found");
     sim.go();
     assert_eq!(ran(&sim), ["gated:1"]);
@@ -205,13 +207,13 @@ fn pause_lets_what_runs_end_and_starts_nothing_new() {
     sim.ask("go").unwrap();
     sim.step();
     sim.step();
-    sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Running, "a call still runs");
     sim.go();
     assert_eq!(ran(&sim), ["write:1"]);
     assert_eq!(sim.run("run_1").status, RunStatus::Suspended);
     assert!(!sim.is_active());
-    assert!(sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap().is_noop);
+    assert!(sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap().is_noop);
     sim.reload();
     sim.answer(0, |_| ()).unwrap();
     sim.go();
@@ -223,12 +225,15 @@ fn pause_lets_what_runs_end_and_starts_nothing_new() {
 fn a_run_that_ends_while_it_is_paused_leaves_no_question_behind() {
     let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
     sim.ask("go").unwrap();
-    sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap();
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
     assert!(sim.suspensions().is_empty());
     assert_eq!(sim.records.last().unwrap().kind, ObservationType::RunFinished);
-    assert_eq!(sim.apply(Event::PauseAsked { by: "ann".into() }).unwrap_err().0.code.as_str(), "nothing_to_pause");
+    assert_eq!(
+        sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap_err().0.code.as_str(),
+        "nothing_to_pause"
+    );
 }
 
 pub fn expiring(policy: ExpiryPolicy) -> (Sim, i64) {
@@ -238,7 +243,7 @@ pub fn expiring(policy: ExpiryPolicy) -> (Sim, i64) {
     sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
     sim.go();
     let at = sim.steps.last().unwrap().wake_at.unwrap();
-    assert!(sim.apply(Event::Woke).unwrap().is_noop, "not yet");
+    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop, "not yet");
     sim.now = at;
     (sim, at)
 }
@@ -248,7 +253,7 @@ fn an_expired_question_is_denied() {
     let (mut sim, _) = expiring(ExpiryPolicy::Deny);
     let late = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
     assert_eq!(late.0.code.as_str(), "expired");
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     sim.go();
     assert_eq!(sim.contents(ObservationType::SuspensionTimeout)[0]["policy"], "deny");
     assert!(ran(&sim).is_empty());
@@ -258,7 +263,7 @@ fn an_expired_question_is_denied() {
 #[test]
 fn an_expired_question_fails_its_item() {
     let (mut sim, _) = expiring(ExpiryPolicy::Fail);
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     sim.go();
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
@@ -267,7 +272,7 @@ fn an_expired_question_fails_its_item() {
 #[test]
 fn an_expired_question_is_asked_again() {
     let (mut sim, at) = expiring(ExpiryPolicy::Remind);
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     assert!(sim.suspensions()[0].expires_at.unwrap() >= at + 5000);
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();

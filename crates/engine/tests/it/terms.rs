@@ -5,7 +5,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
 use serde_json::json;
 
 use super::sim::*;
@@ -15,7 +15,7 @@ use super::suspend::{expiring, one_item, ran};
 fn a_reminder_comes_again_and_again_and_never_shuts_the_door() {
     let (mut sim, mut at) = expiring(ExpiryPolicy::Remind);
     for reminded in 1..=3 {
-        sim.apply(Event::Woke).unwrap();
+        sim.apply(Event::System(SystemEvent::Woke)).unwrap();
         assert_eq!(sim.contents(ObservationType::SuspensionTimeout).len(), reminded);
         let next = sim.suspensions()[0].expires_at.unwrap();
         assert_eq!(next, at + 5001, "as long again, not longer each time");
@@ -43,7 +43,7 @@ fn a_rule_says_how_long_its_question_stays_open() {
     assert_eq!((open.expires_at.unwrap() - open.created_at, open.expiry_policy), (70, Some(ExpiryPolicy::Fail)));
     assert_eq!(sim.contents(ObservationType::AgentSuspended)[0]["expiresAt"], open.expires_at.unwrap());
     sim.now = open.expires_at.unwrap();
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     sim.go();
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
 }
@@ -119,13 +119,19 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     let list = sim.view()["todoList"].as_array().unwrap().clone();
     let more = json!({ "id": "pay", "description": "pay it" });
     let list = list.into_iter().chain([more]).collect();
-    sim.apply(Event::PlanEdited { expected: 1, list, by: "bob".into(), settings: Default::default() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PlanEdited {
+        expected: 1,
+        list,
+        by: "bob".into(),
+        settings: Default::default(),
+    }))
+    .unwrap();
     let yes = |sim: &mut Sim, who| {
         sim.answerer = who;
         sim.answer(0, |answer| answer.approved = Some(true)).map_err(|refused| refused.0.code.as_str())
     };
     assert_eq!(yes(&mut sim, "bob").unwrap_err(), "four_eyes");
-    sim.apply(Event::CancelAsked { run: None, by: "eve".into() }).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "eve".into() })).unwrap();
     sim.ask("go on").unwrap();
     sim.go();
     assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);

@@ -5,7 +5,7 @@ use pes_engine::domain::model::ModelRequest;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::Event;
+use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -44,7 +44,7 @@ fn who_interrupts_hears_nothing_of_what_still_waits() {
     sim.ask("the first").unwrap();
     sim.ask("the second").unwrap();
     sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     sim.go();
     let [now, second] = &sim.prompts[..] else { panic!("{} prompts", sim.prompts.len()) };
     assert!(text(now).contains("now") && !text(now).contains("the second"), "{now:#?}");
@@ -56,7 +56,7 @@ fn a_pause_goes_on_with_the_next_run() {
     let mut sim = answers_at_once();
     sim.ask("the first").unwrap();
     sim.ask("the second").unwrap();
-    sim.apply(Event::PauseAsked { by: "bob".into() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
     sim.go();
     assert_eq!((sim.run("run_1").status, sim.run("run_2").status), (RunStatus::Completed, RunStatus::Suspended));
     assert_eq!(sim.prompts.len(), 1, "nothing new starts");
@@ -77,10 +77,10 @@ fn a_pause_outlasts_a_run_that_its_deadline_ends() {
     let budget = Budget { deadline_ms: Some(5_000), ..Budget::default() };
     sim.ask_with("the first", OnBusy::Enqueue, RunSettings { budget: Some(budget), ..RunSettings::default() }).unwrap();
     sim.ask("the second").unwrap();
-    sim.apply(Event::PauseAsked { by: "bob".into() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::Woke).unwrap();
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     sim.go();
     assert_eq!((sim.run("run_1").status, sim.run("run_2").status), (RunStatus::Completed, RunStatus::Suspended));
     let [open] = &sim.suspensions()[..] else { panic!("{:?}", sim.suspensions()) };
@@ -92,9 +92,9 @@ fn whoever_cancels_a_run_ends_its_pause() {
     let mut sim = answers_at_once();
     sim.ask("the first").unwrap();
     sim.ask("the second").unwrap();
-    sim.apply(Event::PauseAsked { by: "bob".into() }).unwrap();
-    sim.apply(Event::CancelAsked { run: Some("run_1".into()), by: "bob".into() }).unwrap();
-    sim.apply(Event::EffectsStopped).unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "bob".into() })).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     sim.go();
     assert_eq!((sim.run("run_1").status, sim.run("run_2").status), (RunStatus::Cancelled, RunStatus::Completed));
 }
@@ -169,7 +169,13 @@ fn what_people_wrote_while_the_thread_was_idle_is_done_although_the_planner_answ
     sim.go();
     let mut list = sim.view()["todoList"].as_array().unwrap().clone();
     list.push(json!({ "id": "mine", "description": "a person's item" }));
-    sim.apply(Event::PlanEdited { expected: 1, list, by: "ann".into(), settings: Default::default() }).unwrap();
+    sim.apply(Event::Person(PersonEvent::PlanEdited {
+        expected: 1,
+        list,
+        by: "ann".into(),
+        settings: Default::default(),
+    }))
+    .unwrap();
     sim.ask("hello").unwrap();
     sim.go();
     assert_eq!((&sim.item("mine")["status"], &sim.item("mine")["runId"]), (&json!("completed"), &json!("run_2")));
@@ -198,7 +204,7 @@ fn what_fails_while_the_plan_is_refined_is_told_to_the_refinement_that_it_asks_f
         assert!(sim.step());
     }
     sim.now += 60_000;
-    sim.apply(Event::Woke).unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     sim.go();
     let refinements: Vec<String> = sim.prompts.iter().filter(|it| which(it) == "refinement").map(text).collect();
     assert_eq!(refinements.len(), 2);

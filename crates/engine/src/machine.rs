@@ -1,0 +1,170 @@
+//! A core makes machines; a machine decides for one thread. Runtime, store and HTTP hold them as `dyn Core` and
+//! `dyn Machine` and know none by name.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::fault::Fault;
+use crate::domain::forecast::PlanForecast;
+use crate::domain::ids::{CallId, ItemId, MessageId, PayloadId, RunId, TaskId, ThreadId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::model::ModelRequest;
+use crate::domain::payload::Payloads;
+use crate::domain::run::Run;
+use crate::domain::settings::RunSettings;
+use crate::domain::task::Task;
+use crate::domain::thread::AgentState;
+use crate::domain::tool::PendingQuestion;
+use crate::domain::trace::CallTrace;
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::step::{Row, Step};
+use crate::world::{Illegal, Stamp, World};
+
+/// An agent core: makes the machines of the threads whose `agentCore` names it. `Arc::new(Pes::planned())` registers one.
+pub trait Core: Send + Sync + 'static {
+    /// What `agentCore` names.
+    fn name(&self) -> &str;
+    /// Rebuilds a thread's state. Text of any released version loads; anything else is a fault.
+    fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault>;
+    /// Whether it asks a person before a plan runs where `planReview` wants that.
+    fn reviews_plans(&self) -> bool {
+        false
+    }
+}
+
+/// The state of one thread: it takes events and says what it waits for. Call [`step::decide`](crate::step::decide), which
+/// asks it and completes what it answers.
+pub trait Machine: Send + Sync {
+    /// On `Err` the state is untouched. An answer to a slot that is not open is a step without changes.
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
+    /// The effects of the slots marked `Running`, in a stable order; O(in flight).
+    fn running(&self) -> Vec<Effect>;
+    /// Whether a slot is `Ready` or `Running`: whether the thread must stay in memory.
+    fn is_active(&self) -> bool;
+    /// What the prompt of a `CallModel` needs.
+    fn needs(&self, effect: &Effect) -> Needs;
+    /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
+    /// `PESAgentStateData`, with payload references.
+    fn view(&self) -> Value;
+    /// The active run, if any.
+    fn run(&self) -> Option<&Run>;
+    /// What a `CallTool` runs. `None`: its slot is no longer open, or this core calls no tools.
+    fn invocation(&self, call: &CallId) -> Option<Invocation> {
+        let _ = call;
+        None
+    }
+    /// What an action of a task takes. `None`: there is none under way, or this core delegates nothing.
+    fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput> {
+        let _ = task;
+        None
+    }
+    /// What a running call asked last, and what it is told. `None`: nothing, or nobody can be asked in this core.
+    fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
+        let _ = call;
+        None
+    }
+    /// What the plan may do: under the settings of the active run, or `next` while there is none. `None`: this core has
+    /// no plan.
+    fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
+        let _ = (world, next);
+        None
+    }
+    /// Whether stored rows could not be read: then nothing is decided before
+    /// [`SystemEvent::Unreadable`](crate::event::SystemEvent::Unreadable).
+    fn is_unreadable(&self) -> bool {
+        false
+    }
+}
+
+/// A thread's state as it is stored: a small head and the rows that were kept.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    pub thread_id: Option<ThreadId>,
+    /// The core's own small JSON text; empty for a new thread.
+    pub head: String,
+    pub rows: Vec<Row>,
+    pub last_seq: i64,
+}
+
+/// What a prompt needs besides the state; read from the store when an effect is performed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    pub payloads: Vec<PayloadId>,
+    pub history: Option<Recent>,
+}
+
+/// Messages before this run's own: the newest so many, and all that came after one of them, however many those are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recent {
+    pub newest: u32,
+    pub since: Option<MessageId>,
+    /// Whose messages are none of them: runs that have not begun, each with one message.
+    pub except: Vec<RunId>,
+}
+
+impl Recent {
+    /// The newest so many of what was found, without what `except` names and what nobody said.
+    pub fn kept(&self, mut found: Vec<ConversationMessage>, most: u32) -> Vec<ConversationMessage> {
+        found.retain(|message| !message.is_error());
+        found.retain(|message| message.run_id.as_ref().is_none_or(|run| !self.except.contains(run)));
+        found.split_off(found.len().saturating_sub(most as usize))
+    }
+}
+
+/// What was read for [`Needs`].
+#[derive(Clone, Debug, Default)]
+pub struct Material {
+    pub payloads: Payloads,
+    /// Oldest first.
+    pub history: Vec<ConversationMessage>,
+}
+
+/// What performing a `CallModel` begins with.
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    Call(Box<ModelRequest>),
+    /// Nothing is sent: so much of the conversation must be summed up first.
+    Overflows(Extent),
+}
+
+/// The oldest messages of what a prompt tells of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The last of them.
+    pub upto: MessageId,
+    pub messages: usize,
+    pub bytes: u64,
+}
+
+/// Everything that performing a tool call takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    pub call_id: CallId,
+    pub tool_name: String,
+    /// May hold payload references.
+    pub arguments: Value,
+    /// Of tool and arguments as they were approved: nothing else runs.
+    pub digest: Option<String>,
+    pub run_id: RunId,
+    pub item_id: Option<ItemId>,
+    pub user_id: Option<String>,
+    pub trace: CallTrace,
+    /// The same for every attempt of this call.
+    pub idempotency_key: String,
+    /// As it is when the call starts.
+    pub agent_state: AgentState,
+}
+
+/// Everything that performing an action of a task takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerCallInput {
+    pub task: Task,
+    /// What the agent is asked to do; may hold payload references. `Null` if the call is no longer known.
+    pub arguments: Value,
+    /// Of tool and arguments as they were approved: nothing else is sent.
+    pub digest: Option<String>,
+    pub user_id: Option<String>,
+    pub trace: CallTrace,
+}

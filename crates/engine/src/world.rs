@@ -1,0 +1,69 @@
+//! What decisions may look at besides the state, and what they are refused with. The server implements [`Toolbox`] and
+//! [`ModelBook`].
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::fault::Fault;
+use crate::domain::forecast::ToolForecast;
+use crate::domain::hitl::Suspension;
+use crate::domain::ids::ThreadId;
+use crate::domain::settings::RunSettings;
+use crate::domain::thread::Limits;
+use crate::domain::tool::{Judgement, Proposal, ToolOutcome, ToolSpec};
+use crate::domain::usage::Price;
+
+/// When and by whom a transition is made. The same state, stamp and event give the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub now: Millis,
+    pub seed: u64,
+    /// The lease epoch that the committer holds. `None`: it holds no lease, so nothing may become `Running`.
+    pub holder: Option<i64>,
+}
+
+/// What an event was refused for. The state is as it was before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Illegal(pub Fault);
+
+impl From<Fault> for Illegal {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+/// What decisions may look at besides the state: data, never IO.
+pub struct World<'a> {
+    pub tools: &'a dyn Toolbox,
+    pub models: &'a dyn ModelBook,
+    pub limits: &'a Limits,
+}
+
+/// The tools as the engine knows them: what is offered, and what may be done with a call.
+pub trait Toolbox: Send + Sync {
+    /// The tools enabled by these settings, by name.
+    fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>>;
+    /// Known, enabled, arguments valid, policy: all that must hold before a call starts.
+    fn judge(&self, call: &Proposal<'_>) -> Judgement;
+    /// What a call comes to that needs nothing but its arguments and the time: it is no effect. `None`: it is one.
+    fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
+        let _ = (tool, arguments, now, limits);
+        None
+    }
+    /// The same of a call with the arguments that a person put in place of its own; `Err`: it may not run with them.
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
+    /// What will be said of a tool's calls, whose arguments are not known yet; `None`: there is no such tool here.
+    fn foresee(&self, thread: &ThreadId, settings: &RunSettings, tool: &str) -> Option<ToolForecast>;
+    /// Whether a person's answer fits the suspension's feedback schema.
+    fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
+}
+
+/// What is known of models.
+pub trait ModelBook: Send + Sync {
+    /// How many tokens it reads and writes in one call; `None`: nobody said.
+    fn window(&self, provider: &str, model: &str) -> Option<u64>;
+    /// `None`: nobody said what it costs.
+    fn price(&self, provider: &str, model: &str) -> Option<Price>;
+}
