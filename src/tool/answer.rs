@@ -3,11 +3,13 @@
 use serde_json::Value;
 
 use super::schema::{Schema, why};
-use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType};
 use crate::domain::tool::ToolError;
 use std::collections::HashSet;
+
+/// Options that a refusal names.
+const MOST_NAMED: usize = 20;
 
 /// Whether the form itself makes sense; asked before anybody sees it.
 pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
@@ -85,12 +87,19 @@ fn is_selection(form: &FeedbackSchema, value: &Value) -> bool {
     let Some(chosen) = value.as_array().filter(|chosen| chosen.len() <= form.options.len()) else {
         return false;
     };
-    let mut left: HashSet<String> = form.options.iter().map(|option| digest::of(&option.value)).collect();
-    chosen.iter().all(|one| left.remove(&digest::of(one)))
+    let mut left: HashSet<&Value> = form.options.iter().map(|option| &option.value).collect();
+    chosen.iter().all(|one| left.remove(one))
 }
 
 fn expected(form: &FeedbackSchema) -> String {
-    let options = || form.options.iter().map(|option| option.value.to_string()).collect::<Vec<_>>().join(", ");
+    let options = || {
+        let named = form.options.iter().take(MOST_NAMED).map(|option| option.value.to_string());
+        let mut options = named.collect::<Vec<_>>().join(", ");
+        if form.options.len() > MOST_NAMED {
+            options.push_str(&format!(" … ({} in all)", form.options.len()));
+        }
+        options
+    };
     match form.input_type {
         InputType::Boolean | InputType::Confirm => "true or false".to_owned(),
         InputType::Text => "text".to_owned(),

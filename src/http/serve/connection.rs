@@ -27,6 +27,9 @@ use crate::http::peer::Peer;
 /// hyper's own floor for its buffer.
 const LEAST_BUFFER: usize = 8192;
 
+/// Headers of up to so many times the limit are read, so that our own refusal says what the limit is.
+const READ_BEYOND_LIMIT: usize = 2;
+
 pub(super) struct Connection {
     pub(super) app: Router,
     pub(super) limits: Arc<Limits>,
@@ -64,7 +67,7 @@ impl Connection {
         http.timer(TokioTimer::new())
             .keep_alive(keep_alive == KeepAlive::Yes)
             .header_read_timeout(Duration::from_millis(self.limits.header_timeout_ms))
-            .max_buf_size(self.limits.header_bytes.max(LEAST_BUFFER));
+            .max_buf_size((self.limits.header_bytes * READ_BEYOND_LIMIT).max(LEAST_BUFFER));
         let mut conversation = pin!(http.serve_connection(TokioIo::new(End::new(line)), service).with_upgrades());
         tokio::select! {
             ended = conversation.as_mut() => return ended,

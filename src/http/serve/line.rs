@@ -1,4 +1,5 @@
-//! A TCP connection that outlives hyper's use of it, so that there is a last word.
+//! A TCP connection that outlives hyper's use of it, so that a refusal can be written, and an answer arrives whole although
+//! the request was not read to its end.
 
 use std::io;
 use std::net::Shutdown;
@@ -12,8 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
-
-use super::refusal;
 
 #[cfg(test)]
 mod tests;
@@ -89,20 +88,10 @@ impl End {
         Self { line, stalled: None }
     }
 
-    /// What hyper writes by itself, about a request that it cannot read, has no body: it gets one.
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let stream = &self.line.stream;
-        if !self.line.is_owed() {
-            return stream.try_write(bytes);
-        }
-        let written = match refusal::instead_of(bytes) {
-            Some(document) => stream.try_write(&document).map(|_| bytes.len()),
-            None => stream.try_write(bytes),
-        };
-        if written.is_ok() {
-            self.line.heard.store(false, Ordering::Relaxed);
-        }
-        written
+        let written = self.line.stream.try_write(bytes)?;
+        self.line.heard.store(false, Ordering::Relaxed);
+        Ok(written)
     }
 
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {

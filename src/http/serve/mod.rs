@@ -1,7 +1,8 @@
 //! The accept loop: HTTP/1.1 on hyper, with a bound and an end for everything a stranger can hold open.
 //!
-//! Every answer arrives whole, also when the request's body was not read to its end, and every refusal is a problem
-//! document, also where hyper answers by itself.
+//! Every answer arrives whole, also when the request's body was not read to its end. Every refusal is a problem document,
+//! but for those of hyper itself, which have no body: 400 for what is not HTTP/1.1, 431 for headers of more than twice
+//! `limits.header_bytes`.
 
 mod connection;
 mod line;
