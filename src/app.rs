@@ -14,7 +14,7 @@ use crate::engine::{Core, cores};
 use crate::http::AppState;
 use crate::live::Hub;
 use crate::mcp;
-use crate::provider::{Catalog, Models};
+use crate::provider::{self, Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::store::document::{Documents, Survey};
@@ -72,11 +72,13 @@ impl App {
     async fn locked(config: Config, mut components: Components, store: Arc<dyn Store>) -> Result<Self, Error> {
         config.check_keys(store.keys().await?.iter().any(|key| key.revoked_at.is_none()))?;
         components.store = Some(store);
-        Self::furnish(config, components).await
+        Self::assemble(config, components).await
     }
 
-    pub(crate) async fn furnish(config: Config, mut components: Components) -> Result<Self, Error> {
+    pub(crate) async fn assemble(mut config: Config, mut components: Components) -> Result<Self, Error> {
         config.check()?;
+        let script = provider::demo_script(&config.models)?;
+        config.a2a.reused_message_ids.extend_from_slice(script.reused_message_ids());
         let store = match components.store {
             Some(store) => store,
             None => store::open(&config.store).await?,

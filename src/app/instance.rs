@@ -112,7 +112,7 @@ impl Builder {
         components.cores.extend(self.cores);
         components.clock = self.clock.unwrap_or(components.clock);
         let now = components.clock.now();
-        let app = App::furnish(self.config, components).await?;
+        let app = App::assemble(self.config, components).await?;
         let caller = Caller {
             tenant: app.store.tenant(OPEN_TENANT, now).await?,
             tenant_name: OPEN_TENANT.to_owned(),

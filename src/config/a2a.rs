@@ -34,6 +34,9 @@ section! {
         part_bytes: usize = 10 << 20, by_path();
         /// A whole request, in bytes.
         body_bytes: usize = 32 << 20, by_path();
+        /// How message ids begin that a client may use again for another message; every other id names one message, and
+        /// sending it again is a repetition.
+        reused_message_ids: Vec<String> = Vec::new(), by_path();
         /// Whether a client must declare that it understands the data part of a question.
         requires_questions: bool = false, by_path();
     }

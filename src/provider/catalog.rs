@@ -179,12 +179,16 @@ impl Catalog for Models {
     }
 }
 
+/// What the demo model answers from: the operator's script, then the one that is compiled in.
+pub fn demo_script(config: &config::Models) -> Result<Script, Fault> {
+    match &config.demo.script {
+        Some(path) => Ok(read(path)?.or(Script::builtin())),
+        None => Ok(Script::builtin()),
+    }
+}
+
 fn demo(config: &config::Models) -> Result<Entry, Fault> {
-    let script = match &config.demo.script {
-        Some(path) => read(path)?.or(Script::builtin()),
-        None => Script::builtin(),
-    };
-    let client = Demo::new(script, Duration::from_millis(config.demo.pace_ms));
+    let client = Demo::new(demo_script(config)?, Duration::from_millis(config.demo.pace_ms));
     let info = ModelInfo {
         provider: demo::PROVIDER.to_owned(),
         model: demo::MODEL.to_owned(),

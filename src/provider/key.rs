@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::fault::{Code, Fault};
@@ -60,7 +61,7 @@ impl Key {
 
     /// Adds it to the headers, as it is now.
     pub(crate) fn show(&self, headers: &mut HeaderMap) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let now = self.file.as_ref().and_then(changed);
         if held.changed != now {
             held.changed = now;
@@ -71,19 +72,19 @@ impl Key {
 
     /// Whether it is another one by now than that was refused.
     pub(crate) fn is_renewed(&self, refused: &HeaderMap) -> bool {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         self.renew(&mut held);
         refused.get(self.name()) != Some(&held.value)
     }
 
     /// Why the key is not the one that its file holds.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+        self.held.lock().trouble.clone()
     }
 
     /// `text` without this key and those before it.
     pub(crate) fn hidden(&self, text: &mut String, least: usize) {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.lock();
         held.secrets.iter().for_each(|secret| hide(text, secret, least));
     }
 

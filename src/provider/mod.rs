@@ -36,7 +36,7 @@ use crate::domain::fault::Fault;
 use crate::domain::model::{Delta, ModelFailure, ModelRequest};
 use crate::domain::settings::ModelChoice;
 
-pub use catalog::Models;
+pub use catalog::{Models, demo_script};
 pub use check::{CheckStatus, ModelCheck, check};
 pub use recorded::recorded;
 
@@ -53,10 +53,6 @@ pub trait ChatModel: Send + Sync {
     /// What an operator should know although calls are made, if anything.
     fn trouble(&self) -> Option<String> {
         None
-    }
-    /// Whether an A2A message of this id is new every time that it comes: a script's peers may use one id for many.
-    fn is_fresh(&self, _a2a_message: &str) -> bool {
-        false
     }
 }
 

@@ -109,12 +109,6 @@ impl Runtime {
         provider::check(&*self.0.models, &caller.tenant_name).await
     }
 
-    /// Whether the model of this server wants an A2A message of this id to be new every time that it comes.
-    pub fn is_fresh(&self, a2a_message: &str) -> bool {
-        let (provider, _) = self.0.models.default_model();
-        self.0.models.model(&provider).is_ok_and(|model| model.is_fresh(a2a_message))
-    }
-
     /// What the caller's agents may call.
     pub fn tools(&self, caller: &Caller) -> Vec<Arc<ToolSpec>> {
         self.0.tools.toolset(caller.tenant).specs()

@@ -192,9 +192,10 @@ fn needed(kind: SuspensionKind) -> Scope {
     }
 }
 
-/// A caller uses a message id once, but for those that a scripted model wants to be new every time.
+/// A caller uses a message id once, but for those that `a2a.reused_message_ids` names.
 fn once(asker: &Asker, message: &Message) -> Option<Idempotent> {
-    if asker.app.runtime.is_fresh(&message.message_id) {
+    let reused = &asker.app.config.a2a.reused_message_ids;
+    if reused.iter().any(|start| message.message_id.starts_with(start.as_str())) {
         return None;
     }
     Some(Idempotent {

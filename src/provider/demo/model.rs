@@ -64,10 +64,6 @@ impl ChatModel for Demo {
         }
     }
 
-    fn is_fresh(&self, a2a_message: &str) -> bool {
-        self.script.is_fresh(a2a_message)
-    }
-
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
         params::check(params)?;
         match self.script.admission(model) {

@@ -12,8 +12,7 @@ use crate::domain::fault::{Code, Fault};
 pub struct Script {
     /// Prompts to offer to people.
     pub(super) prompts: Vec<String>,
-    /// How ids of A2A messages begin that are never taken for a repetition.
-    fresh_messages: Vec<String>,
+    reused_message_ids: Vec<String>,
     #[serde(rename = "reply")]
     replies: Vec<Reply>,
     #[serde(rename = "admission")]
@@ -52,14 +51,15 @@ impl Script {
     /// This script, and where it has no answer, the other.
     pub fn or(mut self, other: Script) -> Self {
         self.prompts.extend(other.prompts);
-        self.fresh_messages.extend(other.fresh_messages);
+        self.reused_message_ids.extend(other.reused_message_ids);
         self.replies.extend(other.replies);
         self.admissions.extend(other.admissions);
         self
     }
 
-    pub(super) fn is_fresh(&self, a2a_message: &str) -> bool {
-        self.fresh_messages.iter().any(|prefix| a2a_message.starts_with(prefix.as_str()))
+    /// How ids of A2A messages begin that the script's clients use for many messages.
+    pub fn reused_message_ids(&self) -> &[String] {
+        &self.reused_message_ids
     }
 
     pub(super) fn reply(&self, scene: &Scene<'_>) -> Option<&Reply> {

@@ -3,9 +3,10 @@
 //! elsewhere.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -129,7 +130,7 @@ impl Counts {
 
 impl Line {
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn join_if(
@@ -185,7 +186,7 @@ impl<K: std::hash::Hash + Eq> Groups<K> {
     }
 
     fn of(&self, key: K) -> Arc<Semaphore> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.lock();
         if groups.len() >= IDLE_GROUPS {
             // A permit holds its semaphore: one that only this map holds is idle.
             groups.retain(|_, group| Arc::strong_count(group) > 1);
