@@ -2,6 +2,7 @@
 //! then one report on each, all of them within a second. Server, agent and client share one process, and the machine.
 //!
 //! `cargo bench --bench delegate`
+#![allow(clippy::unwrap_used, reason = "it shares a server with the tests")]
 
 use std::time::{Duration, SystemTime};
 

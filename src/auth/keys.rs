@@ -1,10 +1,11 @@
 //! From a bearer token to a caller.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
@@ -146,14 +147,14 @@ impl Keys {
         if self.is_locked.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let looked_at = *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked_at = *self.looked_at.lock();
         if looked_at.is_some_and(|at| at.elapsed() < FRESH) {
             return Ok(true);
         }
         let now = Instant::now();
         let exists = !self.store.keys().await.map_err(unavailable)?.is_empty();
         self.is_locked.fetch_or(exists, Ordering::Relaxed);
-        *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.looked_at.lock() = Some(now);
         Ok(!exists)
     }
 
@@ -185,7 +186,7 @@ impl Keys {
         let is_own = self.list(caller).await?.iter().any(|key| key.key_id == key_id);
         let by = &caller.name;
         if is_own && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)? {
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.known.lock().clear();
             return Ok(());
         }
         Err(Fault::not_found("active key"))
@@ -212,12 +213,12 @@ impl Keys {
     }
 
     fn remembered(&self, hash: &str) -> Option<Caller> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(hash).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, caller)| caller.clone())
     }
 
     fn remember(&self, hash: &str, caller: Caller) -> Caller {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= KEPT {
             known.clear();
         }

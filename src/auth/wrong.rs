@@ -1,9 +1,9 @@
 //! Whoever guesses keys is slowed down, and seen.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::counter;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use crate::domain::fault::{Code, Fault};
@@ -47,7 +47,7 @@ impl Wrong {
     /// Now, and when its turn is.
     fn turn(&self) -> (Instant, Instant) {
         let now = Instant::now();
-        let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late = self.0.lock();
         late.unsaid += 1;
         if late.said.is_none_or(|said| now.duration_since(said) >= SAID) {
             tracing::warn!(count = late.unsaid, "wrong keys were sent");

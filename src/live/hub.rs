@@ -1,7 +1,9 @@
 //! The hub: who listens to which thread, and which streams are open.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::encoded::Encoded;
 use super::queue::Queue;
@@ -188,10 +190,10 @@ impl Hub {
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.threads.lock()
     }
 }
 
 fn lock(topic: &Mutex<Topic>) -> MutexGuard<'_, Topic> {
-    topic.lock().unwrap_or_else(PoisonError::into_inner)
+    topic.lock()
 }

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::StreamHead;
 use super::encoded::{Encoded, EncodedKind};
@@ -49,7 +50,7 @@ impl OpenStream {
 
     /// Appends, and gives the range of the new piece.
     pub(super) fn append(&self, channel: Channel, text: &str) -> Range<usize> {
-        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = self.texts.lock();
         let whole = &mut texts[channel as usize];
         let from = whole.len();
         whole.push_str(text);
@@ -57,12 +58,12 @@ impl OpenStream {
     }
 
     pub(super) fn length(&self, channel: Channel) -> usize {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)[channel as usize].len()
+        self.texts.lock()[channel as usize].len()
     }
 
     /// The token frame of a range made of whole pieces.
     pub(super) fn encode(&self, channel: Channel, range: Range<usize>) -> Encoded {
-        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = self.texts.lock();
         let text = &texts[channel as usize][range.clone()];
         Encoded::wrap(EncodedKind::Token { run_id: self.run_id.clone() }, |json| {
             json.extend_from_slice(b"{\"type\":\"TOKEN\",\"data\":");

@@ -1,8 +1,10 @@
 //! One reader of a thread's live frames.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
+
+use parking_lot::Mutex;
 
 use super::hub::Hub;
 use super::queue::Queue;
@@ -24,7 +26,7 @@ pub(super) struct Subscriber {
 impl Subscriber {
     /// Puts something into the queue and wakes the reader.
     pub(super) fn put(&self, put: impl FnOnce(&mut Queue)) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         put(&mut queue);
         let waker = queue.waker.take();
         drop(queue);
@@ -38,7 +40,7 @@ impl Subscription {
     /// The next thing to send. Cancel safe: a dropped future takes nothing.
     pub async fn next(&mut self) -> Live {
         poll_fn(|context| {
-            let mut queue = self.subscriber.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.subscriber.queue.lock();
             match queue.take() {
                 Some(live) => Poll::Ready(live),
                 None => {
@@ -52,7 +54,7 @@ impl Subscription {
 
     /// What waits already, if anything: so that several frames can go out in one write.
     pub fn try_next(&mut self) -> Option<Live> {
-        self.subscriber.queue.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.subscriber.queue.lock().take()
     }
 }
 

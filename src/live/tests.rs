@@ -321,7 +321,7 @@ fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
             if keeps_up {
                 reader.read(&said, usize::MAX);
             }
-            let queue = reader.subscription.subscriber.queue.lock().unwrap();
+            let queue = reader.subscription.subscriber.queue.lock();
             assert!(queue.weight <= queue_bytes.max(1500), "a queue grew beyond its limit: {}", queue.weight);
         }
     }

@@ -5,8 +5,9 @@
 //! and is dropped here: the library takes it for an error. If it was a yes, the program is asked again, on the same pipes.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -79,8 +80,8 @@ impl Pipes {
 impl Returned {
     /// The pipes, if the program has said that it must be asked again.
     pub(super) fn to_ask_again(&self) -> Option<Pipes> {
-        let said_yes = *self.said_yes.lock().unwrap_or_else(PoisonError::into_inner);
-        said_yes.then(|| self.pipes.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
+        let said_yes = *self.said_yes.lock();
+        said_yes.then(|| self.pipes.lock().take()).flatten()
     }
 }
 
@@ -96,7 +97,7 @@ impl Lines {
         }
         match message {
             JsonRpcMessage::Response(said) if Some(&said.id) == self.asked.as_ref() => {
-                *self.returned.said_yes.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                *self.returned.said_yes.lock() = true;
                 true
             }
             JsonRpcMessage::Error(said) => said.id == self.asked,
@@ -165,7 +166,7 @@ impl Transport<RoleClient> for Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        *self.returned.pipes.lock().unwrap_or_else(PoisonError::into_inner) = self.pipes.take();
+        *self.returned.pipes.lock() = self.pipes.take();
     }
 }
 

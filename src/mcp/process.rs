@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncReadExt, BufReader};
@@ -85,7 +86,7 @@ impl Process {
         }
         // What it wrote last may still stand in the pipe.
         let _: Result<_, tokio::time::error::Elapsed> = timeout(LAST_LINES, &mut self.drained).await;
-        let kept = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.last_words.lock();
         kept.iter().rev().cloned().collect::<Vec<_>>().join(" / ")
     }
 
@@ -146,7 +147,7 @@ async fn drain(server: String, errors: ChildStderr, last_words: LastWords) {
                 tracing::debug!(server, "{text}");
                 logged += text.len() + 1;
             }
-            let mut kept = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = last_words.lock();
             kept.truncate(LAST_WORDS - 1);
             kept.push_front(text);
             drop(kept);

@@ -1,8 +1,9 @@
 //! One server, looked after: started, its tools listed, started again when it ends, with longer and longer pauses.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -194,7 +195,7 @@ impl Server {
     }
 
     fn held(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no code panics while it holds this lock")
+        self.state.lock()
     }
 }
 

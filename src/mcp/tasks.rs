@@ -1,8 +1,9 @@
 //! Tools that their server runs as tasks only. The library does not tell of them, so they are found in what the server sends.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// The names of such tools, as far as the server has listed its tools.
@@ -18,7 +19,7 @@ impl TaskTools {
         }
         let Ok(message) = serde_json::from_slice::<Value>(message) else { return };
         let listed = message.pointer("/result/tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.0.lock();
         for tool in listed {
             let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
             if tool.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required") {
@@ -30,6 +31,6 @@ impl TaskTools {
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+        self.0.lock().contains(name)
     }
 }

@@ -4,9 +4,9 @@
 //! timers are stored by it, and a clock that is set back must not delay them.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::domain::Millis;
@@ -31,7 +31,7 @@ impl Clock for System {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let told = since.map_or(0, millis);
         let up = millis(self.uptime());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Steady { told, up }).read(told, up)
+        self.0.lock().get_or_insert(Steady { told, up }).read(told, up)
     }
 
     fn uptime(&self) -> Duration {

@@ -2,7 +2,9 @@
 //! of the beginning. A log only grows, so what was folded once stays true. Shared by all readers, and bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::domain::ids::ThreadPk;
 use crate::engine::fold::Fold;
@@ -54,7 +56,7 @@ impl Folds {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

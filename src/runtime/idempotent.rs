@@ -1,9 +1,10 @@
 //! One answer per `Idempotency-Key`: the stored one, or the one that is being made.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -92,7 +93,7 @@ impl Flights {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, watch::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,9 +4,10 @@
 //! A lease is one registration of this process. When its deadline has passed, nothing may be started under it any more: its token
 //! is cancelled, engines are dropped, and the process registers again, under a new lease.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -58,13 +59,13 @@ impl Lease {
     fn extend(&self, until: Deadline) -> bool {
         let holds = self.holds();
         if holds {
-            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+            *self.until.lock() = Some(until);
         }
         holds
     }
 
     fn until(&self) -> Option<Deadline> {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.until.lock()
     }
 }
 
@@ -163,7 +164,7 @@ impl LeaseKeeper {
     }
 
     fn current(&self) -> MutexGuard<'_, Lease> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock()
     }
 }
 

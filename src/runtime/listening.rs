@@ -2,9 +2,10 @@
 //! nothing of it is kept, and without it agents are asked all the same.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::Runtime;
@@ -25,7 +26,7 @@ pub(super) struct Listening(Mutex<HashSet<TaskId>>);
 
 impl Listening {
     fn lock(&self) -> MutexGuard<'_, HashSet<TaskId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

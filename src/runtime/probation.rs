@@ -5,9 +5,9 @@
 //! end it dies with that one alone in hand.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::domain::ids::ThreadPk;
@@ -40,12 +40,12 @@ pub(super) struct Admitted {
 impl Probation {
     /// How many wait for their turn.
     pub(super) fn waiting(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting
+        self.0.lock().waiting
     }
 
     /// Of what may be claimed: everything that is not suspected, and as many of the others as there is room for.
     pub(super) fn admit(&self, found: Vec<Claimable>, is_in_hand: impl Fn(ThreadPk) -> bool) -> Admitted {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let cleared = state.end(&is_in_hand);
         let (mut suspects, sound): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.crashes.times >= SUSPECT);
         let mut pks: Vec<ThreadPk> = sound.into_iter().map(|it| it.pk).collect();

@@ -1,10 +1,10 @@
 //! Whether requests can be served. Whoever asks within a second gets the same answer: asking costs the store nothing more.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared as OfAll};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::Runtime;
@@ -28,7 +28,7 @@ impl Readiness {
     /// What the look of this second found; begins it if it is the first to ask. It ends even if nobody waits any more.
     async fn look(&self, look: impl Future<Output = Vec<String>> + Send + 'static) -> Vec<String> {
         let found = {
-            let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = self.0.lock();
             let is_fresh = |last: &Look| last.since.elapsed() < FRESH || last.found.peek().is_none();
             match last.as_ref().filter(|last| is_fresh(last)) {
                 Some(last) => last.found.clone(),

@@ -1,9 +1,10 @@
 //! Reports of agents: each is a hint that one of their tasks is worth asking about.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 use super::command::CommitExtras;
@@ -30,7 +31,7 @@ pub(super) struct Reports(Mutex<HashSet<Report>>);
 
 impl Reports {
     fn lock(&self) -> MutexGuard<'_, HashSet<Report>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Who waits for a run: told when it moves, so that nobody asks the store again and again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::domain::ids::{RunId, ThreadPk};
@@ -61,7 +62,7 @@ impl Waiters {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Awaited>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 //! left alone, longer each time, and stands in no other's way meanwhile.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -71,7 +72,7 @@ impl WakeBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,9 @@
 //! The HTTP tools that tenants set up: one document each, `HttpToolSpec` with its secret sealed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::http::HttpTool;
 use super::{Tool, ToolSource};
@@ -42,7 +44,7 @@ impl ToolSource for HttpTools {
     }
 
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let known = kept.remove(&tenant).unwrap_or_default();
         let made = self.documents.of(tenant, DocumentKind::HttpTool).into_iter().filter_map(|document| {
             let same = known.iter().find(|(version, _)| *version == document.version);

@@ -1,7 +1,9 @@
 //! Where tools come from: the server's own, and sources that differ by tenant and change while the server runs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::policy::Policies;
 use super::toolset::{Entry, Toolset};
@@ -69,7 +71,7 @@ impl Registry {
         if self.sources.is_empty() && is_bare {
             return self.own.clone();
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let last = kept.get(&tenant);
         let is_current = |kept: &&Kept| {
             Arc::ptr_eq(&policy, kept.toolset.policy())

@@ -1,13 +1,14 @@
 //! Cards as they were fetched: asked for again when they are no longer fresh, and only whether they changed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::super::client::Error;
@@ -111,7 +112,7 @@ impl Cards {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

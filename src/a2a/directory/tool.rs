@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Directory;
@@ -60,7 +61,7 @@ impl ToolSource for Delegating {
 
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
         let generation = self.generation(tenant);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((_, tools)) = made.get(&tenant).filter(|(of, _)| *of == generation) {
             return tools.clone();
         }

@@ -1,8 +1,9 @@
 //! The committer on a scripted batch: what it sends together, in which order, and what it answers.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{Batch, BatchError, Bounds, Committer, PreparedCommit, Sending};
@@ -36,7 +37,7 @@ impl Script {
     }
 
     fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap().clone()
+        self.calls.lock().clone()
     }
 
     fn committer(&self, bounds: Bounds) -> Arc<Committer> {
@@ -47,12 +48,12 @@ impl Script {
 impl Batch for Script {
     async fn apply(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Reply {
         let pks: Vec<i64> = prepared_commits.iter().map(|prepared| prepared.commit.pk.0).collect();
-        self.calls.lock().unwrap().push((pks.clone(), sending));
+        self.calls.lock().push((pks.clone(), sending));
         self.gate.acquire().await.unwrap().forget();
         if self.poison.is_some_and(|poison| pks.contains(&poison)) {
             return Err(BatchError::Data("poisoned".into()));
         }
-        let scripted = self.replies.lock().unwrap().pop_front();
+        let scripted = self.replies.lock().pop_front();
         scripted.unwrap_or_else(|| Ok(vec![Committed::Done; pks.len()]))
     }
 
@@ -242,7 +243,7 @@ impl Broken {
 impl Batch for Broken {
     async fn apply(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Reply {
         if prepared_commits.iter().any(|prepared| prepared.commit.pk.0 == self.on) {
-            let mut times = self.times.lock().unwrap();
+            let mut times = self.times.lock();
             if *times > 0 {
                 *times -= 1;
                 drop(times);
@@ -253,7 +254,7 @@ impl Batch for Broken {
     }
 
     async fn reset(&mut self) {
-        *self.resets.lock().unwrap() += 1;
+        *self.resets.lock() += 1;
         if self.anew > 0 {
             self.anew -= 1;
             panic!("another defect")
@@ -271,7 +272,7 @@ async fn a_lane_that_breaks_goes_on_and_settles_what_it_was_writing() {
     let answers = all(&committer, vec![commit(1), commit(2), commit(3)]).await;
     assert!(answers.iter().all(|answer| matches!(answer, Ok(Committed::Done))), "{answers:?}");
     assert_eq!(script.calls(), [(vec![1], Sending::Again), (vec![2, 3], Sending::Again)]);
-    assert_eq!(*resets.lock().unwrap(), 1);
+    assert_eq!(*resets.lock(), 1);
 }
 
 #[tokio::test]
@@ -292,7 +293,7 @@ async fn a_lane_that_breaks_outside_of_a_write_is_started_again() {
     let committer = Arc::new(Committer::spawn([broken], Bounds::default()));
     assert!(matches!(committer.commit(commit(1)).await, Err(Error::Unavailable(_))));
     assert!(matches!(committer.commit(commit(2)).await, Ok(Committed::Done)));
-    assert_eq!((script.calls(), *resets.lock().unwrap()), (vec![(vec![2], Sending::First)], 2));
+    assert_eq!((script.calls(), *resets.lock()), (vec![(vec![2], Sending::First)], 2));
     committer.health().check().unwrap();
 }
 
@@ -319,7 +320,7 @@ async fn a_store_is_not_well_while_a_lane_is_being_started_again() {
         let committer = committer.clone();
         async move { committer.commit(commit(1)).await }
     });
-    while *resets.lock().unwrap() == 0 {
+    while *resets.lock() == 0 {
         tokio::task::yield_now().await;
     }
     assert!(committer.health().check().is_err());

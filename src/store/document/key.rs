@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, RandomizedNonceKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::hmac;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::fault::{Code, Fault};
@@ -90,7 +91,7 @@ impl LazyKey {
 
     /// With `may_make`, a file that is not there is made.
     pub fn get(&self, may_make: bool) -> Result<Arc<Key>, Fault> {
-        let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.key.lock();
         match &*known {
             Some(key) => Ok(key.clone()),
             None => Ok(known.insert(Arc::new(self.read(may_make)?)).clone()),

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
@@ -85,7 +86,7 @@ fn fail_times(
     context: &ToolContext,
 ) -> Result<Value, ToolError> {
     let times = arguments.get("times").and_then(Value::as_u64).unwrap_or(1);
-    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = failed.lock();
     let so_far = failed.entry(context.thread_id.to_string()).or_default();
     if *so_far < times {
         *so_far += 1;

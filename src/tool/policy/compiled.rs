@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::argument::{Argument, MOST_EXAMINED};
 use super::condition::Test;
@@ -129,7 +131,7 @@ impl Compiled {
 
     /// The places of the rules that name this tool, in their order.
     fn about(&self, tool: &str) -> Arc<[usize]> {
-        let mut by_tool = self.by_tool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_tool = self.by_tool.lock();
         if let Some(known) = by_tool.get(tool) {
             return known.clone();
         }

@@ -1,7 +1,9 @@
 //! The policies of all tenants: compiled when they change, not when they are asked.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{Compiled, Policy, check};
 use crate::config::{self, Environment};
@@ -51,7 +53,7 @@ impl Policies {
     pub fn of(&self, tenant: TenantPk) -> Arc<Policy> {
         let find = |documents: &Arc<Documents>| documents.one(tenant, DocumentKind::Policy, POLICY_ID);
         let Some(document) = self.documents.as_ref().and_then(find) else { return self.bare.clone() };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some((version, policy)) = kept.get(&tenant)
             && *version == document.version
         {
