@@ -129,10 +129,10 @@ fn failing_codes() -> BTreeSet<String> {
         "tool_failed(",
         "code: ",
         "refuse(",
-        "fail_item(",
+        "item::fail(tx, ",
         "ends(TaskStatus::",
-        "ended_without(task, ",
-        "undeliverable(task, ",
+        "ended_without(tx, task, ",
+        "undeliverable(tx, task, ",
     ];
     let mut codes = BTreeSet::new();
     for source in all_sources("src") {
@@ -141,7 +141,7 @@ fn failing_codes() -> BTreeSet<String> {
         for (place, before) in BEFORE.iter().flat_map(|before| code.match_indices(before)) {
             let rest = code[place + before.len()..].trim_start();
             let own = rest.split([';', '{']).next().unwrap_or_default();
-            let takes_more = ["fail_item(", "ends(TaskStatus::", "ended_without(task, "].contains(&before);
+            let takes_more = ["item::fail(tx, ", "ends(TaskStatus::", "ended_without(tx, task, "].contains(&before);
             let quoted = if takes_more { own.split_once(", ").map(|(_, rest)| rest) } else { Some(own) };
             let word = quoted.and_then(|text| text.trim_start().strip_prefix('"')?.split('"').next());
             let is_code = |word: &&str| word.len() > 3 && word.chars().all(|c| c == '_' || c.is_ascii_lowercase());
