@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::cancel::Ends;
 use super::state::ModelCall;
 use super::tx::Tx;
+use crate::World;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
@@ -66,28 +67,33 @@ pub(super) enum Funds {
     Spent(&'static str),
 }
 
-pub(super) fn funds(tx: &Tx<'_>, call: &ModelCall) -> Funds {
-    let Some(budget) = &tx.state.settings().budget else { return Funds::Enough(None) };
-    match reserve(tx, budget, call) {
+pub(super) fn funds(state: &State, world: &World<'_>, call: &ModelCall) -> Funds {
+    let Some(budget) = &state.settings().budget else { return Funds::Enough(None) };
+    match reserve(state, world, budget, call) {
         Ok(reserved) => Funds::Enough(reserved),
-        Err(_) if tx.state.is_any_running() => Funds::Wait,
+        Err(_) if state.is_any_running() => Funds::Wait,
         Err(why) => Funds::Spent(why),
     }
 }
 
-fn reserve(tx: &Tx<'_>, budget: &Budget, call: &ModelCall) -> Result<Option<Reserved>, &'static str> {
-    let (Some(run), Some(active)) = (&tx.state.run, &tx.state.head.active) else { return Ok(None) };
+fn reserve(
+    state: &State,
+    world: &World<'_>,
+    budget: &Budget,
+    call: &ModelCall,
+) -> Result<Option<Reserved>, &'static str> {
+    let (Some(run), Some(active)) = (&state.run, &state.head.active) else { return Ok(None) };
     let (counters, granted) = (&active.counters, &active.granted);
-    let calls = counters.llm_calls + tx.state.model_calls_under_way().count() as u32;
+    let calls = counters.llm_calls + state.model_calls_under_way().count() as u32;
     if budget.max_llm_calls.is_some_and(|most| calls >= most.saturating_add(granted.calls)) {
         return Err(CALLS);
     }
     if budget.max_tokens.is_none() && budget.max_cost_usd.is_none() {
         return Ok(None);
     }
-    let held = tx.state.model_calls_under_way().filter_map(|call| call.reserved);
+    let held = state.model_calls_under_way().filter_map(|call| call.reserved);
     let (held_tokens, held_cost) = held.fold((0, 0), |sum, it| (sum.0 + it.tokens, sum.1 + it.cost));
-    let input = prompt_estimate(tx);
+    let input = prompt_estimate(state, world);
     let mut output = run.settings.llm_params.get("maxTokens").and_then(|n| n.as_u64()).unwrap_or(USUAL_OUTPUT);
     let least = LEAST_OUTPUT.min(output);
     if let Some(most) = budget.max_tokens {
@@ -99,7 +105,7 @@ fn reserve(tx: &Tx<'_>, budget: &Budget, call: &ModelCall) -> Result<Option<Rese
         }
     }
     let (provider, model) = run.settings.choice(call.choice).unwrap_or_default();
-    let price = tx.world.models.price(provider, model).unwrap_or_default();
+    let price = world.models.price(provider, model).unwrap_or_default();
     let cost = |output: u64| price.of(&Usage { input_tokens: input, output_tokens: output, ..Usage::default() });
     if let Some(most) = budget.max_cost_usd {
         let left = nanos(most) + granted.cost - counters.cost_nanos.unwrap_or(0) - held_cost;
@@ -117,34 +123,33 @@ fn reserve(tx: &Tx<'_>, budget: &Budget, call: &ModelCall) -> Result<Option<Rese
 
 /// How many tokens the next prompt may have: what the state says of it, and not less than the largest so far with its
 /// reply.
-fn prompt_estimate(tx: &Tx<'_>) -> u64 {
-    let (state, settings) = (&*tx.state, tx.state.settings());
+fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
+    let settings = state.settings();
     let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * WORDING);
     let history = if settings.history_limit == 0 { 0 } else { state.head.said / 3 };
     let items: u64 = state.list.iter().map(|item| tokens(&item.def.description)).sum();
-    let tools = tx.world.tools.offered(settings);
+    let tools = world.tools.offered(settings);
     let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + tokens(&tool.input_schema.to_string())).sum();
-    let known =
-        tokens(&settings.system_prompt) + tokens(&tx.state.active_run().query) + steers + history + items + tools;
+    let known = tokens(&settings.system_prompt) + tokens(&state.active_run().query) + steers + history + items + tools;
     let largest = state.head.active.as_ref().map_or(0, |active| active.largest);
     (known + WORDING).max(largest)
 }
 
 /// Whether time is over, or a call would be next and cannot be paid for.
-pub(super) fn is_spent(tx: &Tx<'_>) -> bool {
-    let is_settled = tx.state.head.active.as_ref().is_none_or(|it| it.asked.is_some() || it.cancel.is_some());
-    !is_settled && spent(tx).is_some()
+pub(super) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
+    let is_settled = state.head.active.as_ref().is_none_or(|it| it.asked.is_some() || it.cancel.is_some());
+    !is_settled && spent(state, world, now).is_some()
 }
 
 /// What of the budget is spent, in words.
-pub(super) fn spent(tx: &Tx<'_>) -> Option<&'static str> {
-    if tx.state.deadline().is_some_and(|at| at <= tx.stamp.now) {
+pub(super) fn spent(state: &State, world: &World<'_>, now: Millis) -> Option<&'static str> {
+    if state.deadline().is_some_and(|at| at <= now) {
         return Some(TIME);
     }
-    let main = tx.state.head.active.as_ref().and_then(|active| active.model.as_ref());
-    let items = tx.state.works().filter_map(|work| work.model.as_ref());
+    let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
+    let items = state.works().filter_map(|work| work.model.as_ref());
     let ready = main.into_iter().chain(items).filter(|call| !call.is_running());
-    ready.into_iter().find_map(|call| match funds(tx, call) {
+    ready.into_iter().find_map(|call| match funds(state, world, call) {
         Funds::Spent(why) => Some(why),
         Funds::Enough(_) | Funds::Wait => None,
     })
@@ -152,7 +157,7 @@ pub(super) fn spent(tx: &Tx<'_>) -> Option<&'static str> {
 
 /// A person is asked for more, or the run ends; what runs of it is stopped first, by whoever holds it.
 pub(super) fn on_spent(tx: &mut Tx<'_>) {
-    let why = spent(tx).unwrap_or("it is spent");
+    let why = spent(tx.state, tx.world, tx.stamp.now).unwrap_or("it is spent");
     match tx.state.settings().execution.on_budget {
         OnBudget::Ask => ask_for_more(tx, why),
         OnBudget::Stop => cancel::end_early(tx, Ends::OnBudget, why),

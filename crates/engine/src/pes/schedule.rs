@@ -13,9 +13,9 @@ pub(super) fn run_to_quiescence(tx: &mut Tx<'_>) {
     while tx.state.run.is_some() {
         if is_cancel_complete(tx.state) {
             cancel::complete(tx);
-        } else if budget::is_spent(tx) {
+        } else if budget::is_spent(tx.state, tx.world, tx.stamp.now) {
             budget::on_spent(tx);
-        } else if !start_ready(tx) && !budget::is_spent(tx) {
+        } else if !start_ready(tx) && !budget::is_spent(tx.state, tx.world, tx.stamp.now) {
             break;
         }
     }

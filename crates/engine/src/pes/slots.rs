@@ -6,6 +6,7 @@ use super::state::State;
 use super::state::{ItemLoop, ModelCall, ModelSlot, Phase};
 use super::tx::Tx;
 use super::{batch, budget, delegate};
+use crate::World;
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model;
@@ -40,7 +41,7 @@ pub(super) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     for call in &batch {
         match tx.state.call_status(call) {
             // One that is made again later keeps its turn until then.
-            Some(CallStatus::Ready) if !is_due(tx, tx.state.retries_at(call)) => is_turn_taken = true,
+            Some(CallStatus::Ready) if !is_due(tx.stamp.now, tx.state.retries_at(call)) => is_turn_taken = true,
             Some(CallStatus::Ready)
                 if is_together || !(is_turn_taken || is_any_of(tx.state, &batch, CallStatus::Running)) =>
             {
@@ -54,12 +55,12 @@ pub(super) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
 }
 
 /// When the next call of a batch that is `Ready` may start; `None`: what runs wakes it, or none is.
-fn wakes_batch(tx: &Tx<'_>, work: &ItemLoop) -> Option<Millis> {
-    if !work.is_together && tx.state.batch_has(work, CallStatus::Running) {
+fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
+    if !work.is_together && state.batch_has(work, CallStatus::Running) {
         return None;
     }
-    let ready = work.batch.iter().filter(|call| tx.state.call_status(call) == Some(CallStatus::Ready));
-    let mut due = ready.map(|call| tx.state.retries_at(call).unwrap_or(tx.stamp.now));
+    let ready = work.batch.iter().filter(|call| state.call_status(call) == Some(CallStatus::Ready));
+    let mut due = ready.map(|call| state.retries_at(call).unwrap_or(now));
     if work.is_together { due.min() } else { due.next() }
 }
 
@@ -77,10 +78,10 @@ fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
 /// `true`: the call changed.
 fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
     let (Some(epoch), ModelSlot::Ready { not_before }) = (tx.stamp.holder, &call.slot) else { return false };
-    if !is_due(tx, *not_before) || !tx.state.may_begin() {
+    if !is_due(tx.stamp.now, *not_before) || !tx.state.may_begin() {
         return false;
     }
-    let Funds::Enough(reserved) = budget::funds(tx, call) else { return false };
+    let Funds::Enough(reserved) = budget::funds(tx.state, tx.world, call) else { return false };
     let stream = tx.mint.stream();
     call.shown = tx.state.head.plan_version;
     call.reserved = reserved;
@@ -124,42 +125,42 @@ fn at_once(tx: &Tx<'_>, id: &CallId) -> Option<ToolOutcome> {
     tx.world.tools.at_once(tool_name, arguments, tx.stamp.now, tx.world.limits)
 }
 
-fn is_due(tx: &Tx<'_>, not_before: Option<Millis>) -> bool {
-    not_before.is_none_or(|at| at <= tx.stamp.now)
+fn is_due(now: Millis, not_before: Option<Millis>) -> bool {
+    not_before.is_none_or(|at| at <= now)
 }
 
 /// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits
 /// for its turn, a place or the end of a pause is woken by that.
-pub(super) fn wake_at(tx: &Tx<'_>) -> Option<Millis> {
-    let expiry = tx.state.suspensions.values().filter_map(|open| open.expires_at);
-    let tasks = tx.state.tasks.values().filter_map(|(_, task)| delegate::wakes_task(task));
-    let active = tx.state.head.active.as_ref();
+pub(super) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
+    let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
+    let tasks = state.tasks.values().filter_map(|(_, task)| delegate::wakes_task(task));
+    let active = state.head.active.as_ref();
     if active.is_some_and(|active| active.cancel.is_some()) {
-        return Some(tx.stamp.now);
+        return Some(now);
     }
-    let held = tx.state.head.active.as_ref().is_none_or(|active| active.is_held());
-    let main = active.and_then(|active| active.model.as_ref()).and_then(|call| wakes_model(tx, call));
-    let works = tx.state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
-        Some(call) => wakes_model(tx, call),
+    let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
+    let main = active.and_then(|active| active.model.as_ref()).and_then(|call| wakes_model(state, world, now, call));
+    let works = state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
+        Some(call) => wakes_model(state, world, now, call),
         None => {
-            let sends = work.batch.iter().filter_map(|call| match tx.state.sending(call)? {
+            let sends = work.batch.iter().filter_map(|call| match state.sending(call)? {
                 Slot::Ready { at } => Some(at),
                 Slot::Running { .. } => None,
             });
-            sends.chain(wakes_batch(tx, work)).min()
+            sends.chain(wakes_batch(state, now, work)).min()
         }
     });
     let slots = main.into_iter().chain(works).filter(|_| !held);
-    let replies = tx.state.untold().map(|_| tx.stamp.now);
-    expiry.chain(tasks).chain(slots).chain(replies).chain(tx.state.deadline()).min()
+    let replies = state.untold().map(|_| now);
+    expiry.chain(tasks).chain(slots).chain(replies).chain(state.deadline()).min()
 }
 
-fn wakes_model(tx: &Tx<'_>, call: &ModelCall) -> Option<Millis> {
+fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) -> Option<Millis> {
     match &call.slot {
         ModelSlot::Running { .. } => None,
         // What runs now wakes it when it ends.
-        ModelSlot::Ready { .. } if budget::funds(tx, call) == Funds::Wait => None,
-        ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(tx.stamp.now)),
+        ModelSlot::Ready { .. } if budget::funds(state, world, call) == Funds::Wait => None,
+        ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(now)),
     }
 }
 

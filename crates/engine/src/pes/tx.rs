@@ -181,7 +181,7 @@ impl<'a> Tx<'a> {
         }
         self.write_changed();
         self.state.last_seq += self.records.len() as i64;
-        let wake_at = slots::wake_at(&self);
+        let wake_at = slots::wake_at(self.state, self.world, self.stamp.now);
         Step {
             head: Some(rows::text(&self.state.head)),
             rows: self.rows,
