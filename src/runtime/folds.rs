@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::domain::ids::ThreadPk;
-use crate::engine::fold::Fold;
+use crate::engine::history::fold::Fold;
 
 #[cfg(test)]
 mod tests;

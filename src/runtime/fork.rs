@@ -12,7 +12,7 @@ use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::{ForkedFrom, Thread};
 use crate::engine::event::{Event, PersonEvent};
-use crate::engine::fold::{Fold, agent_state};
+use crate::engine::history::fold::{Fold, agent_state};
 use crate::store::{self, NewThread, ThreadRow};
 
 impl Runtime {

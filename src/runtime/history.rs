@@ -13,7 +13,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
-use crate::engine::fold::Fold;
+use crate::engine::history::fold::Fold;
 use crate::store::{self, ObservationAsk, Store};
 
 /// Observations read at once.

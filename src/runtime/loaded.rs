@@ -8,7 +8,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::effect::Effect;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
-use crate::engine::fold::Fold;
+use crate::engine::history::fold::Fold;
 use crate::engine::{Loaded, Machine};
 use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 

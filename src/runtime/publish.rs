@@ -8,7 +8,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::run::{Run, RunResource};
-use crate::engine::fold::Fold;
+use crate::engine::history::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 

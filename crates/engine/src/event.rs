@@ -88,7 +88,7 @@ pub enum PersonEvent {
     /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
     /// in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes
     /// from and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base.
-    /// `summary` is what stood for the oldest messages then ([`Fold::summary`](super::fold::Fold::summary)), its text in
+    /// `summary` is what stood for the oldest messages then ([`Fold::summary`](super::history::fold::Fold::summary)), its text in
     /// place.
     Forked {
         from: ForkedFrom,

@@ -16,7 +16,7 @@ pub mod cores;
 pub mod domain;
 pub mod effect;
 pub mod event;
-pub mod fold;
+pub mod history;
 pub mod machine;
 pub mod parse;
 pub mod pes;

@@ -6,8 +6,8 @@ use super::WIRE;
 use super::models::{Generation, generation, takes_form};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
+use crate::domain::size::size;
 use crate::domain::tool::ToolSpec;
-use crate::engine::prompt::size;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
 use crate::provider::{ModelFacts, replay};
 

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod prompt;
 pub mod run;
 pub mod settings;
+pub mod size;
 pub mod state;
 pub mod task;
 pub mod thread;

@@ -52,7 +52,7 @@ kinds! {
 }
 
 /// A fact that the engine recorded, before it has its number. `content` may hold payload references, and a
-/// `PLAN`/`PLAN_UPDATE` leaves out the list that its changes imply (`engine::fold` puts both back).
+/// `PLAN`/`PLAN_UPDATE` leaves out the list that its changes imply (`history::fold` puts both back).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub id: ObservationId,

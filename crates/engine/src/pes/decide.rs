@@ -1,16 +1,22 @@
 //! Every event, and who deals with it. Nothing else happens here.
 
-use super::state::State;
-use super::tx::{Handled, Taken, Tx};
-use super::{
-    agent_state, ask, batch, cancel, delegate, edit, fork, pause, peer, question, recover, reply, resume, schedule,
-    summary,
-};
+mod recover;
+mod reply;
+mod resumed;
+mod schedule;
+
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
+use crate::pes::peers::{report, send};
+use crate::pes::people::{pause, question};
+use crate::pes::plan::edit;
+use crate::pes::run::{ask, cancel, fork, summary};
+use crate::pes::state::State;
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::{agent_state, batch};
 use crate::step::Step;
 use crate::{Illegal, Stamp, World};
 
-pub(super) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
     let mut tx = Tx::begin(state, world, stamp);
     match dispatch(&mut tx, event)? {
         Taken::Yes => schedule::run_to_quiescence(&mut tx),
@@ -58,17 +64,17 @@ fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> Handled {
 
 fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> Handled {
     match event {
-        PeerEvent::Seen { task, attempt, seen } => peer::task_seen(tx, &task, attempt, *seen),
-        PeerEvent::Failed { task, attempt, failure } => peer::failed(tx, &task, attempt, failure),
-        PeerEvent::CalledBack { task, remote_task_id } => peer::called_back(tx, &task, remote_task_id),
+        PeerEvent::Seen { task, attempt, seen } => report::task_seen(tx, &task, attempt, *seen),
+        PeerEvent::Failed { task, attempt, failure } => report::failed(tx, &task, attempt, failure),
+        PeerEvent::CalledBack { task, remote_task_id } => report::called_back(tx, &task, remote_task_id),
     }
 }
 
 fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
     match event {
-        PersonEvent::Resumed { answer, by, said } => resume::resume(tx, *answer, &by, said.map(|said| *said)),
+        PersonEvent::Resumed { answer, by, said } => resumed::resume(tx, *answer, &by, said.map(|said| *said)),
         PersonEvent::PauseAsked { by } => pause::pause(tx, &by),
-        PersonEvent::TaskCancelAsked { task, by } => delegate::cancel(tx, &task, &by),
+        PersonEvent::TaskCancelAsked { task, by } => send::cancel(tx, &task, &by),
         PersonEvent::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
         PersonEvent::Forked { from, state, messages, agent_state, summary } => {
@@ -81,8 +87,8 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
     match event {
         SystemEvent::Recovered => recover::recover(tx),
         SystemEvent::Woke => {
-            resume::expire(tx);
-            delegate::overdue(tx);
+            resumed::expire(tx);
+            send::overdue(tx);
             Ok(Taken::Yes)
         }
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),

@@ -5,54 +5,15 @@
 //! One transition takes one event, changes what it must, and starts whatever may start (`schedule`), so that the next
 //! calls stand in the same commit as the answer that made them possible.
 
-mod agent_state;
-mod ask;
-mod batch;
-mod budget;
-mod call;
-mod cancel;
 mod decide;
-mod delegate;
-mod edit;
-mod execute;
-mod failures;
-mod finish;
-mod fit;
-mod flow;
-mod forecast;
-mod forget;
-mod fork;
-mod item;
-mod list;
-mod load;
-mod names;
-mod offer;
-mod opening;
-mod pause;
-mod peer;
+mod peers;
+mod people;
 mod plan;
-mod question;
-mod record;
-mod recover;
-mod redo;
-mod refine;
-mod render;
-mod reply;
-mod required_tools;
-mod resume;
-mod retry;
-mod review;
-mod rows;
-mod running;
-mod schedule;
-mod slots;
-mod state;
-mod summary;
-mod suspend;
-mod synthesize;
-mod turns;
+mod run;
+mod settle;
+pub(crate) mod state;
 mod tx;
-mod view;
+mod work;
 
 use serde_json::Value;
 
@@ -64,11 +25,12 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::PendingQuestion;
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::history::view;
+use crate::prompt::render;
 use crate::step::Step;
 use crate::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
 
-use state::{Shape, State};
-pub(super) use view::pending;
+use state::{Shape, State, effects};
 
 /// The plan, execute, synthesize core, and the same without a plan.
 pub struct Pes {
@@ -94,7 +56,7 @@ impl Core for Pes {
         self.name
     }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
-        Ok(Box::new(load::load(self.shape, loaded)?))
+        Ok(Box::new(state::load::load(self.shape, loaded)?))
     }
     fn reviews_plans(&self) -> bool {
         self.shape == Shape::Planned
@@ -106,7 +68,7 @@ impl Machine for State {
         decide::decide(self, world, stamp, event)
     }
     fn running(&self) -> Vec<Effect> {
-        running::running(self)
+        effects::running(self)
     }
     fn is_active(&self) -> bool {
         State::is_active(self)
@@ -118,10 +80,10 @@ impl Machine for State {
         render::request(self, world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
-        running::invocation(self, call)
+        effects::invocation(self, call)
     }
     fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput> {
-        running::peer_call_input(self, task)
+        effects::peer_call_input(self, task)
     }
     fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
         self.calls.get(call).and_then(|call| call.record.asked.clone())
@@ -131,7 +93,7 @@ impl Machine for State {
     }
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
         let settings = self.run.as_ref().map_or(next, |run| &run.settings);
-        (self.shape == Shape::Planned).then(|| forecast::forecast(self, world, settings))
+        (self.shape == Shape::Planned).then(|| plan::forecast::forecast(self, world, settings))
     }
     fn run(&self) -> Option<&Run> {
         self.run.as_ref()

@@ -1,50 +1,50 @@
 //! One transition in the making: the state under change, what must be written of it, and what is recorded.
 
+mod record;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::state::{Active, Phase, Said, State, Turn};
-use super::{rows, slots};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
+use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, StreamId, TaskId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::Record;
-use crate::domain::payload;
-use crate::domain::run::{CallerStatus, Run, RunStatus};
-use crate::domain::task::Slot;
-use crate::domain::thread::ThreadStatus;
-use crate::domain::tool::CallStatus;
+use crate::domain::model::ModelFailure;
+use crate::domain::observation::{ObservationType, Record};
+use crate::domain::run::{CallerStatus, Run};
+use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
+use crate::domain::{Millis, payload};
+use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, Said, State, Turn, rows, run, text, wake};
 use crate::step::{Keep, Row, RowKind, Step};
 use crate::{Stamp, World};
 
 /// Whether an event found an open slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     Yes,
     /// It changes nothing: too late, twice, or nothing due.
     No,
 }
 
 /// What a handler says: taken or not, or refused with the state untouched.
-pub(super) type Handled = Result<Taken, Fault>;
+pub(crate) type Handled = Result<Taken, Fault>;
 
-pub(super) struct Tx<'a> {
+pub(crate) struct Tx<'a> {
     pub state: &'a mut State,
     pub world: &'a World<'a>,
     pub stamp: Stamp,
     pub mint: Mint,
     pub records: Vec<Record>,
-    pub(super) rows: Vec<Row>,
-    pub(super) runs: Vec<Run>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) runs: Vec<Run>,
     payloads: Vec<(PayloadId, Arc<Value>)>,
-    pub(super) title: Option<String>,
+    pub(crate) title: Option<String>,
     definitions: BTreeSet<ItemId>,
     progressed: BTreeSet<ItemId>,
     calls: BTreeSet<CallId>,
-    pub(super) tasks: BTreeSet<TaskId>,
+    pub(crate) tasks: BTreeSet<TaskId>,
     run_touched: bool,
     /// Recovery and refusals are no progress.
     pub is_progress: bool,
@@ -82,18 +82,14 @@ impl<'a> Tx<'a> {
     }
 
     /// Changes an item's progress; nothing happens if there is no such item.
-    pub fn change_progress<T>(
-        &mut self,
-        id: &ItemId,
-        change: impl FnOnce(&mut super::state::Progress) -> T,
-    ) -> Option<T> {
+    pub fn change_progress<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut Progress) -> T) -> Option<T> {
         let item = self.state.list.get_mut(id)?;
         self.progressed.insert(id.clone());
         Some(change(&mut item.progress))
     }
 
     /// Changes an item's open loop.
-    pub fn change_loop<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut super::state::ItemLoop) -> T) -> Option<T> {
+    pub fn change_loop<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut ItemLoop) -> T) -> Option<T> {
         self.change_progress(id, |progress| progress.work.as_mut().map(change)).flatten()
     }
 
@@ -107,7 +103,7 @@ impl<'a> Tx<'a> {
         self.progressed.remove(id);
     }
 
-    pub fn change_call<T>(&mut self, id: &CallId, change: impl FnOnce(&mut super::state::Call) -> T) -> Option<T> {
+    pub fn change_call<T>(&mut self, id: &CallId, change: impl FnOnce(&mut Call) -> T) -> Option<T> {
         let call = self.state.calls.get_mut(id)?;
         self.calls.insert(id.clone());
         Some(change(call))
@@ -181,14 +177,14 @@ impl<'a> Tx<'a> {
         }
         self.write_changed();
         self.state.last_seq += self.records.len() as i64;
-        let wake_at = slots::wake_at(self.state, self.world, self.stamp.now);
+        let wake_at = wake::wake_at(self.state, self.world, self.stamp.now);
         Step {
             head: Some(rows::text(&self.state.head)),
             rows: self.rows,
             records: self.records,
             runs: self.runs,
             payloads: self.payloads,
-            status: status_of(self.state),
+            status: run::status_of(self.state),
             title: self.title,
             wake_at,
             floor: self.state.head.floor,
@@ -248,55 +244,77 @@ impl<'a> Tx<'a> {
     }
 }
 
-pub(super) fn status_of(state: &State) -> ThreadStatus {
-    match &state.run {
-        Some(run) => ThreadStatus::of_run(run.status),
-        None if state.head.quarantined => ThreadStatus::Quarantined,
-        None => ThreadStatus::Idle,
+impl Tx<'_> {
+    /// Who steers a run or edits its plan has asked for what it does; where none is active, for what the next one does.
+    pub(crate) fn add_requesters(&mut self, names: &[String]) {
+        let Some(active) = self.state.run.as_mut() else {
+            return add_names(&mut self.state.head.shapers, names);
+        };
+        add_names(&mut active.requested_by, names);
+        self.run_changed();
     }
 }
 
-impl State {
-    /// Any slot `Ready` or `Running`: running; else it waits for a person, or for an agent. A pause holds back what is
-    /// `Ready`.
-    pub(super) fn run_status(&self) -> RunStatus {
-        let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
-        let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
-        let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
-        match works {
-            true => RunStatus::Running,
-            false if self.suspensions.is_empty() && self.works().any(is_elsewhere) => RunStatus::Waiting,
-            false => RunStatus::Suspended,
+/// Each name stands there once.
+pub(crate) fn add_names(known: &mut Vec<String>, names: &[String]) {
+    for name in names {
+        if !known.contains(name) {
+            known.push(name.clone());
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Changes a task; nothing happens if it is over.
+    pub(crate) fn change_task<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut Task) -> T) -> Option<T> {
+        let now = self.stamp.now;
+        let (_, task) = self.state.tasks.get_mut(id)?;
+        self.tasks.insert(id.clone());
+        task.updated_at = now;
+        Some(change(task))
+    }
+
+    pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
+        self.change_task(id, |task| task.errand = Some(TaskAction { what, slot: Slot::Ready { at } }));
+    }
+}
+
+impl Tx<'_> {
+    pub(crate) fn record_stream_error(
+        &mut self,
+        stream: &StreamId,
+        item: Option<&ItemId>,
+        failure: &ModelFailure,
+        delay: Option<i64>,
+    ) {
+        let mut body = serde_json::json!({
+            "streamId": stream, "code": failure.kind, "message": text::cut(&failure.message, 2000),
+            "retryable": delay.is_some(),
+        });
+        if let Some(status) = failure.http_status {
+            body["httpStatus"] = status.into();
+        }
+        if let Some(delay) = delay {
+            body["retryInMs"] = delay.into();
+        }
+        self.record(ObservationType::LlmStreamError, item, "Model call failed", body);
+    }
+
+    pub(crate) fn clear_model_call(&mut self, item: Option<&ItemId>) {
+        match item {
+            Some(item) => {
+                self.change_loop(item, |work| work.model = None);
+            }
+            None => self.active().model = None,
         }
     }
 
-    /// Whether something runs, or will as soon as the holder looks.
-    pub(super) fn is_active(&self) -> bool {
-        self.run.is_some() && self.run_status() == RunStatus::Running
-    }
-
-    pub(super) fn is_any_busy(&self) -> bool {
-        let main = self.head.active.as_ref().is_some_and(|active| active.model.is_some());
-        main || self.works().any(|work| self.is_busy(work))
-    }
-
-    pub(super) fn is_any_running(&self) -> bool {
-        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
-        main.is_some_and(|model| model.is_running()) || self.works().any(|work| self.is_running(work))
-    }
-
-    pub(super) fn is_running(&self, work: &super::state::ItemLoop) -> bool {
-        let is_sent = |call| matches!(self.sending(call), Some(Slot::Running { .. }));
-        work.model.as_ref().is_some_and(|model| model.is_running())
-            || self.batch_has(work, CallStatus::Running)
-            || work.batch.iter().any(is_sent)
-    }
-
-    pub(super) fn works(&self) -> impl Iterator<Item = &super::state::ItemLoop> {
-        self.list.open().filter_map(|item| item.progress.work.as_ref())
-    }
-
-    pub(super) fn phase(&self) -> Phase {
-        self.head.phase
+    pub(crate) fn put_model_call(&mut self, item: Option<&ItemId>, call: ModelCall) {
+        match item {
+            Some(item) => {
+                self.change_loop(item, |work| work.model = Some(call));
+            }
+            None => self.active().model = Some(call),
+        }
     }
 }

@@ -6,12 +6,16 @@
 
 mod data;
 mod execution;
+mod fit;
+mod item_loop;
 mod layers;
+pub(crate) mod offer;
 mod planning;
+pub(crate) mod render;
 mod repair;
 mod results;
 mod schema;
-mod size;
+mod summarize;
 mod summary;
 mod synthesis;
 mod template;
@@ -33,7 +37,6 @@ pub use planning::{plan, refine};
 pub use repair::repair;
 pub(crate) use results::{level, most_of_tools};
 pub use schema::plan_schema;
-pub use size::{size, tokens};
 pub use summary::summary;
 pub use synthesis::synthesis;
 

@@ -10,7 +10,7 @@ use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, RunSettings};
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
 use pes_engine::event::{Event, PersonEvent};
-use pes_engine::fold::Fold;
+use pes_engine::history::fold::Fold;
 use pes_engine::pes::Pes;
 use pes_engine::step::{Row, RowKind};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The log, told again, gives the state: checked after every commit of every test that drives the engine.
 
 use pes_engine::domain::observation::{Observation, ObservationType, Record};
-use pes_engine::fold::Fold;
+use pes_engine::history::fold::Fold;
 use serde_json::Value;
 
 #[derive(Default)]

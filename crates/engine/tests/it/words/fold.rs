@@ -1,7 +1,7 @@
 //! The log told again: lists, views and messages as of each observation.
 
 use pes_engine::domain::observation::{Observation, ObservationType};
-use pes_engine::fold::{Fold, agent_state};
+use pes_engine::history::fold::{Fold, agent_state};
 use serde_json::{Value, json};
 
 fn told(seq: i64, kind: ObservationType, content: Value) -> Observation {

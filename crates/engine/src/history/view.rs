@@ -1,0 +1,205 @@
+//! `PESAgentStateData` and its parts: what clients see of the state, with payload references.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::hitl::Suspension;
+use crate::domain::plan::{ItemStatus, StepOutputEntry, StepType, TodoItem};
+use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
+use crate::pes::state::{Item, Phase, Said, State, run, text};
+
+/// The item without its calls.
+pub(crate) fn todo_item(item: &Item) -> TodoItem {
+    let (def, progress) = (&item.def, &item.progress);
+    TodoItem {
+        id: def.id.clone(),
+        description: def.description.clone(),
+        status: progress.status,
+        dependencies: def.dependencies.clone(),
+        step_type: def.step_type,
+        required_tools: def.required_tools.clone(),
+        expected_outcome: def.expected_outcome.clone(),
+        tool_validation_mode: def.tool_validation_mode,
+        result: progress.result.clone(),
+        thoughts: Vec::new(),
+        tool_calls: Vec::new(),
+        actual_tool_calls: Vec::new(),
+        tool_results: Vec::new(),
+        validation_status: progress.validation,
+        created_timestamp: def.created,
+        updated_timestamp: progress.updated,
+        run_id: progress.run.clone(),
+        reason: progress.reason.clone(),
+        redone: progress.redone,
+    }
+}
+
+pub(crate) fn whole_item(state: &State, item: &Item) -> TodoItem {
+    TodoItem {
+        tool_calls: tool_calls(state, item),
+        actual_tool_calls: actual_calls(state, item),
+        tool_results: tool_results(state, item),
+        ..todo_item(item)
+    }
+}
+
+fn records<'a>(state: &'a State, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
+    item.calls.iter().filter_map(|id| state.calls.get(id)).map(|call| &call.record)
+}
+
+fn tool_calls(state: &State, item: &Item) -> Vec<ToolCall> {
+    records(state, item).map(|record| called(record, &record.arguments)).collect()
+}
+
+/// Those that started, with the arguments that ran.
+fn actual_calls(state: &State, item: &Item) -> Vec<ToolCall> {
+    let started = records(state, item).filter(|record| record.epoch.is_some());
+    started.map(|record| called(record, record.modified_arguments.as_ref().unwrap_or(&record.arguments))).collect()
+}
+
+fn called(record: &CallRecord, arguments: &Value) -> ToolCall {
+    ToolCall { call_id: record.call_id.clone(), tool_name: record.tool_name.clone(), arguments: arguments.clone() }
+}
+
+pub(crate) fn tool_results(state: &State, item: &Item) -> Vec<ToolResult> {
+    records(state, item).filter_map(|record| record.result.clone()).collect()
+}
+
+pub(crate) fn step_output(state: &State, item: &Item) -> StepOutputEntry {
+    StepOutputEntry {
+        step_id: item.def.id.clone(),
+        description: item.def.description.clone(),
+        step_type: item.def.step_type.unwrap_or(StepType::Reasoning),
+        status: item.progress.status,
+        completed_at: (item.progress.status == ItemStatus::Completed).then_some(item.progress.updated),
+        raw_result: item.progress.result.clone(),
+        tool_results: tool_results(state, item),
+        summary: None,
+    }
+}
+
+/// What a settled item has besides its status.
+pub(crate) fn settled_fields(state: &State, item: &Item, into: &mut Value) {
+    let whole = text::to_value(&whole_item(state, item));
+    for key in ["result", "toolCalls", "actualToolCalls", "toolResults", "validationStatus"] {
+        if let Some(value) = whole.get(key) {
+            into[key] = value.clone();
+        }
+    }
+}
+
+pub(crate) fn view(state: &State) -> Value {
+    let list: Vec<TodoItem> = state.list.iter().map(|item| whole_item(state, item)).collect();
+    let current = state.list.iter().find(|item| match item.progress.status {
+        ItemStatus::InProgress | ItemStatus::Waiting => true,
+        ItemStatus::Pending | ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => false,
+    });
+    let plan = if state.head.plan.is_null() { json!("") } else { state.head.plan.clone() };
+    let suspensions: Vec<Value> = state.suspensions.values().map(|open| suspension(state, open)).collect();
+    let waits = waits(state);
+    let pending = pending(&waits);
+    let mut body = json!({
+        "threadId": state.thread_id, "intent": state.head.intent, "title": state.head.title, "plan": plan,
+        "todoList": list, "currentStepId": current.map(|item| &item.def.id), "isPaused": !suspensions.is_empty(),
+        "stepOutputs": outputs(state), "suspensions": suspensions, "a2aWaits": waits,
+        "planVersion": state.head.plan_version, "lastSeq": state.last_seq,
+        "status": run::status_of(state).as_str(),
+        "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
+    });
+    if let Some(pending) = pending {
+        body["pendingA2ATasks"] = pending;
+    }
+    if let Some(oldest) = body["suspensions"].get(0).cloned() {
+        body["suspension"] = oldest;
+    }
+    body
+}
+
+/// The tasks of other agents that are waited for, oldest first.
+fn waits(state: &State) -> Vec<Value> {
+    let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
+    open.sort_by_key(|(ord, _)| *ord);
+    open.into_iter()
+        .map(|(_, task)| {
+            let mut told = task.told();
+            if let Some(item) = &task.item_id {
+                told["itemId"] = item.as_str().into();
+            }
+            told
+        })
+        .collect()
+}
+
+/// The seeds' `pendingA2ATasks`: what the item waits for that has waited longest.
+pub(crate) fn pending(waits: &[Value]) -> Option<Value> {
+    let oldest = waits.first()?;
+    let of_item = waits.iter().filter(|wait| wait["itemId"] == oldest["itemId"]);
+    let ids: Vec<&Value> = of_item.map(|wait| &wait["taskId"]).collect();
+    Some(json!({ "taskIds": ids, "submittedAt": oldest["submittedAt"], "itemId": oldest["itemId"] }))
+}
+
+fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Idle => "idle",
+        Phase::Planning => "planning",
+        Phase::Refining => "refining",
+        Phase::Executing => "executing",
+        Phase::Synthesizing => "synthesizing",
+    }
+}
+
+fn outputs(state: &State) -> Map<String, Value> {
+    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
+    settled.map(|item| (item.def.id.to_string(), text::to_value(&step_output(state, item)))).collect()
+}
+
+/// The seeds' `suspension`, with the prompt, the iteration so far and what the other calls of its batch brought.
+fn suspension(state: &State, open: &Suspension) -> Value {
+    let mut body = text::to_value(open);
+    if let (Some(call), Some(tool)) = (&open.call_id, &open.tool_name) {
+        body["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": open.tool_input });
+    }
+    let Some(item) = open.item_id.as_ref().and_then(|id| state.item(id)) else { return body };
+    let said = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.said));
+    body["iterationState"] = opening(state, item).into_iter().chain(said).collect();
+    let batch = item.progress.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
+    let results = batch.iter().filter_map(|id| state.calls.get(id)?.record.result.as_ref());
+    body["partialToolResults"] = results.map(text::to_value).collect();
+    body
+}
+
+fn iteration_state(state: &State, said: &Said) -> Vec<Value> {
+    match said {
+        Said::Patch { .. } => Vec::new(),
+        Said::Engine { text } => vec![json!({ "role": "user", "content": text })],
+        Said::Model { text, calls, .. } => {
+            let calls: Vec<&CallRecord> = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
+            let made: Vec<Value> =
+                calls.iter().map(|record| text::to_value(&called(record, &record.arguments))).collect();
+            let mut messages = vec![json!({ "role": "assistant", "content": text, "toolCalls": made })];
+            messages.extend(calls.iter().filter_map(|record| {
+                let result = record.result.as_ref()?;
+                let content = result.output.clone().unwrap_or_else(|| text::to_value(&result.error));
+                Some(json!({
+                    "role": "tool", "name": record.tool_name, "toolCallId": record.call_id, "content": content,
+                }))
+            }));
+            messages
+        }
+    }
+}
+
+/// It as messages: the system prompt, what the items came to that this one depends on, and the task.
+fn opening(state: &State, item: &Item) -> Vec<Value> {
+    let work = item.progress.work.as_ref();
+    let Some((system, task)) = work.and_then(|work| work.system.as_ref().zip(work.task.as_ref())) else {
+        return Vec::new();
+    };
+    let needs = item.def.dependencies.iter().filter_map(|id| state.item(id));
+    let context = needs
+        .filter(|need| need.progress.status.is_settled())
+        .map(|need| json!({ "role": "user", "name": "context", "content": text::to_value(&step_output(state, need)) }));
+    let mut messages = vec![json!({ "role": "system", "content": system })];
+    messages.extend(context);
+    messages.push(json!({ "role": "user", "content": task }));
+    messages
+}

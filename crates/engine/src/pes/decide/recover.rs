@@ -1,0 +1,74 @@
+//! After a crash: only slots that were `Running` under an older epoch are touched. A model call is made again as a new
+//! attempt; a tool call that may have been sent is repeated only if its tool declared that this is safe.
+
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::tool::CallStatus;
+use crate::pes::decide::reply;
+use crate::pes::peers::report;
+use crate::pes::people::suspend;
+use crate::pes::run::end_early;
+use crate::pes::settle::suspension;
+use crate::pes::state::{ModelCall, ModelSlot};
+use crate::pes::tx::{Handled, Taken, Tx};
+
+/// After so many attempts that were lost a person is asked, even if it is safe to go on.
+const MOST_ATTEMPTS: u32 = 10;
+
+pub(crate) fn recover(tx: &mut Tx<'_>) -> Handled {
+    tx.is_progress = false;
+    let has_tasks = report::recover(tx);
+    if tx.state.run.is_none() {
+        return Ok(if has_tasks { Taken::Yes } else { Taken::No });
+    }
+    let cancelled = tx.active().cancel.is_some();
+    if cancelled {
+        end_early::complete_cancel(tx);
+        return Ok(Taken::Yes);
+    }
+    if let Some(call) = tx.active().model.clone().filter(|call| is_lost(tx, call)) {
+        reply::model_interrupted(tx, None, call);
+    }
+    let open: Vec<ItemId> = tx.state.list.open().map(|item| item.def.id.clone()).collect();
+    for item in &open {
+        recover_item(tx, item);
+    }
+    Ok(Taken::Yes)
+}
+
+fn recover_item(tx: &mut Tx<'_>, id: &ItemId) {
+    let Some(work) = tx.state.item(id).and_then(|item| item.progress.work.clone()) else { return };
+    if let Some(call) = work.model.filter(|call| is_lost(tx, call)) {
+        reply::model_interrupted(tx, Some(id), call);
+    }
+    for call in work.batch {
+        recover_call(tx, &call);
+    }
+}
+
+fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
+    let epoch = tx.stamp.holder;
+    let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return };
+    if record.status != CallStatus::Running || record.epoch == epoch {
+        return;
+    }
+    call_lost(tx, id, "The process stopped during the call.");
+}
+
+/// A call that may have been sent, and whose end nobody will hear of.
+fn call_lost(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return };
+    if record.idempotent && record.attempt < MOST_ATTEMPTS {
+        suspension::forget(tx, id, "the call was interrupted");
+        suspend::unpark(tx, id, None);
+        tx.change_call(id, |call| call.record.attempt += 1);
+    } else {
+        suspend::put_in_doubt(tx, id, why);
+    }
+}
+
+fn is_lost(tx: &Tx<'_>, call: &ModelCall) -> bool {
+    match &call.slot {
+        ModelSlot::Ready { .. } => false,
+        ModelSlot::Running { epoch, .. } => Some(*epoch) != tx.stamp.holder,
+    }
+}

@@ -1,0 +1,133 @@
+//! A model answered or failed: whose call it was, and what becomes of it.
+
+use crate::domain::fault::Code;
+use crate::domain::ids::{ItemId, StreamId};
+use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
+use crate::domain::usage::{ModelUse, Nanos};
+use crate::pes::plan::{make, refine};
+use crate::pes::run::{finish, summary, synthesize};
+use crate::pes::settle::{item, model_call};
+use crate::pes::state::{ModelCall, ModelSlot, Phase, Replied, rows, text};
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::{retry, step};
+
+pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
+    let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
+    let phase = call.phase(tx.state.model_phase(item.as_ref()));
+    let cost = account_for(tx, stream, item.as_ref(), &reply);
+    if reply.is_refusal() {
+        return model_failed(tx, stream, attempt, refused(&reply));
+    }
+    tx.active().counters.llm_calls += 1;
+    let text = tx.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
+    tx.clear_model_call(item.as_ref());
+    if tx.active().cancel.is_some() {
+        return Ok(Taken::Yes);
+    }
+    if let Some(sums) = call.sums {
+        summary::summed_up(tx, item.as_ref(), sums, &reply.text, text);
+        return Ok(Taken::Yes);
+    }
+    let replied = Replied { stream, call: &call, reply: &reply, text };
+    match (&item, tx.state.phase()) {
+        (Some(item), _) => step::replied(tx, item, replied),
+        (None, Phase::Synthesizing) => synthesize::replied(tx, replied),
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => make::replied(tx, replied),
+    }
+    Ok(Taken::Yes)
+}
+
+/// Adds the call to the run's sums and writes what it took; returns its cost, if its price is known.
+fn account_for(tx: &mut Tx<'_>, stream: &StreamId, item: Option<&ItemId>, reply: &ModelReply) -> Option<Nanos> {
+    let price = tx.world.models.price(&reply.provider, &reply.model);
+    let cost = price.map(|price| price.of(&reply.usage));
+    let counters = &mut tx.active().counters;
+    counters.usage.add(&reply.usage);
+    counters.total_generation_ms += reply.total_ms;
+    let took = reply.usage.input_tokens + reply.usage.output_tokens;
+    if let Some(cost) = cost {
+        *counters.cost_nanos.get_or_insert(0) += cost;
+    }
+    let active = tx.active();
+    active.largest = active.largest.max(took);
+    let plain = |text: &str| text.replace(char::is_control, " ");
+    let used = ModelUse {
+        run: tx.state.active_run().run_id.clone(),
+        item: item.map(|id| plain(id.as_str()).as_str().into()),
+        provider: plain(&reply.provider),
+        model: plain(&reply.model),
+        usage: reply.usage.clone(),
+        cost_nanos: cost,
+    };
+    tx.rows.push(rows::used(stream, tx.stamp.now, &used));
+    cost
+}
+
+/// One commit: the error is recorded, and the slot waits for its next attempt, if there is one.
+pub(crate) fn model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, failure: ModelFailure) -> Handled {
+    let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
+    if failure.kind.was_sent() {
+        tx.active().counters.llm_calls += 1;
+    }
+    let is_over = tx.active().cancel.is_some();
+    let delay = if is_over { None } else { retry::prepare_next(tx, &mut call, &failure) };
+    tx.record_stream_error(stream, item.as_ref(), &failure, delay);
+    tx.clear_model_call(item.as_ref());
+    match delay {
+        _ if is_over => {}
+        Some(delay) => {
+            call.attempt += 1;
+            call.reserved = None;
+            call.slot = ModelSlot::Ready { not_before: (delay > 0).then_some(tx.stamp.now + delay) };
+            tx.put_model_call(item.as_ref(), call);
+        }
+        None => match call.sums.take() {
+            Some(sums) => summary::not_summed_up(tx, item.as_ref(), sums, call.failing_since),
+            None => model_gave_up(tx, item.as_ref(), &failure),
+        },
+    }
+    Ok(Taken::Yes)
+}
+
+/// The attempt was under way when its process died; another follows at once.
+pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
+    let Some(stream) = call.stream().cloned() else { return };
+    let failure = model_call::interrupted("the process stopped while the model answered");
+    tx.record_stream_error(&stream, item, &failure, Some(0));
+    call.attempt += 1;
+    call.reserved = None;
+    call.slot = ModelSlot::Ready { not_before: None };
+    tx.put_model_call(item, call);
+}
+
+fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, failure: &ModelFailure) {
+    let code = match failure.kind {
+        FailureKind::Refused => Code::ModelRefused,
+        FailureKind::TooLong => Code::PromptTooLong,
+        FailureKind::TooLarge => Code::ReplyTooLarge,
+        FailureKind::Saturated => Code::ProviderSaturated,
+        FailureKind::Retry
+        | FailureKind::Unreachable
+        | FailureKind::Broken
+        | FailureKind::Incomplete
+        | FailureKind::Interrupted
+        | FailureKind::Overflow
+        | FailureKind::BreakerOpen => Code::ModelFailed,
+    };
+    let message = text::cut(&failure.message, 1000);
+    match (item, tx.state.phase()) {
+        (Some(item), _) => item::fail(tx, item, code.as_str(), message),
+        (None, Phase::Synthesizing) => synthesize::failed(tx, &message),
+        (None, Phase::Refining) if tx.state.is_mid_run() => refine::failed(tx, code, &message),
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
+            finish::fail(tx, code, message, model::Phase::Planning);
+        }
+    }
+}
+
+/// Asked again, it would refuse again: another model may not.
+fn refused(reply: &ModelReply) -> ModelFailure {
+    let words = reply.text.trim();
+    let said = if words.is_empty() { "without a word".to_owned() } else { format!("and said: {words}") };
+    ModelFailure { kind: FailureKind::Refused, ..model_call::interrupted(&format!("the model refused {said}")) }
+}

@@ -1,0 +1,167 @@
+//! A person answered, or nobody did in time: what follows for the call or the run that waited.
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, SuspensionKind};
+use crate::domain::ids::CallId;
+use crate::domain::message::ConversationMessage;
+use crate::domain::tool::ToolStatus;
+use crate::pes::peers::send;
+use crate::pes::people::resume::{self, Verdict};
+use crate::pes::people::{question, suspend};
+use crate::pes::plan::review::{self, Reviewed};
+use crate::pes::run::{budget, message};
+use crate::pes::settle::{call, item, suspension};
+use crate::pes::state::outcome::REJECTED;
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::batch;
+
+pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<ConversationMessage>) -> Handled {
+    let Some(open) = tx.state.suspension(&answer.suspension_id) else {
+        return Err(Fault::not_found("suspension"));
+    };
+    let open = open.clone();
+    if tx.active().cancel.is_some() {
+        return Err(Fault::new(Code::RunCancelled, "The run is being cancelled; nothing of it can be answered."));
+    }
+    // Who is only reminded may answer at any time.
+    let ends = open.expires_at.filter(|_| open.expiry_policy != Some(ExpiryPolicy::Remind));
+    if ends.is_some_and(|at| at <= tx.stamp.now) {
+        return Err(Fault::new(Code::Expired, "The time to answer is over."));
+    }
+    resume::check_answerer(tx, &open, &answer, by)?;
+    let reason = answer.reason.clone();
+    let (decision, verdict) = resume::judge(tx, &open, answer, by)?;
+    let digest = match &verdict {
+        Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
+        Verdict::AskAnew(anew) => Some(anew.modified.digest.clone()),
+        Verdict::Plan(Reviewed::Runs(Some(digest))) => Some(digest.clone()),
+        Verdict::Run { modified: None }
+        | Verdict::End { .. }
+        | Verdict::Again
+        | Verdict::Reply(_)
+        | Verdict::Look
+        | Verdict::Abort
+        | Verdict::GoOn
+        | Verdict::Tell(_)
+        | Verdict::Extend(_)
+        | Verdict::Stop
+        | Verdict::Plan(_) => open.digest.clone(),
+    };
+    if let Some(said) = said {
+        message::hear(tx, said);
+    }
+    suspension::close_bound(tx, &open.suspension_id, decision, by, reason, digest);
+    match &open.call_id {
+        Some(call) => settle_call(tx, call, verdict),
+        None => settle_run(tx, verdict),
+    }
+    Ok(Taken::Yes)
+}
+
+/// What an answer to a question about the whole run comes to.
+fn settle_run(tx: &mut Tx<'_>, verdict: Verdict) {
+    match verdict {
+        Verdict::GoOn => tx.active().pause = None,
+        Verdict::Extend(more) => budget::extend(tx, &more),
+        Verdict::Stop => budget::refuse_more(tx, "nobody wanted to extend it"),
+        Verdict::Plan(reviewed) => review::apply(tx, reviewed),
+        Verdict::Run { .. }
+        | Verdict::AskAnew(_)
+        | Verdict::End { .. }
+        | Verdict::Again
+        | Verdict::Reply(_)
+        | Verdict::Look
+        | Verdict::Tell(_)
+        | Verdict::Abort => {}
+    }
+}
+
+fn settle_call(tx: &mut Tx<'_>, call: &CallId, verdict: Verdict) {
+    match verdict {
+        Verdict::Run { modified } => suspend::unpark(tx, call, modified),
+        Verdict::AskAnew(anew) => return suspend::ask_anew(tx, call, *anew),
+        Verdict::End { status, result } => call::end(tx, call, status, result, None, 0),
+        Verdict::Reply(value) => send::reply(tx, call, value),
+        Verdict::Look => send::look_again(tx, call),
+        Verdict::Again if tx.state.task_of(call).is_some() => send::send_again(tx, call),
+        Verdict::Again => {
+            suspend::unpark(tx, call, None);
+            tx.change_call(call, |call| call.record.attempt += 1);
+        }
+        Verdict::Abort => {
+            let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+            if let Some(item) = item {
+                item::fail(tx, &item, "aborted", "a person ended the step after a crash".into());
+            }
+            return;
+        }
+        Verdict::Tell(reply) => return question::reply_to(tx, call, reply),
+        Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop | Verdict::Plan(_) => {}
+    }
+    batch::on_call_ended(tx, call);
+}
+
+/// Suspensions whose time is over take the way that their policy says. `false`: none was due.
+pub(crate) fn expire(tx: &mut Tx<'_>) -> bool {
+    let now = tx.stamp.now;
+    let due = |open: &&Suspension| open.expires_at.is_some_and(|at| at <= now);
+    let due: Vec<Suspension> = tx.state.suspensions.values().filter(due).cloned().collect();
+    for open in &due {
+        expire_one(tx, open);
+    }
+    !due.is_empty()
+}
+
+fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
+    use ExpiryPolicy::{Deny, Fail, Remind};
+    if tx.state.suspension(&open.suspension_id).is_none() {
+        return;
+    }
+    let policy = open.expiry_policy.unwrap_or(Deny);
+    if policy == Remind {
+        return suspend::remind(tx, &open.suspension_id);
+    }
+    tx.record_timeout(open, policy);
+    let why = "nobody answered in time";
+    suspension::close(tx, &open.suspension_id, Decision::Expired, "timer", Some(why.into()));
+    let Some(call) = &open.call_id else {
+        return run_question_expired(tx, open.kind, policy, why);
+    };
+    if open.while_running {
+        return match (policy, &open.item_id) {
+            (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
+            (Fail | Deny | Remind, _) => question::reply_to(tx, call, Reply::Cancelled),
+        };
+    }
+    let (code, message) = match open.kind {
+        SuspensionKind::InDoubt => ("unknown", format!("whether it had its effect is not known, and {why}")),
+        SuspensionKind::Approval
+        | SuspensionKind::Input
+        | SuspensionKind::ClientTool
+        | SuspensionKind::Budget
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth
+        | SuspensionKind::PlanReview
+        | SuspensionKind::Pause => (REJECTED, why.to_owned()),
+    };
+    call::end(tx, call, ToolStatus::Error, Err(call::error(code, message)), None, 0);
+    match (policy, &open.item_id) {
+        (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
+        (Fail | Deny | Remind, _) => batch::on_call_ended(tx, call),
+    }
+}
+
+/// Nobody answered a question about the whole run.
+fn run_question_expired(tx: &mut Tx<'_>, kind: SuspensionKind, policy: ExpiryPolicy, why: &str) {
+    match kind {
+        SuspensionKind::Budget => budget::refuse_more(tx, why),
+        SuspensionKind::PlanReview => review::expired(tx, policy, why),
+        SuspensionKind::Pause
+        | SuspensionKind::Approval
+        | SuspensionKind::Input
+        | SuspensionKind::InDoubt
+        | SuspensionKind::ClientTool
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth => tx.active().pause = None,
+    }
+}

@@ -1,0 +1,101 @@
+//! What happens next: after every event, whatever may begin begins, in the same transition.
+
+use crate::domain::ids::ItemId;
+use crate::domain::tool::CallStatus;
+use crate::pes::peers::send;
+use crate::pes::people::question;
+use crate::pes::plan::{refine, review};
+use crate::pes::run::{budget, end_early, flow};
+use crate::pes::settle::item;
+use crate::pes::state::{Phase, State, funds};
+use crate::pes::tx::Tx;
+use crate::pes::work::{places, start};
+
+pub(crate) fn run_to_quiescence(tx: &mut Tx<'_>) {
+    question::tell_calls(tx);
+    while tx.state.run.is_some() {
+        if is_cancel_complete(tx.state) {
+            end_early::complete_cancel(tx);
+        } else if funds::is_spent(tx.state, tx.world, tx.stamp.now) {
+            budget::on_spent(tx);
+        } else if !start_ready(tx) && !funds::is_spent(tx.state, tx.world, tx.stamp.now) {
+            break;
+        }
+    }
+    send::start_due_task_actions(tx);
+    mark_waiting_items(tx);
+}
+
+/// Starts what may start. `true`: more may start now.
+fn start_ready(tx: &mut Tx<'_>) -> bool {
+    match tx.state.phase() {
+        Phase::Idle => false,
+        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+            start::start_main(tx);
+            false
+        }
+        Phase::Executing => {
+            review::ask_if_wanted(tx);
+            tx.state.may_begin() && execute(tx)
+        }
+    }
+}
+
+/// A cancelled run ends as soon as nothing of it runs.
+fn is_cancel_complete(state: &State) -> bool {
+    let is_cancelled = state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+    is_cancelled && !state.is_any_running()
+}
+
+/// Starts what may start of the plan. `true`: the phase changed, or a call was answered.
+fn execute(tx: &mut Tx<'_>) -> bool {
+    places::leave(tx);
+    if tx.state.is_refinement_due() {
+        if !tx.state.is_any_placed() {
+            refine::begin(tx);
+            return true;
+        }
+    } else {
+        let mut is_failed = false;
+        while let Some(id) = places::next(tx.state) {
+            is_failed |= !places::take(tx, &id);
+        }
+        // What follows from a failure is decided from the beginning.
+        if is_failed {
+            return true;
+        }
+    }
+    let placed: Vec<ItemId> = tx.state.placed().collect();
+    let mut is_answered = false;
+    for id in &placed {
+        is_answered |= start::start_item(tx, id);
+    }
+    if is_answered {
+        return true;
+    }
+    if tx.state.list.is_any_open() || tx.state.is_refinement_due() || tx.state.is_review_open() {
+        return false;
+    }
+    item::cancel_unreachable(tx);
+    flow::end_items(tx);
+    true
+}
+
+/// An item all of whose open calls are elsewhere waits; one that has something to do here does not.
+fn mark_waiting_items(tx: &mut Tx<'_>) {
+    use crate::domain::plan::ItemStatus::{InProgress, Waiting};
+    let moved: Vec<_> = tx
+        .state
+        .list
+        .open()
+        .filter_map(|item| {
+            let work = item.progress.work.as_ref()?;
+            let is_waiting = !tx.state.is_busy(work) && tx.state.batch_has(work, CallStatus::AtPeer);
+            let status = if is_waiting { Waiting } else { InProgress };
+            (item.progress.status != status).then(|| (item.def.id.clone(), status))
+        })
+        .collect();
+    for (id, status) in moved {
+        item::set_status(tx, &id, status, None);
+    }
+}

@@ -1,0 +1,357 @@
+//! What agents tell of the tasks that they were given. Only what they say when asked counts: a call back is a reason to
+//! ask, and an answer to an action that is no longer under way changes nothing.
+
+use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
+use crate::domain::ids::{CallId, TaskId};
+use crate::domain::task::{
+    PeerFailure, PeerFailureKind, PeerState, Seen, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
+};
+use crate::domain::tool::ToolStatus;
+use crate::pes::peers::send;
+use crate::pes::people::suspend;
+use crate::pes::settle::{call, suspension, task};
+use crate::pes::state::State;
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::batch;
+
+/// So often a message is sent to an agent that cannot be reached, or an interrupted sending is looked into.
+const MOST_SENDS: u32 = 6;
+
+/// So often an agent is told to stop, if it does not listen.
+const MOST_CANCELS: u32 = 6;
+
+/// So often in a row an agent may say that it knows no such task.
+const MOST_STRIKES: u32 = 3;
+
+/// What an agent wants to know, and how an answer looks unless it says so itself.
+struct PeerQuestion {
+    message: Option<String>,
+    form: Option<FeedbackSchema>,
+    input_type: InputType,
+}
+
+pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> Handled {
+    let Some((task, what)) = under_way(tx.state, id, attempt) else { return Ok(Taken::No) };
+    if what == TaskActionKind::Cancel {
+        cancel_settled(tx, id, true);
+        return Ok(Taken::Yes);
+    }
+    let is_news = task.remote_task_id.is_none() && seen.remote_task_id.is_some();
+    tx.change_task(id, |task| {
+        task.errand = None;
+        task.strikes = 0;
+        task.remote_task_id = task.remote_task_id.take().or(seen.remote_task_id);
+        task.remote_context_id = seen.remote_context_id.or(task.remote_context_id.take());
+        task.message = seen.message.clone();
+        if let Some(patience) = seen.patience_ms {
+            task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
+        }
+    });
+    let call = task.call_id.clone();
+    let ends = |status, code: &str| {
+        let why = seen.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
+        (status, Err(call::error(code, why)))
+    };
+    let (status, result) = match seen.state {
+        PeerState::Completed => (TaskStatus::Completed, Ok(seen.output)),
+        PeerState::Failed => ends(TaskStatus::Failed, "peer_failed"),
+        PeerState::Rejected => ends(TaskStatus::Rejected, "peer_rejected"),
+        PeerState::Canceled => ends(TaskStatus::Canceled, "peer_canceled"),
+        // What it said before our answer reached it.
+        PeerState::InputRequired if what != TaskActionKind::Ask && task.reply.is_some() => {
+            task_continues(tx, id, TaskStatus::Working, is_news);
+            return Ok(Taken::Yes);
+        }
+        PeerState::Working => {
+            task_continues(tx, id, TaskStatus::Working, is_news);
+            return Ok(Taken::Yes);
+        }
+        PeerState::InputRequired => {
+            task_continues(tx, id, TaskStatus::InputRequired, is_news);
+            let asked = PeerQuestion { message: seen.message, form: seen.form, input_type: InputType::Text };
+            ask_a_person(tx, &task, SuspensionKind::PeerInput, asked);
+            return Ok(Taken::Yes);
+        }
+        PeerState::AuthRequired => {
+            task_continues(tx, id, TaskStatus::AuthRequired, is_news);
+            let asked = PeerQuestion { message: seen.message, form: None, input_type: InputType::Confirm };
+            ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
+            return Ok(Taken::Yes);
+        }
+    };
+    task_ended(tx, id, &call, status, result);
+    Ok(Taken::Yes)
+}
+
+/// It is not over: it is asked about again, sooner if something changed.
+fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: bool) {
+    let Some((_, task)) = tx.state.tasks.get(id) else { return };
+    let (call, has_moved) = (task.call_id.clone(), task.status != status);
+    if has_moved {
+        tx.change_task(id, |task| task.tries = 0);
+    }
+    send::put_off(tx, id, TaskActionKind::Ask, None);
+    if has_moved {
+        suspension::withdraw(tx, &call, "the agent went on by itself");
+        send::call_at_peer(tx, &call);
+    }
+    if has_moved || is_news {
+        task::set_status(tx, id, status);
+    }
+}
+
+/// A person is asked what the agent asked, once.
+fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQuestion) {
+    if tx.state.suspension_of(&task.call_id).is_some() {
+        return;
+    }
+    let says = seen.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
+    let schema = seen.form.unwrap_or_else(|| FeedbackSchema {
+        input_type: seen.input_type,
+        prompt: says.clone(),
+        options: Vec::new(),
+        allow_modify_args: false,
+        custom_schema: None,
+    });
+    suspend::park(tx, &task.call_id, kind, says, schema, None);
+}
+
+fn task_ended(
+    tx: &mut Tx<'_>,
+    id: &TaskId,
+    call: &CallId,
+    status: TaskStatus,
+    result: Result<serde_json::Value, crate::domain::tool::ToolError>,
+) {
+    suspension::withdraw(tx, call, "the agent ended the task");
+    task::set_status(tx, id, status);
+    let age = task::age(tx, call);
+    let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
+    call::end(tx, call, status, result, None, age);
+    batch::on_call_ended(tx, call);
+}
+
+pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> Handled {
+    let Some((task, what)) = under_way(tx.state, id, attempt) else { return Ok(Taken::No) };
+    match what {
+        TaskActionKind::Send => send_failed(tx, &task, failure),
+        TaskActionKind::Resend => resend_failed(tx, &task, failure),
+        TaskActionKind::Ask => ask_failed(tx, &task, failure),
+        TaskActionKind::Cancel => cancel_failed(tx, &task, failure),
+    }
+    Ok(Taken::Yes)
+}
+
+fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+    let id = &task.task_id;
+    match failure.kind {
+        PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
+            // Of a message that follows others, the agent is at work already.
+            tx.change_task(id, |task| task.is_out = task.remote_task_id.is_some());
+            send::put_off(tx, id, TaskActionKind::Send, failure.retry_after_ms);
+        }
+        PeerFailureKind::Unknown => look_into(tx, id),
+        PeerFailureKind::NotFound if task.remote_task_id.is_some() => lost(tx, task),
+        PeerFailureKind::Gone => ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
+        PeerFailureKind::Unreachable => undeliverable(tx, task, "peer_unreachable", failure.message),
+        PeerFailureKind::Refused | PeerFailureKind::NotFound => {
+            undeliverable(tx, task, "peer_refused", failure.message)
+        }
+    }
+}
+
+/// It may have gone out: whoever performs it next finds that out.
+fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
+    let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
+    let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
+    match is_known && is_first {
+        // It told us of the task by itself: so it arrived.
+        true => tx.put_action(id, TaskActionKind::Ask, tx.stamp.now),
+        false => {
+            tx.change_task(id, |task| task.tries += 1);
+            tx.put_action(id, TaskActionKind::Resend, tx.stamp.now);
+        }
+    }
+}
+
+fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) {
+    let is_known = task.remote_task_id.is_some();
+    tx.change_task(&task.task_id, |task| {
+        task.errand = None;
+        task.is_out = is_known;
+        task.reason = Some(why.clone());
+    });
+    let ended = Err(call::error(code, why));
+    match is_known {
+        // The agent still waits for what could not be sent: it is told to stop.
+        true => {
+            let age = task::age(tx, &task.call_id);
+            call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
+            batch::on_call_ended(tx, &task.call_id);
+        }
+        false => task_ended(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended),
+    }
+}
+
+fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+    let is_known = task.remote_task_id.is_some();
+    match failure.kind {
+        PeerFailureKind::NotFound if is_known => lost(tx, task),
+        PeerFailureKind::Gone => ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
+        PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
+            send::put_off(tx, &task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
+        }
+        PeerFailureKind::Unreachable
+        | PeerFailureKind::Unknown
+        | PeerFailureKind::Refused
+        | PeerFailureKind::NotFound => in_doubt(tx, &task.task_id, &failure.message),
+    }
+}
+
+/// Nobody can tell whether our message arrived: a person decides. If the agent calls back, it did.
+fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
+    let Some(call) = tx.change_task(id, |task| {
+        task.errand = None;
+        task.call_id.clone()
+    }) else {
+        return;
+    };
+    task::set_status(tx, id, TaskStatus::InDoubt);
+    suspend::park_in_doubt(tx, &call, &format!("Whether the agent got the task is not known: {why}"));
+}
+
+fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+    if failure.kind == PeerFailureKind::Gone {
+        return ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message);
+    }
+    let is_unknown_there = failure.kind == PeerFailureKind::NotFound;
+    let strikes = tx.change_task(&task.task_id, |task| {
+        task.strikes = if is_unknown_there { task.strikes + 1 } else { task.strikes };
+        task.strikes
+    });
+    if is_unknown_there && strikes >= Some(MOST_STRIKES) {
+        return lost(tx, task);
+    }
+    send::put_off(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
+}
+
+fn lost(tx: &mut Tx<'_>, task: &Task) {
+    let why = format!("{} no longer knows the task", task.agent_id);
+    ended_without(tx, task, TaskStatus::Lost, "peer_lost", why);
+}
+
+/// Nobody is left who could say more about it.
+fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) {
+    tx.change_task(&task.task_id, |task| {
+        task.errand = None;
+        task.reason = Some(why.clone());
+    });
+    task_ended(tx, &task.task_id, &task.call_id, status, Err(call::error(code, why)));
+}
+
+fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+    let is_known = task.remote_task_id.is_some();
+    match failure.kind {
+        // Nothing of it is left to stop; one that we cannot name may yet call back.
+        PeerFailureKind::NotFound if is_known => cancel_settled(tx, &task.task_id, true),
+        PeerFailureKind::Refused if is_known => cancel_settled(tx, &task.task_id, false),
+        PeerFailureKind::Gone => cancel_settled(tx, &task.task_id, false),
+        PeerFailureKind::Unreachable
+        | PeerFailureKind::Unknown
+        | PeerFailureKind::Refused
+        | PeerFailureKind::NotFound => match task.tries + 1 < MOST_CANCELS {
+            true => send::put_off(tx, &task.task_id, TaskActionKind::Cancel, failure.retry_after_ms),
+            false => cancel_settled(tx, &task.task_id, false),
+        },
+    }
+}
+
+fn cancel_settled(tx: &mut Tx<'_>, id: &TaskId, is_heard: bool) {
+    tx.change_task(id, |task| {
+        task.errand = None;
+        task.cancel_heard = Some(is_heard);
+    });
+}
+
+/// The action that this attempt answers, if it is still under way.
+fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActionKind)> {
+    let (_, task) = state.tasks.get(id)?;
+    match task.errand? {
+        TaskAction { what, slot: Slot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
+        TaskAction { .. } => None,
+    }
+}
+
+/// Somebody who knows the task's secret says that something happened: the agent is asked. The first one to name the
+/// agent's own id of a task that we do not know yet is believed: the answer is what counts.
+pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> Handled {
+    let Some((_, task)) = tx.state.tasks.get(id) else { return Ok(Taken::No) };
+    if task.remote_task_id.is_some() && remote.is_some() && task.remote_task_id != remote {
+        return Ok(Taken::No);
+    }
+    let names_it = task.remote_task_id.is_none() && remote.is_some();
+    let (task, now) = (task.clone(), tx.stamp.now);
+    let next = match task.errand {
+        Some(TaskAction { what, slot: Slot::Running { .. } }) => {
+            if task.called && !names_it {
+                return Ok(Taken::No);
+            }
+            tx.change_task(id, |task| task.called = true);
+            Some((what, None))
+        }
+        Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } }) if at <= now => {
+            return Ok(Taken::No);
+        }
+        Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { .. } }) => {
+            Some((TaskActionKind::Ask, Some(now)))
+        }
+        Some(TaskAction { what: TaskActionKind::Cancel, slot: Slot::Ready { .. } }) if names_it => {
+            Some((TaskActionKind::Cancel, Some(now)))
+        }
+        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } }) | None
+            if names_it && !task.status.is_terminal() =>
+        {
+            Some((TaskActionKind::Ask, Some(now)))
+        }
+        Some(TaskAction { slot: Slot::Ready { .. }, .. }) | None => return Ok(Taken::No),
+    };
+    tx.change_task(id, |task| {
+        task.remote_task_id = task.remote_task_id.take().or(remote);
+        task.tries = 0;
+    });
+    if let Some((what, Some(at))) = next {
+        tx.put_action(id, what, at);
+    }
+    if task.status == TaskStatus::InDoubt {
+        suspension::withdraw(tx, &task.call_id, "the agent called back");
+        send::call_at_peer(tx, &task.call_id);
+        task::set_status(tx, id, TaskStatus::Working);
+    } else if names_it && !task.status.is_terminal() {
+        task::record(tx, id);
+    }
+    Ok(Taken::Yes)
+}
+
+/// After a crash: asking and cancelling are done again; a sending that may have taken place is looked into.
+pub(crate) fn recover(tx: &mut Tx<'_>) -> bool {
+    let holder = tx.stamp.holder;
+    let lost: Vec<(TaskId, TaskActionKind, u32)> = tx
+        .state
+        .tasks
+        .values()
+        .filter_map(|(_, task)| match task.errand? {
+            TaskAction { what, slot: Slot::Running { epoch, .. } } if Some(epoch) != holder => {
+                Some((task.task_id.clone(), what, task.tries))
+            }
+            TaskAction { .. } => None,
+        })
+        .collect();
+    for (id, what, tries) in &lost {
+        match what {
+            TaskActionKind::Send | TaskActionKind::Resend if *tries < MOST_SENDS => look_into(tx, id),
+            TaskActionKind::Send | TaskActionKind::Resend => in_doubt(tx, id, "the process stopped again and again"),
+            TaskActionKind::Ask | TaskActionKind::Cancel => tx.put_action(id, *what, tx.stamp.now),
+        }
+    }
+    !lost.is_empty()
+}

@@ -1,0 +1,195 @@
+//! Calls that become tasks of other agents: sent, asked about, given up. A task's actions are slots like any other:
+//! committed before they are performed. Asking and cancelling hold nobody up; sending is what a run does.
+
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{CallId, TaskId};
+use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
+use crate::domain::tool::{CallStatus, ToolStatus};
+use crate::pes::settle::{call, suspension, task};
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::batch;
+
+/// How long a task may take if nobody says otherwise.
+const WEEK: Millis = 7 * 24 * 3_600_000;
+
+/// After so long an action that nobody answered is done anew; whoever performs it gives up before.
+const PATIENCE: Millis = 120_000;
+
+impl TaskAction {
+    fn is_due(self, now: Millis) -> bool {
+        match self.slot {
+            Slot::Ready { at } => at <= now,
+            Slot::Running { .. } => false,
+        }
+    }
+}
+
+/// The call is handed over: its task begins with the intent to send it.
+pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, epoch: i64) {
+    let Some(item_id) = tx.state.calls.get(id).map(|call| call.record.item_id.clone()) else { return };
+    let now = tx.stamp.now;
+    let run = tx.state.active_run();
+    let patience = run.settings.execution.delegation_timeout_ms.unwrap_or(WEEK);
+    let (thread_id, run_id, trace_id) = (run.thread_id.clone(), run.run_id.clone(), run.trace_id.clone());
+    let Delegation { task_id, agent_id, task_type } = delegation;
+    let task = Task {
+        task_id: task_id.clone(),
+        thread_id,
+        run_id,
+        trace_id,
+        item_id,
+        call_id: id.clone(),
+        agent_id,
+        task_type,
+        status: TaskStatus::Sending,
+        reason: None,
+        message: None,
+        message_id: tx.mint.message(),
+        reply: None,
+        remote_task_id: None,
+        remote_context_id: None,
+        errand: None,
+        attempt: 0,
+        tries: 0,
+        strikes: 0,
+        called: false,
+        is_out: false,
+        cancel_heard: None,
+        created_at: now,
+        updated_at: now,
+        deadline: now.saturating_add(patience),
+        finished_at: None,
+    };
+    let ord = tx.next_ord();
+    tx.state.tasks.insert(task_id.clone(), (ord, task));
+    call_at_peer(tx, id);
+    tx.change_call(id, |call| call.record.epoch = Some(epoch));
+    task::record(tx, &task_id);
+    tx.put_action(&task_id, TaskActionKind::Send, now);
+    start(tx, &task_id);
+}
+
+/// From now on its task says how the call stands.
+pub(crate) fn call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
+    let now = tx.stamp.now;
+    tx.change_call(id, |call| {
+        call.record.status = CallStatus::AtPeer;
+        call.record.updated_at = now;
+    });
+}
+
+/// The action comes after a while that grows as long as nothing changes: at once if the agent called meanwhile.
+pub(crate) fn put_off(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_sooner_than: Option<Millis>) {
+    let (now, seed, limits) = (tx.stamp.now, tx.stamp.seed, tx.world.limits);
+    tx.change_task(id, |task| {
+        let delay = backing_off(seed, limits.ask_peer_ms, limits.ask_peer_most_ms, task.tries);
+        let delay = if std::mem::take(&mut task.called) { 0 } else { delay };
+        task.tries += 1;
+        let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
+        task.errand = Some(TaskAction { what, slot: Slot::Ready { at } });
+    });
+}
+
+/// Starts an action that is due, if the committer may.
+pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
+    let (now, holder) = (tx.stamp.now, tx.stamp.holder);
+    let due = tx.state.tasks.get(id).and_then(|(_, task)| task.errand.filter(|errand| errand.is_due(now)));
+    let (Some(epoch), Some(TaskAction { what, .. })) = (holder, due) else { return };
+    tx.change_task(id, |task| {
+        task.attempt += 1;
+        task.is_out |= matches!(what, TaskActionKind::Send | TaskActionKind::Resend);
+        task.errand = Some(TaskAction { what, slot: Slot::Running { epoch, since: now } });
+    });
+}
+
+/// Starts what is due of asking and cancelling: also in a pause, and for runs that are over. Nothing is asked any
+/// more once a cancel waits for the holder.
+pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
+    let is_stopping = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+    let due = tx.state.tasks.iter().filter(|(_, (_, task))| match task.errand.map(|errand| errand.what) {
+        Some(TaskActionKind::Ask) => !is_stopping,
+        Some(TaskActionKind::Cancel) => true,
+        Some(TaskActionKind::Send | TaskActionKind::Resend) | None => false,
+    });
+    for id in due.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        start(tx, &id);
+    }
+}
+
+/// Tasks whose time is over end their calls; actions that nobody answered are done anew.
+pub(crate) fn overdue(tx: &mut Tx<'_>) {
+    let now = tx.stamp.now;
+    let tasks: Vec<Task> = tx.state.tasks.values().map(|(_, task)| task.clone()).collect();
+    for task in tasks {
+        match task.errand {
+            Some(TaskAction {
+                what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
+                slot: Slot::Running { since, .. },
+            }) if now - since >= PATIENCE => {
+                tx.put_action(&task.task_id, what, now);
+            }
+            Some(_) | None => {}
+        }
+        let is_sent_now = matches!(task.sending(), Some(Slot::Running { .. }));
+        if task.deadline <= now && !task.status.is_terminal() && !is_sent_now {
+            let why = format!("{} did not finish within {} ms", task.agent_id, task.deadline - task.created_at);
+            give_up(tx, &task.call_id, "timeout", why);
+        }
+    }
+}
+
+/// A person or a program gives one task up; its item goes on without it.
+pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Handled {
+    let Some((_, task)) = tx.state.tasks.get(id) else { return Err(Fault::not_found("task")) };
+    if task.status.is_terminal() {
+        return Ok(Taken::No);
+    }
+    let call = task.call_id.clone();
+    give_up(tx, &call, "cancelled", format!("{by} cancelled the task"));
+    Ok(Taken::Yes)
+}
+
+fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) {
+    suspension::withdraw(tx, call, &why);
+    call::end(tx, call, ToolStatus::Error, Err(call::error(code, why)), None, task::age(tx, call));
+    batch::on_call_ended(tx, call);
+}
+
+/// A person answered what the agent had asked: that is sent to it, as a message of its own.
+pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, value: Value) {
+    let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+    let message_id = tx.mint.message();
+    let reply = tx.store(format!("{message_id}.reply"), value);
+    tx.change_task(&id, |task| {
+        task.message_id = message_id;
+        task.reply = Some(reply);
+        task.tries = 0;
+    });
+    send_again(tx, call);
+}
+
+/// The same message goes out, because a person wants it to.
+pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
+    let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+    call_at_peer(tx, call);
+    tx.put_action(&id, TaskActionKind::Send, tx.stamp.now);
+    task::set_status(tx, &id, TaskStatus::Sending);
+}
+
+/// A person did what the agent wanted to be done elsewhere: it is asked how it stands.
+pub(crate) fn look_again(tx: &mut Tx<'_>, call: &CallId) {
+    let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+    call_at_peer(tx, call);
+    tx.change_task(&id, |task| task.tries = 0);
+    put_off(tx, &id, TaskActionKind::Ask, None);
+    task::set_status(tx, &id, TaskStatus::Working);
+}
+
+/// Doubling with every failure, and somewhere in the upper half of that.
+pub(crate) fn backing_off(seed: u64, first: Millis, most: Millis, failures: u32) -> Millis {
+    let most = first.saturating_mul(1 << failures.min(10)).min(most);
+    most / 2 + (seed % (most / 2 + 1) as u64) as i64
+}

@@ -1,0 +1,31 @@
+//! What the prompt of an item's step began with, kept once when its first question to a person opens: who answers sees what
+//! the model was told. The results that it was told stand with the items that they are of.
+
+use serde_json::Value;
+
+use crate::domain::ids::{ItemId, SuspensionId};
+use crate::history::view;
+use crate::pes::state::{Item, Shape};
+use crate::pes::tx::Tx;
+use crate::prompt::{self, Frame, StepPrompt, offer};
+
+/// Nothing happens if it is kept already.
+pub(crate) fn keep(tx: &mut Tx<'_>, id: &ItemId, suspension: &SuspensionId) {
+    let open = |item: &&Item| item.progress.work.as_ref().is_some_and(|work| work.system.is_none());
+    let Some(item) = tx.state.item(id).filter(open) else { return };
+    let run = tx.state.active_run();
+    let tools = offer::tools_of_step(tx.state, item, tx.world.tools.offered(&run.settings));
+    let prompt = StepPrompt {
+        frame: Frame { settings: &run.settings, seed: run.run_id.as_str() },
+        item: &view::todo_item(item),
+        results: &[],
+        tools: &tools,
+        turns: &[],
+        notes: &[],
+        is_last: false,
+    };
+    let (system, task) = prompt::opening(&prompt, tx.state.shape == Shape::Single);
+    let system = tx.store(format!("{suspension}.system"), Value::String(system));
+    let task = tx.store(format!("{suspension}.task"), Value::String(task));
+    tx.change_loop(id, |work| (work.system, work.task) = (Some(system), Some(task)));
+}

@@ -1,0 +1,53 @@
+//! Questions in the middle of a call: its slot stays `Running`, and the reply stands with the call until whoever performs
+//! it has it. They are never waited for: a call that ends takes its question back.
+
+use crate::domain::hitl::{Question, Reply, Suspension, SuspensionKind};
+use crate::domain::ids::CallId;
+use crate::domain::tool::PendingQuestion;
+use crate::pes::people::suspend;
+use crate::pes::settle::suspension;
+use crate::pes::tx::{Handled, Taken, Tx};
+
+/// Asked twice under one number, it is one question.
+pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32, question: Question) -> Handled {
+    let is_known = |asked: &PendingQuestion| asked.number >= number;
+    let known = tx.state.calls.get(id).and_then(|call| call.record.asked.as_ref()).is_some_and(is_known);
+    if known || !tx.state.is_running_as(id, attempt) || tx.active().cancel.is_some() {
+        return Ok(Taken::No);
+    }
+    suspension::forget(tx, id, "the call asks something else");
+    let Question { message, form } = question;
+    let message = format!("{} asks: {message}", tx.state.tool_of(id));
+    let opened = suspend::question_about(tx, id, SuspensionKind::Input, message, form, None);
+    let Some(suspension) = opened.map(|opened| Suspension { while_running: true, ..opened }) else {
+        return Ok(Taken::No);
+    };
+    let suspension_id = suspension.suspension_id.clone();
+    tx.change_call(id, |call| {
+        call.record.asked = Some(PendingQuestion { number, suspension_id, reply: None, is_told: false })
+    });
+    suspend::open(tx, suspension);
+    Ok(Taken::Yes)
+}
+
+/// The question is closed; what the call is told of it is stored with the call.
+pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
+    let Some(asked) = tx.state.calls.get(id).and_then(|call| call.record.asked.clone()) else { return };
+    let reply = match reply {
+        Reply::Accepted { value } => {
+            Reply::Accepted { value: tx.store(format!("{}.reply", asked.suspension_id), value) }
+        }
+        Reply::Declined | Reply::Cancelled => reply,
+    };
+    tx.change_call(id, |call| call.record.asked = Some(PendingQuestion { reply: Some(reply), ..asked }));
+}
+
+/// Marks what the holder hears of by this commit; what anybody else commits wakes it.
+pub(crate) fn tell_calls(tx: &mut Tx<'_>) {
+    if tx.stamp.holder.is_none() {
+        return;
+    }
+    for id in tx.state.untold().cloned().collect::<Vec<_>>() {
+        tx.change_call(&id, |call| call.record.asked.as_mut().map(|asked| asked.is_told = true));
+    }
+}

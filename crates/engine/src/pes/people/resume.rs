@@ -1,0 +1,226 @@
+//! A person answers: exactly one suspension, exactly once.
+
+use serde_json::{Value, json};
+
+use crate::domain::digest;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{Answer, Decision, InDoubtAction, Reply, Suspension, SuspensionKind};
+use crate::domain::policy::{Ruling, Terms};
+use crate::domain::settings::{Budget, PolicyAction};
+use crate::domain::tool::{self, Judgement, Proposal, ToolStatus};
+use crate::pes::people::suspend::{Anew, Modified};
+use crate::pes::plan::review::{self, Reviewed};
+use crate::pes::settle::call;
+use crate::pes::state::State;
+use crate::pes::state::outcome::REJECTED;
+use crate::pes::tx::Tx;
+
+/// What an answer means for the call that waited for it.
+pub(crate) enum Verdict {
+    Run {
+        modified: Option<Box<Modified>>,
+    },
+    /// Not yet: somebody else is asked about it as it was edited.
+    AskAnew(Box<Anew>),
+    End {
+        status: ToolStatus,
+        result: Result<Value, crate::domain::tool::ToolError>,
+    },
+    Again,
+    /// It goes to the agent that asked.
+    Reply(Value),
+    /// The agent that asked is looked at again.
+    Look,
+    Abort,
+    GoOn,
+    /// It runs, and is told.
+    Tell(Reply),
+    /// The budget grows by that.
+    Extend(Box<Budget>),
+    /// It does not: the run ends.
+    Stop,
+    /// Of a plan.
+    Plan(Reviewed),
+}
+
+/// Whether this person may answer so, and speaks of what is asked.
+pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by: &str) -> Result<(), Fault> {
+    if answer.digest.is_some() && answer.digest != open.digest {
+        let fault = Fault::new(Code::ApprovalMismatch, "The digest is not this question's; look at it again.");
+        return Err(match &open.digest {
+            Some(digest) => fault.with("digest", digest.as_str()),
+            None => fault,
+        });
+    }
+    // A caller's own program answers for itself: whether it may run was asked before.
+    let binding = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
+    let Some(Ruling { terms, .. }) = binding else { return Ok(()) };
+    let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
+    check_terms(tx.state, open, terms, lets_run, by)
+}
+
+fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, by: &str) -> Result<(), Fault> {
+    if !terms.approvers.is_empty() && !terms.approvers.iter().any(|name| name == by) {
+        let fault = Fault::new(Code::NotAnApprover, "Only the approvers that its rule names may answer this.");
+        return Err(fault.with("approvers", terms.approvers.clone()));
+    }
+    if terms.four_eyes && lets_run {
+        if state.active_run().requested_by.iter().any(|name| name == by) {
+            let detail = "You asked for this run, steered it or edited its plan; somebody else must approve.";
+            return Err(Fault::new(Code::FourEyes, detail));
+        }
+        if has_edited(state, open, by) {
+            let detail = "You edited these arguments; somebody else must approve them.";
+            return Err(Fault::new(Code::FourEyes, detail));
+        }
+    }
+    Ok(())
+}
+
+fn has_edited(state: &State, open: &Suspension, by: &str) -> bool {
+    let call = open.call_id.as_ref().and_then(|id| state.calls.get(id));
+    call.is_some_and(|call| call.record.edited_by.iter().any(|name| name == by))
+}
+
+/// Changes nothing, but for a plan that was edited.
+pub(crate) fn judge(
+    tx: &mut Tx<'_>,
+    open: &Suspension,
+    answer: Answer,
+    by: &str,
+) -> Result<(Decision, Verdict), Fault> {
+    match open.kind {
+        SuspensionKind::Approval => judge_approval(tx, open, answer, by),
+        SuspensionKind::PlanReview => {
+            review::judge(tx, answer, by).map(|(decision, reviewed)| (decision, Verdict::Plan(reviewed)))
+        }
+        SuspensionKind::InDoubt => judge_doubt(answer),
+        SuspensionKind::Pause => Ok((Decision::Resumed, Verdict::GoOn)),
+        SuspensionKind::Budget => match answer.approved {
+            Some(true) => Ok((Decision::Approved, Verdict::Extend(Box::new(extension(tx.state, answer.value)?)))),
+            Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
+            None => Err(invalid("/approved", "true extends the budget, false ends the run")),
+        },
+        SuspensionKind::Input | SuspensionKind::ClientTool => {
+            judge_input(tx, open, answer, |value| Verdict::End { status: ToolStatus::Success, result: Ok(value) })
+        }
+        SuspensionKind::PeerInput => judge_input(tx, open, answer, Verdict::Reply),
+        SuspensionKind::PeerAuth => match answer.approved == Some(false) || answer.value == Some(false.into()) {
+            true => Ok((Decision::Rejected, rejection(answer.reason))),
+            false => Ok((Decision::Answered, Verdict::Look)),
+        },
+    }
+}
+
+/// Edited arguments are another call: who may let that one run is asked again.
+fn judge_approval(tx: &Tx<'_>, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
+    let Some(approved) = answer.approved else {
+        return Err(invalid("/approved", "an approval needs true or false"));
+    };
+    if !approved {
+        return Ok((Decision::Rejected, rejection(answer.reason)));
+    }
+    let Some(arguments) = answer.modified_args else {
+        return Ok((Decision::Approved, Verdict::Run { modified: None }));
+    };
+    if !open.feedback_schema.allow_modify_args {
+        return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
+    }
+    let tool = open.tool_name.as_deref().unwrap_or_default();
+    let (thread, settings) = (&tx.state.active_run().thread_id, tx.state.settings());
+    let edited = Proposal { thread, settings, tool, arguments: &arguments };
+    let judgement = tx.world.tools.judge_edited(&edited)?;
+    if let Some(ruling) = &judgement.ruling {
+        check_terms(tx.state, open, &ruling.terms, true, by)?;
+    }
+    let digest = digest::of_call(tool, &arguments);
+    let modified = Modified { arguments, digest, judgement, by: by.to_owned() };
+    let verdict = match needs_another(open, &modified.judgement) {
+        Some(ruling) => Verdict::AskAnew(Box::new(anew(open, modified, ruling))),
+        None => Verdict::Run { modified: Some(Box::new(modified)) },
+    };
+    Ok((Decision::Modified, verdict))
+}
+
+fn judge_input(
+    tx: &Tx<'_>,
+    open: &Suspension,
+    answer: Answer,
+    means: fn(Value) -> Verdict,
+) -> Result<(Decision, Verdict), Fault> {
+    if answer.approved == Some(false) {
+        let verdict = if open.while_running { Verdict::Tell(Reply::Declined) } else { rejection(answer.reason) };
+        return Ok((Decision::Rejected, verdict));
+    }
+    let Some(value) = answer.value else {
+        return Err(invalid("/value", "an answer is needed"));
+    };
+    tx.world.tools.check_answer(open, &value)?;
+    let verdict = if open.while_running { Verdict::Tell(Reply::Accepted { value }) } else { means(value) };
+    Ok((Decision::Answered, verdict))
+}
+
+/// Who edits arguments shapes what runs. Where the rule that asked, or the one that is about them now, wants four eyes, a
+/// second person approves them: on the terms of the rule that asks, and by those whom either names.
+fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
+    let (asked, now) = (open.policy.as_ref(), judgement.ruling.as_ref());
+    if ![asked, now].into_iter().flatten().any(|ruling| ruling.terms.four_eyes) {
+        return None;
+    }
+    let mut ruling = now.filter(|ruling| ruling.action == PolicyAction::Ask).or(asked).cloned()?;
+    if ruling.terms.approvers.is_empty() {
+        ruling.terms.approvers = asked.map(|ruling| ruling.terms.approvers.clone()).unwrap_or_default();
+    }
+    ruling.terms.four_eyes = true;
+    Some(ruling)
+}
+
+/// The question about edited arguments, in the words of whoever asks about them now.
+fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
+    modified.judgement.ruling = Some(ruling);
+    let (message, schema, risk) = match &modified.judgement.verdict {
+        tool::Verdict::Ask { message, schema, risk, .. } => (message.clone(), schema.clone(), *risk),
+        tool::Verdict::Run { .. }
+        | tool::Verdict::Delegate
+        | tool::Verdict::Input { .. }
+        | tool::Verdict::Client
+        | tool::Verdict::Refuse(_) => (open.message.clone(), open.feedback_schema.clone(), open.risk_level),
+    };
+    Anew { modified, message, schema, risk }
+}
+
+fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
+    let Some(action) = answer.action else {
+        return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
+    };
+    Ok(match action {
+        InDoubtAction::Retry => (Decision::Retry, Verdict::Again),
+        InDoubtAction::Done => {
+            let value = answer.value.unwrap_or_else(|| json!({ "done": true }));
+            (Decision::Done, Verdict::End { status: ToolStatus::Success, result: Ok(value) })
+        }
+        InDoubtAction::Skip => {
+            let why = answer.reason.unwrap_or_else(|| "a person decided to skip it".into());
+            (Decision::Skip, Verdict::End { status: ToolStatus::Skipped, result: Err(call::error("skipped", why)) })
+        }
+        InDoubtAction::Abort => (Decision::Abort, Verdict::Abort),
+    })
+}
+
+fn rejection(reason: Option<String>) -> Verdict {
+    let why = reason.unwrap_or_else(|| "a person said no".into());
+    Verdict::End { status: ToolStatus::Error, result: Err(call::error(REJECTED, why)) }
+}
+
+pub(crate) fn invalid(pointer: &str, why: &str) -> Fault {
+    Fault::new(Code::Invalid, "The answer does not fit the question.").at(pointer, why)
+}
+
+/// What an answer adds; a bare yes adds what the run began with.
+fn extension(state: &State, value: Option<serde_json::Value>) -> Result<Budget, Fault> {
+    let Some(value) = value else { return Ok(state.settings().budget.clone().unwrap_or_default()) };
+    let wrong = |why: String| Fault::new(Code::Invalid, "The answer does not fit the question.").at("/value", why);
+    let more: Budget = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+    more.check("/value")?;
+    Ok(more)
+}

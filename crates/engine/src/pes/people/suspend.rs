@@ -1,0 +1,260 @@
+//! Questions to people: a slot is parked, and everything that an answer needs is stored with the question.
+
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::hitl::{
+    ExpiryPolicy, FeedbackSchema, InputType, RiskLevel, SelectOption, Suspension, SuspensionKind, SuspensionStatus,
+};
+use crate::domain::ids::{CallId, SuspensionId};
+use crate::domain::policy::Terms;
+use crate::domain::task::Delegation;
+use crate::domain::tool::{CallStatus, Judgement, ToolClass, Verdict};
+use crate::pes::people::opening;
+use crate::pes::settle::suspension;
+use crate::pes::state::State;
+use crate::pes::tx::Tx;
+use crate::step::Keep;
+
+/// Nobody is reminded more often.
+const LEAST_PATIENCE: Millis = 1_000;
+
+/// What a person made of a call.
+pub(crate) struct Modified {
+    pub arguments: Value,
+    /// Of tool and arguments.
+    pub digest: String,
+    /// What is to be said of it with these arguments.
+    pub judgement: Judgement,
+    /// Who edited them.
+    pub by: String,
+}
+
+/// What is asked about a call once more, as its arguments were edited.
+pub(crate) struct Anew {
+    pub modified: Modified,
+    pub message: String,
+    pub schema: FeedbackSchema,
+    pub risk: Option<RiskLevel>,
+}
+
+pub(crate) fn park_for_approval(
+    tx: &mut Tx<'_>,
+    call: &CallId,
+    message: String,
+    schema: FeedbackSchema,
+    risk: Option<RiskLevel>,
+) {
+    park(tx, call, SuspensionKind::Approval, message, schema, risk);
+}
+
+pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, schema: FeedbackSchema) {
+    park(tx, call, SuspensionKind::Input, message, schema, None);
+}
+
+/// The caller's own program carries it out; what it answers is the result.
+pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
+    let tool = tx.state.tool_of(call);
+    let message = format!("Carry out {tool} with these arguments and answer with its result.");
+    let schema = FeedbackSchema {
+        input_type: InputType::Custom,
+        prompt: message.clone(),
+        options: Vec::new(),
+        allow_modify_args: false,
+        custom_schema: None,
+    };
+    park(tx, call, SuspensionKind::ClientTool, message, schema, None);
+}
+
+/// Whether the call had its effect is not known: a person decides.
+pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
+    let tool = tx.state.tool_of(call);
+    let message = format!("{why} {tool} may have had its effect.");
+    let options = ["retry", "done", "skip", "abort"];
+    let schema = FeedbackSchema {
+        input_type: InputType::Select,
+        prompt: "Retry it, mark it done with a value, skip it, or abort the step?".into(),
+        options: options.map(|o| SelectOption { value: o.into(), label: o.into() }).to_vec(),
+        allow_modify_args: false,
+        custom_schema: None,
+    };
+    park(tx, call, SuspensionKind::InDoubt, message, schema, None);
+}
+
+pub(crate) fn park(
+    tx: &mut Tx<'_>,
+    call: &CallId,
+    kind: SuspensionKind,
+    message: String,
+    schema: FeedbackSchema,
+    risk: Option<RiskLevel>,
+) {
+    let now = tx.stamp.now;
+    tx.change_call(call, |call| {
+        call.record.status = CallStatus::Parked;
+        call.record.updated_at = now;
+    });
+    if let Some(suspension) = question_about(tx, call, kind, message, schema, risk) {
+        open(tx, suspension);
+    }
+}
+
+/// A question about a call, on the terms of the rule that was applied to it.
+pub(crate) fn question_about(
+    tx: &mut Tx<'_>,
+    call: &CallId,
+    kind: SuspensionKind,
+    message: String,
+    schema: FeedbackSchema,
+    risk: Option<RiskLevel>,
+) -> Option<Suspension> {
+    let record = tx.state.calls.get(call)?.record.clone();
+    let input = record.modified_arguments.unwrap_or(record.arguments);
+    let terms = record.policy.as_ref().filter(|_| kind != SuspensionKind::ClientTool);
+    let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
+    Some(Suspension {
+        digest: record.digest,
+        policy: record.policy,
+        item_id: record.item_id,
+        call_id: Some(record.call_id),
+        tool_name: Some(record.tool_name),
+        tool_input: Some(input),
+        risk_level: risk,
+        ..question_on(tx, kind, message, schema, &terms)
+    })
+}
+
+/// A question of this run, with the run's expiry.
+pub(crate) fn question(tx: &mut Tx<'_>, kind: SuspensionKind, message: String, schema: FeedbackSchema) -> Suspension {
+    question_on(tx, kind, message, schema, &Terms::default())
+}
+
+/// Where the terms say nothing about its expiry, the run's settings do.
+fn question_on(
+    tx: &mut Tx<'_>,
+    kind: SuspensionKind,
+    message: String,
+    schema: FeedbackSchema,
+    terms: &Terms,
+) -> Suspension {
+    let suspension_id = tx.mint.suspension();
+    let run = tx.state.active_run();
+    let execution = &run.settings.execution;
+    let timeout = terms.expires_after_ms.or(execution.suspension_timeout_ms);
+    let expiry = terms.on_expiry.unwrap_or(execution.suspension_expiry);
+    Suspension {
+        suspension_id,
+        thread_id: run.thread_id.clone(),
+        run_id: run.run_id.clone(),
+        kind,
+        status: SuspensionStatus::Pending,
+        item_id: None,
+        call_id: None,
+        tool_name: None,
+        tool_input: None,
+        digest: None,
+        plan: None,
+        message,
+        feedback_schema: schema,
+        while_running: false,
+        risk_level: None,
+        policy: None,
+        created_at: tx.stamp.now,
+        expires_at: timeout.map(|timeout| tx.stamp.now + timeout),
+        expiry_policy: timeout.map(|_| expiry),
+        expires_after_ms: timeout,
+        resolution: None,
+    }
+}
+
+pub(crate) fn open(tx: &mut Tx<'_>, suspension: Suspension) {
+    if let Some(item) = &suspension.item_id {
+        opening::keep(tx, item, &suspension.suspension_id);
+    }
+    let ord = tx.next_ord();
+    tx.record_suspended(&suspension);
+    tx.write_suspension(ord, &suspension, Keep::Always);
+    tx.state.suspensions.insert(ord, suspension);
+}
+
+/// Asks once more: the question stays open for as long again.
+pub(crate) fn remind(tx: &mut Tx<'_>, id: &SuspensionId) {
+    let Some(ord) = tx.state.ord_of_suspension(id) else { return };
+    let now = tx.stamp.now;
+    let Some(open) = tx.state.suspensions.get_mut(&ord) else { return };
+    let patience = open.expires_after_ms.or_else(|| open.expires_at.map(|at| at - open.created_at));
+    open.expires_at = Some(now + patience.unwrap_or_default().max(LEAST_PATIENCE));
+    let reminded = open.clone();
+    tx.record_timeout(&reminded, ExpiryPolicy::Remind);
+    tx.write_suspension(ord, &reminded, Keep::Always);
+}
+
+/// Whether the caller's own program carries this call out.
+fn is_clients(state: &State, call: &CallId) -> bool {
+    state.settings().client_tool(state.tool_of(call)).is_some()
+}
+
+/// A parked call awaits its turn; one of the caller's own goes to it now.
+pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<Modified>>) {
+    let now = tx.stamp.now;
+    if let Some(modified) = modified {
+        edit_call(tx, call, *modified);
+    }
+    tx.change_call(call, |call| {
+        call.record.status = CallStatus::Ready;
+        call.record.retrying = None;
+        call.record.updated_at = now;
+    });
+    if is_clients(tx.state, call) {
+        park_for_client(tx, call);
+    }
+}
+
+/// Somebody else is asked about the call as it was edited.
+pub(crate) fn ask_anew(tx: &mut Tx<'_>, call: &CallId, anew: Anew) {
+    let Anew { modified, message, schema, risk } = anew;
+    edit_call(tx, call, modified);
+    park_for_approval(tx, call, message, schema, risk);
+}
+
+/// These arguments take the place of those before.
+fn edit_call(tx: &mut Tx<'_>, call: &CallId, modified: Modified) {
+    let Modified { arguments, digest, judgement, by } = modified;
+    keep_order(tx, call, &judgement);
+    // A name of its own for each edit: a payload is never written twice.
+    let edits = tx.state.calls.get(call).map_or(0, |call| call.record.edited_by.len());
+    let name = if edits == 0 { format!("{call}.modified") } else { format!("{call}.modified.{edits}") };
+    let stored = tx.store(name, arguments.clone());
+    tx.change_call(call, |call| {
+        let delegation = call.record.delegation.take();
+        call.record.delegation = delegation.map(|known| Delegation::new(known.task_id, &arguments));
+        call.record.modified_arguments = Some(stored);
+        call.record.digest = Some(digest);
+        call.record.idempotent = judgement.verdict.is_idempotent();
+        call.record.policy = judgement.ruling;
+        call.record.edited_by.push(by);
+    });
+}
+
+/// A batch that only read goes one by one from now on if this call does more.
+fn keep_order(tx: &mut Tx<'_>, call: &CallId, judgement: &Judgement) {
+    let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+    if let Some(item) = item.filter(|_| !only_reads(&judgement.verdict)) {
+        tx.change_loop(&item, |work| work.is_together = false);
+    }
+}
+
+/// Whether the order of this call among others makes no difference to the world.
+pub(crate) fn only_reads(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Run { class, .. } | Verdict::Ask { class, .. } => *class == ToolClass::Read,
+        Verdict::Delegate => false,
+        Verdict::Input { .. } | Verdict::Client | Verdict::Refuse(_) => true,
+    }
+}
+
+/// A person decides what is to become of it.
+pub(crate) fn put_in_doubt(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    suspension::forget(tx, id, "the call was interrupted");
+    park_in_doubt(tx, id, why);
+}

@@ -1,0 +1,200 @@
+//! Changes of items, as `PLAN` and `PLAN_UPDATE` record them: what planners, steps and people have in common.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::domain::ids::ItemId;
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItemChange};
+use crate::history::view;
+use crate::parse::ItemDraft;
+use crate::pes::settle::item;
+use crate::pes::state::{Definition, Item, Progress, State, text};
+use crate::pes::tx::Tx;
+
+const INTENT_CHARS: usize = 500;
+
+/// How many dropped changes a prompt names.
+const NOTES: usize = 20;
+
+/// Where a `PLAN_UPDATE` comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Planner,
+    Refinement,
+    Agent,
+    User,
+}
+
+impl Source {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Source::Planner => "planner",
+            Source::Refinement => "refinement",
+            Source::Agent => "agent",
+            Source::User => "user",
+        }
+    }
+}
+
+/// What a merge came to.
+#[derive(Default)]
+pub(crate) struct Merged {
+    pub changes: Vec<TodoItemChange>,
+    /// Items whose status moved, with the one they had; to be recorded after the plan.
+    pub moved: Vec<(ItemId, ItemStatus)>,
+    /// Dependencies changed: the list must work out again what may begin.
+    pub is_relinked: bool,
+}
+
+impl Merged {
+    fn modified(&mut self, id: &ItemId) {
+        self.note(ChangeType::Modified, id);
+    }
+
+    /// What happened to an item; how it looks afterwards is filled in at the end.
+    pub fn note(&mut self, kind: ChangeType, id: &ItemId) {
+        if !self.changes.iter().any(|change| change.item_id == *id) {
+            self.changes.push(TodoItemChange {
+                kind,
+                item_id: id.clone(),
+                timestamp: 0,
+                item: None,
+                previous_item: None,
+            });
+        }
+    }
+}
+
+/// Items that the model did not name get a number: that of their place, or the next that nobody has or had in this
+/// run, so that they are not merged into another.
+pub(crate) fn name_items(state: &State, drafts: &mut [ItemDraft]) {
+    let mut taken: BTreeSet<String> = drafts.iter().map(|draft| draft.id.clone()).collect();
+    let mut last = 0;
+    for (at, draft) in drafts.iter_mut().enumerate().filter(|(_, draft)| draft.id.is_empty()) {
+        let is_free = |id: &String| {
+            let known = ItemId::from(id.as_str());
+            !taken.contains(id) && state.item(&known).is_none() && !state.removed.contains_key(&known)
+        };
+        let free = (last.max(at) + 1..).map(|n| (n, n.to_string())).find(|(_, id)| is_free(id));
+        (last, draft.id) = free.expect("numbers do not run out");
+        taken.insert(draft.id.clone());
+    }
+}
+
+pub(crate) fn set_intent(tx: &mut Tx<'_>, intent: Option<&str>, item: Option<&ItemId>) {
+    let Some(intent) = intent.map(str::trim).filter(|intent| !intent.is_empty()) else { return };
+    tx.state.head.intent = text::cut(intent, INTENT_CHARS);
+    let body = serde_json::json!({ "intent": tx.state.head.intent });
+    tx.record(ObservationType::Intent, item, "Intent", body);
+}
+
+/// `false`: there is nothing new to say.
+pub(crate) fn set_text(tx: &mut Tx<'_>, plan: Option<&str>) -> bool {
+    let Some(plan) = plan.filter(|plan| !plan.trim().is_empty()) else { return false };
+    let id = format!("plan-{}", tx.mint.hex());
+    tx.state.head.plan = tx.store(id, Value::String(plan.to_owned()));
+    true
+}
+
+pub(crate) fn new_item(tx: &Tx<'_>, ord: i64, draft: &ItemDraft) -> Item {
+    let def = Definition {
+        id: draft.id.as_str().into(),
+        description: draft.description.clone().unwrap_or_else(|| draft.id.clone()),
+        dependencies: draft.dependencies.iter().flatten().map(|id| id.as_str().into()).collect(),
+        step_type: draft.step_type.or_else(|| implied_step_type(draft)),
+        required_tools: draft.required_tools.clone().unwrap_or_default(),
+        expected_outcome: draft.expected_outcome.clone(),
+        tool_validation_mode: draft.tool_validation_mode,
+        created: tx.stamp.now,
+        since: tx.state.head.plan_version,
+        edited: None,
+    };
+    let run = tx.state.run.as_ref().map(|run| run.run_id.clone());
+    let progress = Progress { updated: tx.stamp.now, run, ..Progress::default() };
+    Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() }
+}
+
+/// A change of one item as `PLAN` and `PLAN_UPDATE` record it; marks the item as to be written.
+pub(crate) fn of_item(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoItemChange {
+    tx.definition_changed(id);
+    let item = tx.state.item(id).map(view::todo_item);
+    TodoItemChange { kind, item_id: id.clone(), timestamp: tx.stamp.now, item, previous_item: None }
+}
+
+pub(crate) fn record_update(tx: &mut Tx<'_>, source: Source, item: Option<&ItemId>, changes: &[TodoItemChange]) {
+    let body = serde_json::json!({
+        "planVersion": tx.state.head.plan_version, "source": source.as_str(), "changes": text::to_value(&changes),
+    });
+    tx.record(ObservationType::PlanUpdate, item, "Plan changed", body);
+}
+
+fn implied_step_type(draft: &ItemDraft) -> Option<StepType> {
+    let has_tools = draft.required_tools.as_ref().is_some_and(|tools| !tools.is_empty());
+    Some(if has_tools { StepType::Tool } else { StepType::Reasoning })
+}
+
+/// Takes over the fields that the draft names.
+pub(crate) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+    let Some(item) = tx.state.list.get_mut(id) else { return };
+    let before = item.def.clone();
+    let def = &mut item.def;
+    let ids = |list: &Vec<String>| list.iter().map(|id| id.as_str().into()).collect();
+    def.description = draft.description.clone().unwrap_or_else(|| before.description.clone());
+    def.dependencies = draft.dependencies.as_ref().map_or_else(|| before.dependencies.clone(), ids);
+    def.step_type = draft.step_type.or(before.step_type);
+    def.required_tools = draft.required_tools.clone().unwrap_or_else(|| before.required_tools.clone());
+    def.expected_outcome = draft.expected_outcome.clone().or_else(|| before.expected_outcome.clone());
+    def.tool_validation_mode = draft.tool_validation_mode.or(before.tool_validation_mode);
+    if *def != before {
+        merged.is_relinked |= def.dependencies != before.dependencies;
+        merged.modified(id);
+    }
+}
+
+/// Moves the status now and leaves it to be recorded later.
+pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
+    let Some(from) = tx.state.item(id).map(|item| item.progress.status) else { return };
+    let (now, run) = (tx.stamp.now, tx.state.active_run().run_id.clone());
+    tx.change_progress(id, |progress| {
+        progress.updated = now;
+        progress.run = Some(run);
+        progress.reason = reason.map(str::to_owned);
+        progress.edited_away = to == ItemStatus::Cancelled;
+        if to == ItemStatus::Pending {
+            progress.result = None;
+            progress.validation = None;
+        }
+    });
+    tx.state.list.set_status(id, to);
+    merged.modified(id);
+    merged.moved.push((id.clone(), from));
+}
+
+pub(crate) fn record_moved(tx: &mut Tx<'_>, merged: &Merged) {
+    for (id, from) in &merged.moved {
+        item::record_status(tx, id, *from);
+    }
+}
+
+/// Told to the next prompt of the one whose change was dropped.
+pub(crate) fn note(tx: &mut Tx<'_>, by: Option<&ItemId>, note: String) {
+    match by {
+        Some(item) => {
+            tx.change_loop(item, |work| push_note(&mut work.notes, note));
+        }
+        None => push_note(&mut tx.active().notes, note),
+    }
+}
+
+fn push_note(notes: &mut Vec<String>, note: String) {
+    if notes.len() < NOTES {
+        notes.push(note);
+    }
+}
+
+/// A new item that is said to be over already is none.
+pub(crate) fn is_wanted(draft: &ItemDraft) -> bool {
+    !matches!(draft.status, Some(ItemStatus::Cancelled | ItemStatus::Failed))
+}

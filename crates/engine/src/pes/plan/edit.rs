@@ -1,0 +1,337 @@
+//! People edit the plan: pending items only, and only what leaves a plan that can be carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ItemId;
+use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
+use crate::domain::settings::RunSettings;
+use crate::pes::plan::change::{self, Merged, Source};
+use crate::pes::plan::forget;
+use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State, text};
+use crate::pes::tx::{Handled, Taken, Tx};
+
+/// Fields that the server fills in; a client that sends back what it read may leave them in.
+const FILLED: [&str; 11] = [
+    "result",
+    "thoughts",
+    "toolCalls",
+    "actualToolCalls",
+    "toolResults",
+    "validationStatus",
+    "createdTimestamp",
+    "updatedTimestamp",
+    "runId",
+    "reason",
+    "redone",
+];
+
+/// What a person may say about an item.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    id: ItemId,
+    description: String,
+    dependencies: Vec<ItemId>,
+    step_type: Option<StepType>,
+    required_tools: Vec<String>,
+    expected_outcome: Option<String>,
+    tool_validation_mode: Option<ToolValidationMode>,
+    status: ItemStatus,
+}
+
+pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
+    check_editable(tx, expected, list.len())?;
+    let wanted = read_list(list)?;
+    check_protected(tx.state, &wanted)?;
+    check_graph(&wanted)?;
+    check_tools(tx, &wanted, next)?;
+    let before: Vec<ItemId> = tx.state.list.iter().map(|item| item.def.id.clone()).collect();
+    let is_same = |(item, wanted): (&Item, &Wanted)| as_wanted(item) == *wanted;
+    if before.len() == wanted.len() && tx.state.list.iter().zip(&wanted).all(is_same) {
+        return Ok(Taken::No);
+    }
+    let merged = rewrite(tx, wanted);
+    change::record_update(tx, Source::User, None, &merged.changes);
+    let order = order_unlike(tx.state, &before);
+    if let Some(last) = tx.records.last_mut() {
+        last.metadata = Some(serde_json::json!({ "by": by }));
+        if let Some(order) = order {
+            last.content["order"] = text::to_value(&order);
+        }
+    }
+    change::record_moved(tx, &merged);
+    tx.add_requesters(&[by.to_owned()]);
+    Ok(Taken::Yes)
+}
+
+fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
+    if tx.state.shape == Shape::Single {
+        return Err(Fault::new(Code::PlanNotEditable, "This thread's agent core works without a plan."));
+    }
+    let version = tx.state.head.plan_version;
+    if expected != version {
+        let detail = format!("The plan is at version {version}; read it again.");
+        return Err(Fault::new(Code::PreconditionFailed, detail).with("planVersion", version));
+    }
+    match tx.state.phase() {
+        Phase::Idle | Phase::Executing => {}
+        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+            return Err(Fault::new(
+                Code::PlanNotEditable,
+                "The plan is being made or summed up; try again after that.",
+            ));
+        }
+    }
+    let most = tx.world.limits.items_per_plan;
+    if len > most {
+        return Err(Fault::new(Code::TooManyItems, format!("A plan has at most {most} items.")));
+    }
+    Ok(())
+}
+
+/// What is finished or under way must stand in the new list as it was.
+fn check_protected(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
+    let by_id: BTreeMap<&ItemId, &Wanted> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
+    for item in state.list.iter() {
+        let code = match item.progress.status {
+            ItemStatus::Pending => continue,
+            ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => Code::FinishedItem,
+            ItemStatus::InProgress | ItemStatus::Waiting => Code::ItemInProgress,
+        };
+        if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != as_wanted(item)) {
+            return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
+        }
+    }
+    for (at, wanted) in wanted.iter().enumerate() {
+        let may_be = match state.item(&wanted.id).map(|item| item.progress.status) {
+            None => wanted.status == ItemStatus::Pending,
+            Some(ItemStatus::Pending) => matches!(wanted.status, ItemStatus::Pending | ItemStatus::Cancelled),
+            Some(_) => true,
+        };
+        if !may_be {
+            return Err(Fault::new(
+                Code::PlanInvalid,
+                "A pending item can stay pending or be cancelled, nothing else.",
+            )
+            .at(format!("/{at}/status"), "only pending or cancelled"));
+        }
+    }
+    Ok(())
+}
+
+fn check_tools(tx: &Tx<'_>, wanted: &[Wanted], next: &RunSettings) -> Result<(), Fault> {
+    let settings = tx.state.run.as_ref().map_or(next, |run| &run.settings);
+    let tools = tx.world.tools.offered(settings);
+    for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| wanted.status == ItemStatus::Pending) {
+        if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
+            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
+                .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
+        }
+    }
+    Ok(())
+}
+
+/// The list's order, where the changes alone do not tell it: they leave items in their places and add new ones at
+/// the end.
+fn order_unlike(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
+    let known: BTreeSet<&ItemId> = before.iter().collect();
+    let kept = before.iter().filter(|id| state.item(id).is_some());
+    let after: Vec<&ItemId> = state.list.iter().map(|item| &item.def.id).collect();
+    let implied = kept.chain(after.iter().copied().filter(|id| !known.contains(id)));
+    let is_implied = after.iter().copied().eq(implied);
+    (!is_implied).then(|| after.into_iter().cloned().collect())
+}
+
+fn rewrite(tx: &mut Tx<'_>, wanted: Vec<Wanted>) -> Merged {
+    let version = tx.state.head.plan_version + 1;
+    let mut merged = Merged::default();
+    let mut before: BTreeMap<ItemId, Item> = BTreeMap::new();
+    tx.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
+    let mut after = Vec::with_capacity(wanted.len());
+    for (at, wanted) in wanted.into_iter().enumerate() {
+        let known = before.remove(&wanted.id);
+        after.push(rewritten(tx, at as i64, wanted, known, version, &mut merged));
+    }
+    tx.state.list.rebuild(|list| *list = after);
+    for item in before.values() {
+        forget::remove(tx, item, version, &mut merged);
+    }
+    let settle: Vec<(ItemId, ItemStatus)> = merged.moved.clone();
+    for (id, _) in settle {
+        tx.state.list.touch(&id);
+    }
+    tx.state.head.plan_version = version;
+    let changes = std::mem::take(&mut merged.changes);
+    merged.changes = changes.into_iter().map(|change| filled(tx, change)).collect();
+    merged
+}
+
+fn rewritten(
+    tx: &mut Tx<'_>,
+    ord: i64,
+    wanted: Wanted,
+    known: Option<Item>,
+    version: i64,
+    merged: &mut Merged,
+) -> Item {
+    let Some(mut item) = known else {
+        merged.note(ChangeType::Added, &wanted.id);
+        let def = defined(wanted, tx.stamp.now, version);
+        let progress = Progress { updated: tx.stamp.now, ..Progress::default() };
+        return Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() };
+    };
+    let is_same = as_wanted(&item) == wanted;
+    if is_same && item.ord == ord {
+        return item;
+    }
+    item.ord = ord;
+    if is_same {
+        tx.definition_changed(&item.def.id);
+        return item;
+    }
+    merged.note(ChangeType::Modified, &wanted.id);
+    if wanted.status != item.progress.status {
+        merged.moved.push((wanted.id.clone(), item.progress.status));
+        item.progress.status = wanted.status;
+        item.progress.edited_away = wanted.status == ItemStatus::Cancelled;
+        item.progress.reason = Some("cancelled by a person".into());
+    }
+    item.progress.updated = tx.stamp.now;
+    let since = item.def.since;
+    item.def = Definition { since, ..defined(wanted, item.def.created, version) };
+    item
+}
+
+fn defined(wanted: Wanted, created: i64, version: i64) -> Definition {
+    Definition {
+        id: wanted.id,
+        description: wanted.description,
+        dependencies: wanted.dependencies,
+        step_type: wanted.step_type,
+        required_tools: wanted.required_tools,
+        expected_outcome: wanted.expected_outcome,
+        tool_validation_mode: wanted.tool_validation_mode,
+        created,
+        since: version,
+        edited: Some(version),
+    }
+}
+
+fn filled(tx: &mut Tx<'_>, change: TodoItemChange) -> TodoItemChange {
+    match change.kind {
+        ChangeType::Added | ChangeType::Modified => change::of_item(tx, change.kind, &change.item_id),
+        ChangeType::Removed => TodoItemChange { timestamp: tx.stamp.now, ..change },
+    }
+}
+
+fn as_wanted(item: &Item) -> Wanted {
+    let def = item.def.clone();
+    Wanted {
+        id: def.id,
+        description: def.description,
+        dependencies: def.dependencies,
+        step_type: def.step_type,
+        required_tools: def.required_tools,
+        expected_outcome: def.expected_outcome,
+        tool_validation_mode: def.tool_validation_mode,
+        status: item.progress.status,
+    }
+}
+
+fn read_list(list: Vec<Value>) -> Result<Vec<Wanted>, Fault> {
+    let mut seen = BTreeSet::new();
+    let mut wanted = Vec::with_capacity(list.len());
+    for (at, value) in list.into_iter().enumerate() {
+        let item = read_item(at, value)?;
+        if !seen.insert(item.id.clone()) {
+            return Err(invalid(at, "id", "this id occurs twice"));
+        }
+        wanted.push(item);
+    }
+    Ok(wanted)
+}
+
+fn read_item(at: usize, value: Value) -> Result<Wanted, Fault> {
+    let Value::Object(mut map) = value else { return Err(invalid(at, "", "an item is an object")) };
+    map.retain(|key, _| !FILLED.contains(&key.as_str()));
+    for key in ["createdTimestamp", "updatedTimestamp"] {
+        map.insert(key.into(), 0.into());
+    }
+    if !map.contains_key("status") {
+        map.insert("status".into(), "pending".into());
+    }
+    let known = known_fields();
+    if let Some(unknown) = map.keys().find(|key| !known.contains(key.as_str())) {
+        return Err(invalid(at, unknown, "there is no such field"));
+    }
+    let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| invalid(at, "", e.to_string()))?;
+    let id = todo.id.as_str();
+    if id.is_empty() || id.len() > 128 || id.chars().any(char::is_control) {
+        return Err(invalid(at, "id", "1 to 128 characters"));
+    }
+    if todo.description.trim().is_empty() {
+        return Err(invalid(at, "description", "must not be empty"));
+    }
+    Ok(Wanted {
+        id: todo.id,
+        description: todo.description,
+        dependencies: todo.dependencies,
+        step_type: todo.step_type,
+        required_tools: todo.required_tools,
+        expected_outcome: todo.expected_outcome,
+        tool_validation_mode: todo.tool_validation_mode,
+        status: todo.status,
+    })
+}
+
+fn known_fields() -> BTreeSet<&'static str> {
+    let editable = [
+        "id",
+        "description",
+        "status",
+        "dependencies",
+        "stepType",
+        "requiredTools",
+        "expectedOutcome",
+        "toolValidationMode",
+    ];
+    editable.into_iter().chain(FILLED).collect()
+}
+
+/// Every dependency of what is not over is in the list, and none leads back to its item. What is over waits for nothing.
+fn check_graph(wanted: &[Wanted]) -> Result<(), Fault> {
+    let index: BTreeMap<&ItemId, usize> = wanted.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
+    let mut unmet = vec![0usize; wanted.len()];
+    let mut dependants = vec![Vec::new(); wanted.len()];
+    for (at, item) in wanted.iter().enumerate().filter(|(_, item)| !item.status.is_settled()) {
+        for need in &item.dependencies {
+            let Some(on) = index.get(need) else {
+                return Err(invalid(at, "dependencies", format!("there is no item {need}")));
+            };
+            dependants[*on].push(at);
+            unmet[at] += 1;
+        }
+    }
+    let mut free: Vec<usize> = (0..wanted.len()).filter(|at| unmet[*at] == 0).collect();
+    let mut sorted = 0;
+    while let Some(at) = free.pop() {
+        sorted += 1;
+        for next in &dependants[at] {
+            unmet[*next] -= 1;
+            if unmet[*next] == 0 {
+                free.push(*next);
+            }
+        }
+    }
+    match unmet.iter().position(|left| *left > 0) {
+        Some(at) if sorted < wanted.len() => Err(invalid(at, "dependencies", "they lead back to the item itself")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn invalid(at: usize, field: &str, why: impl Into<String>) -> Fault {
+    let pointer = if field.is_empty() { format!("/{at}") } else { format!("/{at}/{field}") };
+    Fault::new(Code::PlanInvalid, "The edited plan is not valid.").at(pointer, why)
+}

@@ -1,0 +1,117 @@
+//! A thread does not wear out: what earlier runs settled leaves the plan when the plan grows too long. The log keeps it.
+
+use std::collections::BTreeSet;
+
+use crate::domain::ids::{ItemId, RunId};
+use crate::domain::plan::{ChangeType, ItemStatus};
+use crate::parse::ItemDraft;
+use crate::pes::plan::change::{self, Merged};
+use crate::pes::state::{Item, State, rows};
+use crate::pes::tx::Tx;
+
+/// A longer plan forgets what was settled before the last run: every planner reads all of it, and some read little.
+const LISTED: usize = 100;
+
+/// How many items the list has at least with what the planner adds to it.
+pub(crate) fn least_items_with(tx: &Tx<'_>, drafts: &[ItemDraft]) -> usize {
+    let with_new = items_with(tx.state, drafts);
+    let excess = with_new.saturating_sub(tx.world.limits.items_per_plan);
+    with_new - forgettable(tx.state, drafts, None, excess).len()
+}
+
+fn items_with(state: &State, drafts: &[ItemDraft]) -> usize {
+    let is_new = |draft: &&ItemDraft| change::is_wanted(draft) && state.item(&draft.id.as_str().into()).is_none();
+    state.list.len() + drafts.iter().filter(is_new).count()
+}
+
+/// Forgets what must go for these items, and what is too old to be read again and again. The last run's items go only
+/// where there is no room.
+pub(crate) fn make_room(tx: &mut Tx<'_>, drafts: &[ItemDraft], version: i64, merged: &mut Merged) {
+    let last = last_run(tx.state);
+    let with_new = items_with(tx.state, drafts);
+    let too_old = forgettable(tx.state, drafts, last.as_ref(), with_new.saturating_sub(LISTED));
+    forget(tx, too_old, version, merged);
+    let with_new = items_with(tx.state, drafts);
+    let too_many = forgettable(tx.state, drafts, None, with_new.saturating_sub(tx.world.limits.items_per_plan));
+    forget(tx, too_many, version, merged);
+}
+
+/// The run before this one that did anything of the plan.
+fn last_run(state: &State) -> Option<RunId> {
+    let now = &state.active_run().run_id;
+    let runs: Vec<&RunId> = state.list.iter().filter_map(|item| item.progress.run.as_ref()).collect();
+    runs.into_iter().rev().find(|run| *run != now).cloned()
+}
+
+/// The oldest items that earlier runs settled, so many if there are as many; none of this run's, and nothing that one
+/// of them, an open item or one of these drafts depends on. What did not come to its end goes with what it waited for.
+fn forgettable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count: usize) -> BTreeSet<ItemId> {
+    let mut gone = BTreeSet::new();
+    if count == 0 {
+        return gone;
+    }
+    let kept = kept(state, drafts, last);
+    for item in state.list.iter().filter(|item| !kept.contains(&item.def.id)) {
+        if gone.len() >= count {
+            break;
+        }
+        let mut next = vec![item];
+        while let Some(item) = next.pop() {
+            if gone.insert(item.def.id.clone()) {
+                next.extend(state.list.dependants(&item.def.id).filter(waits));
+            }
+        }
+    }
+    gone
+}
+
+/// What stays, with everything that it depends on until it is done.
+fn kept(state: &State, drafts: &[ItemDraft], last: Option<&RunId>) -> BTreeSet<ItemId> {
+    let runs = [Some(&state.active_run().run_id), last];
+    let is_of = |item: &&Item| item.progress.run.is_some() && runs.contains(&item.progress.run.as_ref());
+    let listed = state.list.iter().filter(|item| !item.progress.status.is_settled() || is_of(item));
+    let mut next: Vec<ItemId> = listed.map(|item| item.def.id.clone()).collect();
+    for draft in drafts {
+        let needs = draft.dependencies.iter().flatten();
+        next.extend(needs.chain([&draft.id]).map(|id| ItemId::from(id.as_str())));
+    }
+    let mut kept = BTreeSet::new();
+    while let Some(id) = next.pop() {
+        if kept.insert(id.clone())
+            && let Some(item) = state.item(&id).filter(waits)
+        {
+            next.extend(item.def.dependencies.iter().cloned());
+        }
+    }
+    kept
+}
+
+fn forget(tx: &mut Tx<'_>, ids: BTreeSet<ItemId>, version: i64, merged: &mut Merged) {
+    if ids.is_empty() {
+        return;
+    }
+    let mut gone = Vec::new();
+    tx.state.list.rebuild(|list| gone.extend(list.extract_if(.., |item| ids.contains(&item.def.id))));
+    for item in gone {
+        remove(tx, &item, version, merged);
+    }
+}
+
+/// An item that is in the list no more; what was called for it stays readable.
+pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut Merged) {
+    let id = &item.def.id;
+    merged.note(ChangeType::Removed, id);
+    tx.item_removed(id);
+    let ord = tx.next_ord();
+    tx.rows.extend(rows::tombstone(id, ord, version));
+    tx.state.removed.insert(id.clone(), version);
+    for call in &item.calls {
+        if let Some(call) = tx.state.calls.remove(call) {
+            tx.rows.push(rows::forgotten_call(&call));
+        }
+    }
+}
+
+fn waits(item: &&Item) -> bool {
+    item.progress.status != ItemStatus::Completed
+}

@@ -1,0 +1,145 @@
+//! Planning: the first reply of a run becomes a todo list, a direct answer, or a request to say it again.
+
+use serde_json::Value;
+
+use crate::domain::fault::Code;
+use crate::domain::ids::ItemId;
+use crate::domain::model::{self, ModelReply};
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::{ChangeType, TodoItemChange};
+use crate::parse::{self, PlanDraft};
+use crate::pes::plan::change::{self, Merged, Source};
+use crate::pes::plan::{forget, merge, names, refine, review};
+use crate::pes::run::finish;
+use crate::pes::state::{Item, ModelCall, Phase, REPAIRS, Repair, Replied, model_call, text};
+use crate::pes::tx::Tx;
+use crate::pes::work::step;
+
+const TITLE_WORDS: usize = 10;
+
+const REFUSAL_CHARS: usize = 2_000;
+
+pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
+    let text = replied.text.clone();
+    let mut draft = match usable(tx, replied.reply) {
+        Ok(draft) => draft,
+        Err(fault) => return repair(tx, replied.call, text, fault, false),
+    };
+    change::name_items(tx.state, &mut draft.items);
+    if let Some(fault) = names::unknown(tx, replied.call, &draft.items) {
+        return repair(tx, replied.call, text, fault, true);
+    }
+    refine::notes_were_shown(tx);
+    record_heading(tx, &draft);
+    if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
+        let answer = answer.clone();
+        record(tx, &draft, text, &[]);
+        return finish::answer_directly(tx, answer);
+    }
+    if let (true, Some(reason)) = (draft.items.is_empty(), &draft.refuse) {
+        return refuse(tx, text::cut(reason, REFUSAL_CHARS));
+    }
+    let (source, merged) = match tx.state.phase() {
+        Phase::Refining => (Source::Refinement, merge::merge(tx, &draft, replied.call.shown)),
+        Phase::Idle | Phase::Planning | Phase::Executing | Phase::Synthesizing => {
+            (Source::Planner, first_list(tx, &draft))
+        }
+    };
+    record(tx, &draft, text, &merged.changes);
+    if source == Source::Planner || !merged.changes.is_empty() {
+        record_update_of(tx, source);
+    }
+    change::record_moved(tx, &merged);
+    refine::end(tx);
+    review::ask_if_wanted(tx);
+    // What a person must see first begins with a step of its own.
+    if let (false, true, Some(item)) = (draft.calls.is_empty(), tx.state.is_reviewed(), draft.items.first()) {
+        let id = ItemId::from(item.id.as_str());
+        step::begin_with_calls(tx, &id, replied, draft.calls);
+    }
+}
+
+/// Only a run that has done nothing yet can be refused, and one whose every message the planner has seen; else it is
+/// an answer to what was said so far.
+fn refuse(tx: &mut Tx<'_>, reason: String) {
+    match tx.state.is_mid_run() || tx.state.is_refinement_due() {
+        true => finish::answer_directly(tx, reason),
+        false => finish::fail(tx, Code::TaskRefused, reason, model::Phase::Planning),
+    }
+}
+
+fn usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
+    let mut draft = parse::plan(reply).map_err(|fault| fault.0)?;
+    let most = tx.world.limits.items_per_plan;
+    if draft.items.len() > most {
+        return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));
+    }
+    let with_new = forget::least_items_with(tx, &draft.items);
+    if with_new > most {
+        return Err(format!("With the new items the todoList has {with_new}; at most {most} are allowed."));
+    }
+    let steered = tx.state.phase() == Phase::Refining;
+    if !steered {
+        draft.items.retain(change::is_wanted);
+    }
+    let is_silent = draft.answer.is_none() && draft.refuse.is_none();
+    if draft.items.is_empty() && is_silent && !steered {
+        return Err("The todoList is empty and there is no answer; give one of them.".into());
+    }
+    Ok(draft)
+}
+
+fn repair(tx: &mut Tx<'_>, call: &ModelCall, reply: Value, fault: String, names: bool) {
+    let round = model_call::repairs(call) + 1;
+    if round > REPAIRS {
+        let message = format!("The model's plan could not be read: {}", text::cut(&fault, 500));
+        if tx.state.is_mid_run() {
+            return refine::failed(tx, Code::PlanUnreadable, &message);
+        }
+        return finish::fail(tx, Code::PlanUnreadable, message, model::Phase::Planning);
+    }
+    let names = names || call.repair.as_ref().is_some_and(|before| before.names);
+    let repair = Some(Repair { round, reply, fault, names });
+    tx.active().model = Some(ModelCall { repair, ..call.again(call.iteration + 1) });
+}
+
+fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {
+    change::set_intent(tx, draft.intent.as_deref(), None);
+    if let Some(title) = draft.title.as_deref().filter(|title| !title.trim().is_empty()) {
+        let title = title.split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>().join(" ");
+        let title = text::cut(&title, 200);
+        tx.state.head.title = title.clone();
+        tx.title = Some(title.clone());
+        tx.record(ObservationType::Title, None, title.clone(), serde_json::json!({ "title": title }));
+    }
+}
+
+/// The list of a thread that had none.
+fn first_list(tx: &mut Tx<'_>, draft: &PlanDraft) -> Merged {
+    tx.state.head.plan_version += 1;
+    let items: Vec<Item> =
+        draft.items.iter().enumerate().map(|(at, item)| change::new_item(tx, at as i64, item)).collect();
+    let ids: Vec<ItemId> = items.iter().map(|item| item.def.id.clone()).collect();
+    tx.state.list.rebuild(|list| list.extend(items));
+    let changes = ids.iter().map(|id| change::of_item(tx, ChangeType::Added, id)).collect();
+    Merged { changes, ..Merged::default() }
+}
+
+fn record(tx: &mut Tx<'_>, draft: &PlanDraft, raw: Value, changes: &[TodoItemChange]) {
+    change::set_text(tx, draft.plan.as_deref());
+    let plan = match &tx.state.head.plan {
+        Value::Null => Value::String(String::new()),
+        plan => plan.clone(),
+    };
+    let body = serde_json::json!({
+        "plan": plan, "planVersion": tx.state.head.plan_version, "rawOutput": raw,
+        "changes": text::to_value(&changes),
+    });
+    tx.record(ObservationType::Plan, None, "Plan", body);
+}
+
+/// The `PLAN_UPDATE` whose changes stand in the `PLAN` before it.
+fn record_update_of(tx: &mut Tx<'_>, source: Source) {
+    let body = serde_json::json!({ "planVersion": tx.state.head.plan_version, "source": source.as_str() });
+    tx.record(ObservationType::PlanUpdate, None, "Plan changed", body);
+}

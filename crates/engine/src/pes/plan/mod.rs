@@ -1,0 +1,14 @@
+//! The plan: made by a planner, changed by planners, steps and people, looked at before it runs.
+//!
+//! Every change goes by id, keeps what ran, and is recorded with the planVersion that it makes.
+
+pub(crate) mod change;
+pub(crate) mod edit;
+pub(crate) mod forecast;
+pub(crate) mod forget;
+pub(crate) mod make;
+pub(crate) mod merge;
+pub(crate) mod names;
+pub(crate) mod redo;
+pub(crate) mod refine;
+pub(crate) mod review;

@@ -1,0 +1,79 @@
+//! A completed item is done again, because a refinement says so: a new attempt of the same item. What the old one came to
+//! stays in the log. It may have had its effect already, so a person is asked before anything of it has it twice.
+
+use crate::domain::hitl::{FeedbackSchema, InputType};
+use crate::domain::ids::ItemId;
+use crate::domain::plan::ItemStatus;
+use crate::domain::tool::{Judgement, ToolClass, Verdict};
+use crate::parse::ItemDraft;
+use crate::pes::plan::change::{self, Merged};
+use crate::pes::state::State;
+use crate::pes::tx::Tx;
+
+/// Makes a completed item pending, and tells those who depend on it.
+pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+    let known = tx.state.item(id).map(|item| item.def.dependencies.clone()).unwrap_or_default();
+    change::redefine(tx, id, draft, merged);
+    // It was completed: what it waited for and the list has forgotten since was completed too.
+    let forgotten: Vec<ItemId> = known.into_iter().filter(|need| tx.state.item(need).is_none()).collect();
+    if let Some(item) = tx.state.list.get_mut(id) {
+        item.def.dependencies.retain(|need| !forgotten.contains(need));
+        merged.is_relinked |= !forgotten.is_empty();
+    }
+    tx.change_progress(id, |progress| progress.redone = true);
+    change::move_status(tx, id, ItemStatus::Pending, merged, None);
+    tell_dependants(tx, id);
+}
+
+/// Whoever is at work is told in its next prompt; whoever is done is marked, for planners and for the answer. Those
+/// who have not begun wait for the new result.
+fn tell_dependants(tx: &mut Tx<'_>, id: &ItemId) {
+    let dependants: Vec<(ItemId, ItemStatus)> =
+        tx.state.list.dependants(id).map(|item| (item.def.id.clone(), item.progress.status)).collect();
+    for (dependant, status) in dependants {
+        match status {
+            ItemStatus::InProgress | ItemStatus::Waiting => {
+                let note = format!("Item {id}, on which this depends, is done again: its earlier result is void.");
+                change::note(tx, Some(&dependant), note);
+            }
+            ItemStatus::Completed => {
+                tx.change_progress(&dependant, |progress| {
+                    progress.outdated.retain(|known| known != id);
+                    progress.outdated.push(id.clone());
+                });
+            }
+            ItemStatus::Pending | ItemStatus::Failed | ItemStatus::Cancelled => {}
+        }
+    }
+}
+
+/// What a step of an item that is done again is told when it begins.
+pub(crate) fn notes(state: &State, id: &ItemId) -> Vec<String> {
+    let is_redone = state.item(id).is_some_and(|item| item.progress.redone);
+    let note = "This item was completed before and is to be done again. What its earlier calls returned is above, \
+                if anything, and does not count: make the calls that it needs again.";
+    is_redone.then(|| note.to_owned()).into_iter().collect()
+}
+
+/// A call of an item that is done again asks a person, unless it only reads or was declared idempotent.
+pub(crate) fn asks_again(state: &State, item: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
+    if !state.item(item).is_some_and(|item| item.progress.redone) {
+        return judgement;
+    }
+    let (class, delegates) = match judgement.verdict {
+        Verdict::Run { class, idempotent: false } if class != ToolClass::Read => (class, false),
+        Verdict::Delegate => (ToolClass::External, true),
+        Verdict::Client => (ToolClass::External, false),
+        Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Refuse(_) => return judgement,
+    };
+    let message = format!("Step {item} is done again. May `{tool}` run once more with these arguments?");
+    let schema = FeedbackSchema {
+        input_type: InputType::Confirm,
+        prompt: message.clone(),
+        options: Vec::new(),
+        allow_modify_args: true,
+        custom_schema: None,
+    };
+    let verdict = Verdict::Ask { class, idempotent: false, message, schema, risk: None, delegates };
+    Judgement { verdict, ..judgement }
+}

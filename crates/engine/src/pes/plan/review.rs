@@ -1,0 +1,216 @@
+//! Plan review: a person is asked before a plan runs, and again whenever it was changed.
+//!
+//! The question is about one version of the plan. As long as a version has not passed, nothing of it begins; what is under
+//! way goes on. A question about a version that is not the plan's any more is withdrawn and asked anew, so that nobody
+//! approves what they did not see.
+
+use serde_json::Value;
+
+use crate::domain::digest;
+use crate::domain::fault::{Fault, Pointed};
+use crate::domain::forecast::PlanForecast;
+use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, FeedbackSchema, InputType, Suspension, SuspensionKind};
+use crate::domain::plan::ItemStatus;
+use crate::domain::settings::PlanReview;
+use crate::pes::people::{resume, suspend};
+use crate::pes::plan::{change, edit, forecast};
+use crate::pes::run::end_early;
+use crate::pes::settle::{item, suspension};
+use crate::pes::state::{Asked, Ends, Phase, Review, SentBack, Shape, State, text};
+use crate::pes::tx::{Taken, Tx};
+
+/// The member of `modifiedArgs` that holds the edited list.
+const EDITED: &str = "todoList";
+
+/// How much a planner is told of a reason.
+pub(crate) const REASON_CHARS: usize = 2_000;
+
+/// How many tools a question names in its words.
+const NAMED: usize = 10;
+
+/// What an answer to a review means.
+pub(crate) enum Reviewed {
+    /// The plan runs as it is now; the digest is that of what runs.
+    Runs(Option<String>),
+    /// The planner makes another one, for this reason, which is this person's.
+    Again { reason: String, by: String },
+    /// The run ends.
+    Ends(String),
+}
+
+pub(crate) fn review(state: &State) -> Option<&Review> {
+    state.head.active.as_ref().map(|active| &active.review)
+}
+
+/// The question follows the plan: it is asked about a version that has not passed, and withdrawn when the plan is
+/// another one or nothing of it is left to begin. To be called before anything of the plan may begin.
+pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
+    let is_cancelled = tx.active().cancel.is_some();
+    if tx.state.shape != Shape::Planned || is_cancelled || tx.state.is_reviewed() {
+        return;
+    }
+    let version = tx.state.head.plan_version;
+    let is_left = tx.state.list.iter().any(|item| item.progress.status == ItemStatus::Pending);
+    let asked = tx.active().review.asked.clone();
+    match &asked {
+        Some(asked) if asked.version == version && is_left => return,
+        Some(_) if is_left => withdraw(tx, "the plan was changed"),
+        Some(_) => withdraw(tx, "nothing of the plan is left to begin"),
+        None => {}
+    }
+    // Another plan is on its way.
+    if !is_left || tx.state.is_refinement_due() {
+        return;
+    }
+    let plan = forecast::forecast(tx.state, tx.world, tx.state.settings());
+    let is_wanted = match tx.state.settings().execution.plan_review {
+        PlanReview::Off => false,
+        // Who was asked once is asked about what became of it.
+        PlanReview::Risky => plan.risky || asked.is_some(),
+        PlanReview::Always => true,
+    };
+    match is_wanted {
+        true => ask(tx, &plan),
+        false => tx.active().review.passed = Some(version),
+    }
+}
+
+fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
+    let schema = FeedbackSchema {
+        input_type: InputType::Confirm,
+        prompt: "May this plan run? A no with a reason has another plan made.".into(),
+        options: Vec::new(),
+        allow_modify_args: true,
+        custom_schema: None,
+    };
+    let question = suspend::question(tx, SuspensionKind::PlanReview, words(plan), schema);
+    let shown = text::to_value(plan);
+    let digest = digest::of(&shown);
+    let shown = tx.store(format!("{}.plan", question.suspension_id), shown);
+    let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
+    let asked = Asked { suspension: question.suspension_id.clone(), version: plan.plan_version };
+    tx.active().review.asked = Some(asked);
+    suspend::open(tx, Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
+}
+
+/// The question is not asked any more.
+pub(crate) fn withdraw(tx: &mut Tx<'_>, why: &str) {
+    if let Some(asked) = tx.active().review.asked.take() {
+        suspension::close(tx, &asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
+    }
+}
+
+/// What an answer comes to. An edited plan takes effect here, as its digest is part of the answer.
+pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decision, Reviewed), Fault> {
+    match (answer.approved, answer.modified_args) {
+        (None, _) => Err(resume::invalid("/approved", "a plan needs true or false")),
+        (Some(true), None) => Ok((Decision::Approved, Reviewed::Runs(None))),
+        (Some(true), Some(edited)) => judge_edited(tx, edited, by),
+        (Some(false), _) => Ok((Decision::Rejected, rejected(tx.state, answer.reason, by))),
+    }
+}
+
+fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, Reviewed), Fault> {
+    let list = edited_list(edited)?;
+    let (version, settings) = (tx.state.head.plan_version, tx.state.settings().clone());
+    match edit::edit(tx, version, list, by, &settings).map_err(within_answer)? {
+        Taken::No => Ok((Decision::Approved, Reviewed::Runs(None))),
+        Taken::Yes => {
+            let plan = text::to_value(&forecast::forecast(tx.state, tx.world, tx.state.settings()));
+            Ok((Decision::Modified, Reviewed::Runs(Some(digest::of(&plan)))))
+        }
+    }
+}
+
+/// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
+fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
+    let most = state.settings().execution.max_iterations.max(1);
+    let rejections = review(state).map_or(0, |review| review.rejections);
+    match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
+        None => Reviewed::Ends("a person said no".into()),
+        Some(reason) if rejections < most => Reviewed::Again { reason, by: by.to_owned() },
+        Some(reason) => Reviewed::Ends(format!("after {most} other plans a person said: {reason}")),
+    }
+}
+
+/// The answer takes effect; its question is closed by now.
+pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) {
+    tx.active().review.asked = None;
+    match reviewed {
+        Reviewed::Runs(_) => {
+            let version = tx.state.head.plan_version;
+            tx.active().review.passed = Some(version);
+        }
+        Reviewed::Again { reason, by } => {
+            // Whoever tells the planner what to do steers the run.
+            tx.add_requesters(&[by]);
+            let reason = text::cut(&reason, REASON_CHARS);
+            change::note(tx, None, format!("A person rejected this plan before it ran: {reason}\nMake another plan."));
+            let review = &mut tx.active().review;
+            review.rejections += 1;
+            review.sent_back = SentBack::Due;
+        }
+        Reviewed::Ends(why) => end_early::end_early(tx, Ends::Rejected, &why),
+    }
+}
+
+/// Nobody answered in time.
+pub(crate) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy, why: &str) {
+    tx.active().review.asked = None;
+    let ends = match policy {
+        ExpiryPolicy::Fail => Ends::TimedOut,
+        ExpiryPolicy::Deny | ExpiryPolicy::Remind => Ends::Rejected,
+    };
+    end_early::end_early(tx, ends, why);
+}
+
+/// The planner was sent back and answers without another plan: what was rejected is off, and if nothing was done
+/// before, the answer is the run's.
+pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
+    let is_told = review(tx.state).is_some_and(|review| review.sent_back == SentBack::Told);
+    if !is_told || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
+        return false;
+    }
+    let is_nothing_done = tx.state.settled_now().next().is_none() && !tx.state.list.is_any_open();
+    item::cancel_pending(tx, "the plan was rejected");
+    is_nothing_done
+}
+
+/// The whole list that a person sends in place of the plan's.
+fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
+    let wrong = |place: &str, why: &str| Err(resume::invalid(&format!("/modifiedArgs{place}"), why));
+    let Value::Object(mut members) = edited else { return wrong("", "must be an object with `todoList`") };
+    let list = members.remove(EDITED);
+    if let Some(name) = members.keys().next() {
+        let name = name.replace('~', "~0").replace('/', "~1");
+        return wrong(&format!("/{name}"), "is unknown; of a plan only `todoList` can be changed");
+    }
+    match list {
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => wrong("/todoList", "must be the whole list of items"),
+        None => wrong("/todoList", "is missing: the whole list of items"),
+    }
+}
+
+/// The same fault, at its place in the answer.
+fn within_answer(fault: Fault) -> Fault {
+    let errors = fault.errors.into_iter().map(|pointed| {
+        let pointer = format!("/modifiedArgs/{EDITED}{}", pointed.pointer);
+        Pointed { pointer, ..pointed }
+    });
+    Fault { errors: errors.collect(), ..fault }
+}
+
+/// The question in words: how much is to be done, and with what that wants care.
+fn words(plan: &PlanForecast) -> String {
+    let open = plan.items.iter().filter(|item| !item.status.is_settled()).count();
+    let risky: Vec<&str> =
+        plan.tools.iter().filter(|tool| tool.is_risky()).map(|tool| tool.tool_name.as_str()).collect();
+    let steps = if open == 1 { "1 step".to_owned() } else { format!("{open} steps") };
+    let more = if risky.len() > NAMED { ", …" } else { "" };
+    let named = risky[..risky.len().min(NAMED)].join(", ");
+    match risky.is_empty() {
+        true => format!("May this plan run? {steps} to do."),
+        false => format!("May this plan run? {steps} to do, which may call {named}{more}."),
+    }
+}

@@ -1,0 +1,109 @@
+//! A query comes in: it starts a run, waits in the queue, steers, or interrupts.
+
+use serde_json::Value;
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{MessageId, RunId};
+use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
+use crate::pes::run::{begin, cancel, message};
+use crate::pes::state::{Phase, Shape, State, Steer};
+use crate::pes::tx::{Handled, Taken, Tx};
+
+pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask) -> Handled {
+    if tx.state.head.quarantined {
+        return Err(Fault::quarantined());
+    }
+    let on_busy = ask.on_busy;
+    ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
+    let run = accepted(tx, run, message, ask);
+    if tx.state.run.is_none() && tx.state.head.queue.is_empty() {
+        let ord = tx.next_ord();
+        begin::start(tx, ord, run);
+        return Ok(Taken::Yes);
+    }
+    match on_busy {
+        OnBusy::Reject => {
+            Err(Fault::new(Code::ThreadBusy, "A run is active; wait for it, or set onBusy to enqueue or interrupt."))
+        }
+        OnBusy::Enqueue => enqueue(tx, run, false),
+        OnBusy::Steer if can_be_steered(tx.state) => steer(tx, run),
+        OnBusy::Steer => enqueue(tx, run, false),
+        OnBusy::Interrupt => {
+            enqueue(tx, run, true)?;
+            cancel::interrupt(tx);
+            Ok(Taken::Yes)
+        }
+    }
+}
+
+fn accepted(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
+    Run {
+        run_id,
+        thread_id: tx.state.thread_id.clone(),
+        status: RunStatus::Queued,
+        message_id,
+        query: ask.query,
+        metadata: ask.metadata,
+        user_id: ask.user_id,
+        session_id: ask.session_id,
+        trace_id: ask.trace_id,
+        trace: ask.trace,
+        requested_by: Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect(),
+        standing: CallerStatus::Queued,
+        since: tx.stamp.now,
+        created_at: tx.stamp.now,
+        started_at: None,
+        finished_at: None,
+        settings: ask.settings,
+        counters: Counters::default(),
+        outcome: None,
+    }
+}
+
+fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
+    let limit = tx.world.limits.queued_runs;
+    if tx.state.head.queue.len() >= limit {
+        return Err(Fault::new(Code::QueueFull, format!("At most {limit} runs may wait on a thread; try later.")));
+    }
+    // A run's number is below those of its messages.
+    let ord = tx.next_ord();
+    let message = told(tx, &run);
+    tx.record_state_update(vec!["queue".into()], Some(message));
+    tx.write_run(ord, &run);
+    let at = if first { 0 } else { tx.state.head.queue.len() };
+    tx.state.head.queue.insert(at, run.run_id.clone());
+    tx.state.queued.insert(run.run_id.clone(), (ord, run));
+    Ok(Taken::Yes)
+}
+
+/// Stores the user's message and returns it as observations show it.
+fn told(tx: &mut Tx<'_>, run: &Run) -> Value {
+    let message = message::user_message(run);
+    message::keep(tx, &message)
+}
+
+fn can_be_steered(state: &State) -> bool {
+    let is_cancelled = state.head.active.as_ref().is_none_or(|active| active.cancel.is_some());
+    match state.phase() {
+        Phase::Planning | Phase::Refining | Phase::Executing => !is_cancelled && state.shape == Shape::Planned,
+        Phase::Idle | Phase::Synthesizing => false,
+    }
+}
+
+/// The message joins the active run; the plan is refined as soon as no item is executing.
+fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
+    let most = tx.world.limits.queued_runs;
+    if tx.active().steers.len() >= most {
+        return Err(Fault::new(
+            Code::QueueFull,
+            format!("At most {most} messages may change the course of one run; try again when it has ended."),
+        ));
+    }
+    run.run_id = tx.state.active_run().run_id.clone();
+    tx.add_requesters(&run.requested_by);
+    let shown = told(tx, &run);
+    let text = shown["content"].clone();
+    tx.active().steers.push(Steer { message: run.message_id, text, shown: false });
+    tx.record_state_update(vec!["messages".into()], Some(shown));
+    Ok(Taken::Yes)
+}

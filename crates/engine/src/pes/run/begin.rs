@@ -1,0 +1,91 @@
+//! A run begins: it becomes the active one, its start is recorded, and its first work is made ready.
+
+use crate::domain::ids::ItemId;
+use crate::domain::run::{Counters, Run, RunStatus};
+use crate::pes::run::message;
+use crate::pes::state::{Active, Definition, Item, ModelCall, Phase, Progress, Replan, Shape, rows};
+use crate::pes::tx::{self, Tx};
+
+/// Makes it the active run and records its start.
+pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
+    run.status = RunStatus::Running;
+    run.started_at = Some(tx.stamp.now);
+    tx::add_names(&mut run.requested_by, &std::mem::take(&mut tx.state.head.shapers));
+    let message = message::user_message(&run);
+    // The number is given anew: contexts are ordered by run, and this one begins now.
+    let message_ord = tx.next_ord();
+    tx.write_message(message_ord, &message);
+    tx.state.head.active = Some(Active {
+        run: run.run_id.clone(),
+        ord,
+        counters: Counters::default(),
+        model: None,
+        steers: Vec::new(),
+        replan: Replan::Unasked,
+        cancel: None,
+        pause: None,
+        asked: None,
+        granted: Default::default(),
+        largest: 0,
+        notes: Vec::new(),
+        planned: false,
+        review: Default::default(),
+        stopped: false,
+    });
+    let shown = message::shown(tx, &message);
+    tx.state.run = Some(run);
+    tx.run_changed();
+    tx.record_run_started(shown);
+    begin_flow(tx);
+}
+
+/// What a run begins with.
+fn begin_flow(tx: &mut Tx<'_>) {
+    match tx.state.shape {
+        Shape::Planned => {
+            let has_plan = !tx.state.list.is_empty();
+            tx.state.head.phase = if has_plan { Phase::Refining } else { Phase::Planning };
+            let shown = tx.state.head.plan_version;
+            tx.active().model = Some(ModelCall::ready(1, shown));
+        }
+        Shape::Single => {
+            tx.state.head.phase = Phase::Executing;
+            add_single_item(tx);
+        }
+    }
+}
+
+/// The one item of a run without a plan, named after the run; it takes the place of the last run's.
+fn add_single_item(tx: &mut Tx<'_>) {
+    let run = tx.state.active_run();
+    let id: ItemId = run.run_id.as_str().into();
+    let def = Definition {
+        id: id.clone(),
+        description: run.query.clone(),
+        dependencies: Vec::new(),
+        step_type: None,
+        required_tools: Vec::new(),
+        expected_outcome: None,
+        tool_validation_mode: None,
+        created: tx.stamp.now,
+        since: tx.state.head.plan_version,
+        edited: None,
+    };
+    let progress = Progress { updated: tx.stamp.now, run: Some(run.run_id.clone()), ..Progress::default() };
+    forget_items(tx);
+    let item = Item { ord: tx.state.list.next_ord(), def, progress, calls: Vec::new(), turns: Vec::new() };
+    tx.state.list.rebuild(|list| list.push(item));
+    tx.definition_changed(&id);
+}
+
+/// The items of earlier runs are no longer loaded.
+fn forget_items(tx: &mut Tx<'_>) {
+    let mut old = Vec::new();
+    tx.state.list.rebuild(|list| old = std::mem::take(list));
+    for item in old {
+        tx.rows.extend(rows::forgotten_item(&item));
+        for call in item.calls.iter().filter_map(|id| tx.state.calls.remove(id)) {
+            tx.rows.push(rows::forgotten_call(&call));
+        }
+    }
+}

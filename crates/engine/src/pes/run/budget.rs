@@ -1,0 +1,52 @@
+//! The run's budget is spent: a person is asked for more, or the run ends.
+
+use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
+use crate::domain::settings::{Budget, OnBudget};
+use crate::domain::usage::nanos;
+use crate::pes::people::suspend;
+use crate::pes::run::end_early;
+use crate::pes::state::{Ends, funds};
+use crate::pes::tx::Tx;
+
+/// A person is asked for more, or the run ends; what runs of it is stopped first, by whoever holds it.
+pub(crate) fn on_spent(tx: &mut Tx<'_>) {
+    let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or("it is spent");
+    match tx.state.settings().execution.on_budget {
+        OnBudget::Ask => ask_for_more(tx, why),
+        OnBudget::Stop => end_early::end_early(tx, Ends::OnBudget, why),
+    }
+}
+
+/// The question is answered, and the answer is no.
+pub(crate) fn refuse_more(tx: &mut Tx<'_>, why: &str) {
+    tx.active().asked = None;
+    end_early::end_early(tx, Ends::OnBudget, why);
+}
+
+fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
+    let number = serde_json::json!({ "type": "number", "exclusiveMinimum": 0 });
+    let schema = FeedbackSchema {
+        input_type: InputType::Custom,
+        prompt: "Extend the budget? Without a value as much is added as there was.".into(),
+        options: Vec::new(),
+        allow_modify_args: false,
+        custom_schema: Some(serde_json::json!({
+            "type": "object", "additionalProperties": false,
+            "properties": { "maxTokens": number, "maxCostUsd": number, "maxLlmCalls": number, "deadlineMs": number },
+        })),
+    };
+    let question = suspend::question(tx, SuspensionKind::Budget, format!("The run's budget is spent: {why}."), schema);
+    tx.active().asked = Some(question.suspension_id.clone());
+    suspend::open(tx, question);
+}
+
+pub(crate) fn extend(tx: &mut Tx<'_>, more: &Budget) {
+    let now = tx.stamp.now;
+    let active = tx.active();
+    active.asked = None;
+    let granted = &mut active.granted;
+    granted.tokens = granted.tokens.saturating_add(more.max_tokens.unwrap_or(0));
+    granted.cost = granted.cost.saturating_add(nanos(more.max_cost_usd.unwrap_or(0.0)));
+    granted.calls = granted.calls.saturating_add(more.max_llm_calls.unwrap_or(0));
+    granted.until = more.deadline_ms.map(|after| now.saturating_add(after)).or(granted.until);
+}

@@ -1,0 +1,96 @@
+//! Ending a run from outside: cancel, interrupt, quarantine. What runs is stopped first; what never started is skipped.
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::RunId;
+use crate::domain::model;
+use crate::domain::run::{RunError, RunStatus};
+use crate::pes::run::{end_early, finish};
+use crate::pes::settle::stop;
+use crate::pes::state::{Cancel, Ends};
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::step::{Keep, Row};
+
+/// The first phase: from here on nothing starts. Without `Running` slots the second follows at once.
+pub(crate) fn cancel(tx: &mut Tx<'_>, run: Option<RunId>, by: &str) -> Handled {
+    let is_active = tx.state.run.as_ref().is_some_and(|active| run.as_ref().is_none_or(|id| active.run_id == *id));
+    match &run {
+        Some(id) if tx.state.queued.contains_key(id) => finish::end_queued(tx, id, RunStatus::Cancelled, None),
+        Some(_) if !is_active => {
+            return Err(Fault::new(Code::RunFinished, "The run is over; there is nothing to cancel."));
+        }
+        Some(_) => {}
+        None => {
+            for id in tx.state.head.queue.clone() {
+                finish::end_queued(tx, &id, RunStatus::Cancelled, None);
+            }
+        }
+    }
+    if is_active {
+        mark(tx, by, "the run was cancelled");
+    }
+    Ok(Taken::Yes)
+}
+
+/// Another request takes the thread: it stands first in the queue already.
+pub(crate) fn interrupt(tx: &mut Tx<'_>) {
+    mark(tx, "interrupt", "another request interrupted the run");
+}
+
+fn mark(tx: &mut Tx<'_>, by: &str, reason: &str) {
+    let active = tx.active();
+    if active.cancel.as_ref().is_none_or(|cancel| cancel.ends != Ends::Cancelled) {
+        active.cancel = Some(Cancel { by: by.to_owned(), reason: reason.to_owned(), ends: Ends::Cancelled });
+        tx.run_changed();
+    }
+}
+
+pub(crate) fn effects_stopped(tx: &mut Tx<'_>) -> Handled {
+    let is_cancelled = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+    if !is_cancelled {
+        return Ok(Taken::No);
+    }
+    end_early::complete_cancel(tx);
+    Ok(Taken::Yes)
+}
+
+/// The thread crashed again and again: its current and queued runs fail, and it takes no others until it is released.
+pub(crate) fn quarantine(tx: &mut Tx<'_>, crashes: u32) -> Handled {
+    if tx.state.run.is_none() && tx.state.head.queue.is_empty() {
+        return Ok(Taken::No);
+    }
+    let message = format!("The thread crashed {crashes} times without progress and was stopped.");
+    set_aside(tx, Code::Quarantined, message);
+    Ok(Taken::Yes)
+}
+
+/// Rows cannot be read: the runs fail by that name, and the rows are not loaded any more, so that the thread can be
+/// used again. They stay as they are, for whoever wants to know what they held.
+pub(crate) fn set_unreadable_aside(tx: &mut Tx<'_>) -> Handled {
+    let rows = std::mem::take(&mut tx.state.unreadable);
+    if rows.is_empty() {
+        return Ok(Taken::No);
+    }
+    let named: Vec<String> = rows.iter().map(|row| format!("{:?} {}", row.kind, row.id)).collect();
+    tx.rows.extend(rows.into_iter().map(|row| Row { keep: Keep::Never, ..row }));
+    let message = format!("What is stored of this thread cannot be read any more: {}.", named.join(", "));
+    set_aside(tx, Code::UnreadableState, message);
+    Ok(Taken::Yes)
+}
+
+fn set_aside(tx: &mut Tx<'_>, code: Code, message: String) {
+    let error = RunError { code, message: message.clone(), phase: model::Phase::Execution };
+    for id in tx.state.head.queue.clone() {
+        finish::end_queued(tx, &id, RunStatus::Failed, Some(error.clone()));
+    }
+    if tx.state.run.is_some() {
+        stop::everything(tx, "the thread was quarantined");
+        finish::fail(tx, code, message, model::Phase::Execution);
+    }
+    tx.state.head.quarantined = true;
+    tx.is_progress = false;
+}
+
+pub(crate) fn release(tx: &mut Tx<'_>) -> Handled {
+    let was_quarantined = std::mem::take(&mut tx.state.head.quarantined);
+    Ok(if was_quarantined { Taken::Yes } else { Taken::No })
+}

@@ -1,0 +1,71 @@
+//! A run ends before its plan is done: cancelled, out of budget, or with a plan that nobody lets run.
+
+use serde_json::Value;
+
+use crate::domain::fault::Code;
+use crate::domain::model;
+use crate::domain::run::{ResultStatus, RunError, RunStatus};
+use crate::pes::plan::review::REASON_CHARS;
+use crate::pes::run::finish;
+use crate::pes::settle::stop;
+use crate::pes::state::{Cancel, Ends, text};
+use crate::pes::tx::Tx;
+
+/// The run ends with an account of what was done.
+fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
+    let message = format!("The run's budget ended it: {why}.");
+    let phase = tx.state.model_phase(None);
+    let phase = if tx.state.list.is_any_open() { model::Phase::Execution } else { phase };
+    stop::everything(tx, "the run's budget is spent");
+    tx.record_error(phase, Code::BudgetExceeded.as_str(), &message, true, None);
+    let content = tx.state.account(&message);
+    let id = format!("account-{}", tx.state.active_run().run_id);
+    let shown = tx.store(id, serde_json::Value::String(content.clone()));
+    let error = RunError { code: Code::BudgetExceeded, message, phase };
+    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+}
+
+/// The second phase, once nothing is `Running`, or the holder has stopped it.
+pub(crate) fn complete_cancel(tx: &mut Tx<'_>) {
+    let Some(cancel) = tx.active().cancel.clone() else { return };
+    end_as(tx, cancel.ends, &cancel.reason);
+}
+
+/// The run ends by itself; what runs of it is stopped first, by whoever holds it.
+pub(crate) fn end_early(tx: &mut Tx<'_>, ends: Ends, why: &str) {
+    if !tx.state.is_any_running() {
+        return end_as(tx, ends, why);
+    }
+    tx.active().cancel = Some(Cancel { by: "engine".into(), reason: why.into(), ends });
+    tx.run_changed();
+}
+
+fn end_as(tx: &mut Tx<'_>, ends: Ends, why: &str) {
+    match ends {
+        Ends::Cancelled => {
+            stop::everything(tx, why);
+            finish::end(tx, RunStatus::Cancelled, None);
+        }
+        Ends::OnBudget => end_on_budget(tx, why),
+        Ends::Rejected => end_rejected(tx, why),
+        Ends::TimedOut => fail_unreviewed(tx, why),
+    }
+}
+
+/// The run ends, as nobody lets its plan run.
+fn end_rejected(tx: &mut Tx<'_>, why: &str) {
+    let message = format!("The plan was rejected: {}.", text::cut(why, REASON_CHARS).trim_end_matches('.'));
+    stop::everything(tx, "the plan was rejected");
+    tx.record_error(model::Phase::Planning, Code::PlanRejected.as_str(), &message, true, None);
+    let content = tx.state.account(&message);
+    let shown = tx.store(format!("account-{}", tx.state.active_run().run_id), Value::String(content.clone()));
+    let error = RunError { code: Code::PlanRejected, message, phase: model::Phase::Planning };
+    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+}
+
+/// The run fails, as nobody looked at its plan in time.
+fn fail_unreviewed(tx: &mut Tx<'_>, why: &str) {
+    stop::everything(tx, "nobody reviewed the plan in time");
+    let message = format!("The plan was not reviewed: {why}.");
+    finish::fail(tx, Code::SuspensionTimedOut, message, model::Phase::Planning);
+}

@@ -1,0 +1,177 @@
+//! A run ends: one answer, one `RUN_FINISHED`, and the next queued run starts in the same transition.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::fault::Code;
+use crate::domain::hitl::Decision;
+use crate::domain::ids::{MessageId, RunId, SuspensionId};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::model;
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::ItemStatus;
+use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
+use crate::pes::people::pause;
+use crate::pes::plan::{refine, review};
+use crate::pes::run::begin;
+use crate::pes::settle::suspension;
+use crate::pes::state::{Item, Phase, State, text};
+use crate::pes::tx::Tx;
+
+/// The run's answer. `shown` is its text as observations hold it.
+pub(crate) fn answer(
+    tx: &mut Tx<'_>,
+    content: String,
+    shown: Value,
+    ui: Option<Value>,
+    status: ResultStatus,
+    error: Option<RunError>,
+) {
+    let (run_status, marked) = match status {
+        ResultStatus::Success | ResultStatus::Partial => (RunStatus::Completed, None),
+        ResultStatus::Error => (RunStatus::Failed, error.as_ref()),
+    };
+    let message_id = answer_message(tx, tx.state.active_run().clone(), content, shown, ui, marked);
+    let errors = tx.state.failures(error.as_ref());
+    end(tx, run_status, Some(Outcome { status, message_id, error, errors }));
+}
+
+/// The plan was a direct answer. While the run has other work, or a message that the planner has not seen, it is a
+/// message, and the run goes on.
+pub(crate) fn answer_directly(tx: &mut Tx<'_>, text: String) {
+    let id = format!("answer-{}", tx.mint.hex());
+    let shown = tx.store(id, Value::String(text.clone()));
+    if !review::drop_rejected(tx) && has_more_to_do(tx.state) {
+        let run = tx.state.active_run().clone();
+        let message = ai_message(tx, &run, text, None, None);
+        let ord = tx.next_ord();
+        tx.write_message(ord, &message);
+        let mut told = text::to_value(&message);
+        told["content"] = shown;
+        tx.record_state_update(vec!["messages".into()], Some(told));
+        refine::end(tx);
+        return;
+    }
+    answer(tx, text, shown, None, ResultStatus::Success, None);
+}
+
+fn has_more_to_do(state: &State) -> bool {
+    let mut open = state.list.iter().filter(|item| !item.progress.status.is_settled());
+    if !state.is_mid_run() {
+        // What people wrote while the thread was idle is carried out by its next run.
+        return state.is_refinement_due() || open.any(|item| item.def.edited.is_some());
+    }
+    state.is_refinement_due() || open.next().is_some() || state.settled_now().next().is_some()
+}
+
+/// The run cannot go on at all.
+pub(crate) fn fail(tx: &mut Tx<'_>, code: Code, message: String, phase: model::Phase) {
+    tx.record_error(phase, code.as_str(), &message, true, None);
+    let error = RunError { code, message: message.clone(), phase };
+    let shown = Value::String(message.clone());
+    answer(tx, message, shown, None, ResultStatus::Error, Some(error));
+}
+
+fn ai_message(
+    tx: &mut Tx<'_>,
+    run: &Run,
+    content: String,
+    ui: Option<&Value>,
+    error: Option<&RunError>,
+) -> ConversationMessage {
+    let ui = ui.map(|ui| ("uiMetadata", ui.clone()));
+    let error = error.map(|error| (ConversationMessage::ERROR, text::to_value(error)));
+    let metadata: Map<String, Value> = ui.into_iter().chain(error).map(|(key, it)| (key.to_owned(), it)).collect();
+    ConversationMessage {
+        message_id: tx.mint.message(),
+        thread_id: run.thread_id.clone(),
+        role: MessageRole::Ai,
+        content,
+        timestamp: tx.stamp.now,
+        run_id: Some(run.run_id.clone()),
+        metadata: (!metadata.is_empty()).then_some(metadata),
+    }
+}
+
+fn answer_message(
+    tx: &mut Tx<'_>,
+    run: Run,
+    content: String,
+    shown: Value,
+    ui: Option<Value>,
+    error: Option<&RunError>,
+) -> MessageId {
+    let message = ai_message(tx, &run, content, ui.as_ref(), error);
+    let ord = tx.next_ord();
+    tx.write_message(ord, &message);
+    let mut told = text::to_value(&message);
+    told["content"] = shown;
+    let ui = ui.map(|ui| tx.store(format!("{}.ui", message.message_id), ui));
+    let mut body = json!({});
+    if let Some(ui) = ui {
+        told["metadata"]["uiMetadata"] = ui.clone();
+        body["uiMetadata"] = ui;
+    }
+    body["message"] = told;
+    tx.record_for(&run, ObservationType::FinalResponse, "Answer", body);
+    message.message_id
+}
+
+/// Items are settled by now. A pause that is still open goes on with the next run, which was not paused by itself;
+/// whoever cancels a run ends its pause.
+pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) {
+    let paused = pause::paused(tx.state).filter(|_| status != RunStatus::Cancelled);
+    let open: Vec<SuspensionId> = tx.state.suspensions.values().map(|open| open.suspension_id.clone()).collect();
+    for id in open {
+        suspension::close(tx, &id, Decision::Cancelled, "engine", Some("the run ended".into()));
+    }
+    let Some(active) = tx.state.head.active.take() else { return };
+    let Some(mut run) = tx.state.run.take() else { return };
+    run.counters = active.counters;
+    // What is not completed may be carried out by the next run, what a person wrote may be done again: it stays theirs.
+    let lasts = |item: &Item| item.progress.status != ItemStatus::Completed || item.def.edited.is_some();
+    tx.state.head.shapers = if tx.state.list.iter().any(lasts) { run.requested_by.clone() } else { Vec::new() };
+    conclude(tx, active.ord, run, status, outcome);
+    tx.state.head.phase = Phase::Idle;
+    tx.state.head.floor = tx.state.head.ord + 1;
+    tx.state.removed.clear();
+    tx.state.list.forget_turns();
+    tx.run_settled();
+    start_next(tx);
+    if let (Some(message), true) = (paused, tx.state.run.is_some()) {
+        pause::hold_back(tx, message);
+    }
+}
+
+fn conclude(tx: &mut Tx<'_>, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
+    run.status = status;
+    (run.standing, run.since) = (CallerStatus::at_end(status, outcome.as_ref()), tx.stamp.now);
+    run.finished_at = Some(tx.stamp.now);
+    tx.record_run_finished(&run, outcome.as_ref());
+    run.outcome = outcome;
+    tx.write_run(ord, &run);
+}
+
+fn start_next(tx: &mut Tx<'_>) {
+    if tx.state.head.queue.is_empty() {
+        return;
+    }
+    let next = tx.state.head.queue.remove(0);
+    if let Some((ord, run)) = tx.state.queued.remove(&next) {
+        // Its message was counted when it was told.
+        tx.state.head.said = tx.state.head.said.saturating_sub(run.query.len() as u64);
+        begin::start(tx, ord, run);
+    }
+}
+
+/// A run that never started ends.
+pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: Option<RunError>) {
+    tx.state.head.queue.retain(|queued| queued != id);
+    let Some((ord, run)) = tx.state.queued.remove(id) else { return };
+    let outcome = error.map(|error| {
+        let text = error.message.clone();
+        let message_id = answer_message(tx, run.clone(), text.clone(), Value::String(text), None, Some(&error));
+        let errors = vec![RunFailure::from(&error)];
+        Outcome { status: ResultStatus::Error, message_id, error: Some(error), errors }
+    });
+    conclude(tx, ord, run, status, outcome);
+}

@@ -1,0 +1,52 @@
+//! What follows when the items of a run are settled.
+
+use serde_json::Value;
+
+use crate::domain::fault::Code;
+use crate::domain::ids::ItemId;
+use crate::domain::model;
+use crate::parse::SynthesisDraft;
+use crate::pes::run::{finish, synthesize};
+use crate::pes::settle::item;
+use crate::pes::state::Shape;
+use crate::pes::tx::Tx;
+
+/// What follows when nothing of the plan is left to do.
+pub(crate) fn end_items(tx: &mut Tx<'_>) {
+    match tx.state.shape {
+        Shape::Planned => synthesize::begin(tx),
+        Shape::Single => fail_with_single_item(tx),
+    }
+}
+
+/// An item has its result.
+pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
+    match tx.state.shape {
+        Shape::Planned => {}
+        Shape::Single => {
+            let status = tx.state.result_status();
+            finish::answer(tx, content, shown, None, status, None);
+        }
+    }
+}
+
+/// An item's replies stay cut off. Half a result is none; of what would have been the answer it is shown.
+pub(crate) fn item_cut_off(tx: &mut Tx<'_>, id: &ItemId, content: String) {
+    item::fail(tx, id, "reply_cut_off", "the model's replies were cut off for their length".into());
+    match tx.state.shape {
+        Shape::Single if !content.trim().is_empty() => synthesize::answer_half(
+            tx,
+            SynthesisDraft { content, ui_metadata: None },
+            Code::SynthesisFailed,
+            "the model kept answering at too great a length",
+        ),
+        Shape::Single | Shape::Planned => {}
+    }
+}
+
+/// Nothing is left to do and there was no answer: the single item failed, and with it the run.
+fn fail_with_single_item(tx: &mut Tx<'_>) {
+    let reason = tx.state.settled_now().last().and_then(|item| item.progress.reason.clone());
+    let why = reason.unwrap_or_else(|| "the step did not end".into());
+    finish::fail(tx, Code::ModelFailed, why, model::Phase::Execution);
+}

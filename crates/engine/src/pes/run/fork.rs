@@ -1,0 +1,178 @@
+//! A thread begins as a copy of another: what was completed is kept, what was not begins anew.
+
+use serde_json::{Value, json};
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::CallId;
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::thread::{AgentState, ForkedFrom};
+use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
+use crate::history::view;
+use crate::pes::run::{message, summary};
+use crate::pes::state::{Call, Definition, Item, Progress, Summary, text};
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::agent_state;
+
+pub(crate) fn begin(
+    tx: &mut Tx<'_>,
+    from: &ForkedFrom,
+    state: Value,
+    messages: Vec<ConversationMessage>,
+    agent: AgentState,
+    summary: Option<Value>,
+) -> Handled {
+    let list = state.get("todoList").cloned().unwrap_or_else(|| json!([]));
+    let list: Vec<TodoItem> = serde_json::from_value(list)
+        .map_err(|e| Fault::new(Code::Internal, format!("The copied plan cannot be read: {e}.")))?;
+    let word = |key: &str| state.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    tx.state.head.intent = word("intent");
+    tx.state.head.title = word("title");
+    tx.title = Some(tx.state.head.title.clone()).filter(|title| !title.is_empty());
+    tx.state.head.plan = tx.store("plan", Value::String(word("plan")));
+    tx.state.head.plan_version = state.get("planVersion").and_then(Value::as_i64).unwrap_or(0);
+    let summary = summary.and_then(|summary| copied_summary(tx, summary, &messages));
+    copy_messages(tx, from, messages);
+    record_heading(tx);
+    let items: Vec<Item> = list.into_iter().enumerate().map(|(at, todo)| copied(tx, at as i64, todo)).collect();
+    for item in &items {
+        tx.definition_changed(&item.def.id);
+    }
+    tx.state.list.rebuild(|list| *list = items);
+    record_list(tx);
+    if agent != AgentState::default() {
+        agent_state::copy(tx, agent);
+    }
+    if let Some((summary, told)) = summary {
+        summary::summarised(tx, summary, told);
+    }
+    Ok(Taken::Yes)
+}
+
+/// The conversation so far, told as every message is, and in front of it where it comes from.
+fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationMessage>) {
+    let first = tx.records.len();
+    for mut message in messages {
+        message.thread_id = tx.state.thread_id.clone();
+        let shown = message::keep(tx, &message);
+        tx.record_state_update(vec!["messages".into()], Some(shown));
+    }
+    if tx.records.len() == first {
+        tx.record_state_update(Vec::new(), None);
+    }
+    tx.records[first].content["forkedFrom"] = text::to_value(from);
+}
+
+/// What stands for the oldest messages of the copy, and how much those said, in bytes.
+fn copied_summary(tx: &mut Tx<'_>, summary: Value, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
+    let summary: Summary = serde_json::from_value(summary).ok()?;
+    let end = messages.iter().position(|message| message.message_id == summary.upto)?;
+    let told = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
+    let text = tx.store("summary", summary.text);
+    Some((Summary { text, ..summary }, told))
+}
+
+fn copied(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
+    let keeps = todo.status.is_settled();
+    let calls = if keeps { copied_calls(tx, &todo) } else { Vec::new() };
+    let result = todo.result.filter(|_| keeps).map(|result| tx.store(format!("item-{}.result", todo.id), result));
+    let def = Definition {
+        id: todo.id,
+        description: todo.description,
+        dependencies: todo.dependencies,
+        step_type: todo.step_type,
+        required_tools: todo.required_tools,
+        expected_outcome: todo.expected_outcome,
+        tool_validation_mode: todo.tool_validation_mode,
+        created: todo.created_timestamp,
+        since: tx.state.head.plan_version,
+        edited: None,
+    };
+    let progress = Progress {
+        status: if keeps { todo.status } else { ItemStatus::Pending },
+        reason: todo.reason.filter(|_| keeps),
+        result,
+        validation: todo.validation_status.filter(|_| keeps),
+        updated: todo.updated_timestamp,
+        run: todo.run_id.filter(|_| keeps),
+        redone: todo.redone,
+        ..Progress::default()
+    };
+    Item { ord, def, progress, calls, turns: Vec::new() }
+}
+
+/// The calls of an item that is over, with their results: later steps and people see them as before.
+fn copied_calls(tx: &mut Tx<'_>, todo: &TodoItem) -> Vec<CallId> {
+    let over = todo.tool_calls.iter().filter_map(|called| {
+        let result = todo.tool_results.iter().find(|result| result.call_id == called.call_id)?;
+        let ran = todo.actual_tool_calls.iter().find(|ran| ran.call_id == called.call_id);
+        Some((called, ran, result.clone()))
+    });
+    let over: Vec<(&ToolCall, Option<&ToolCall>, ToolResult)> = over.collect();
+    over.into_iter().map(|(called, ran, result)| copied_call(tx, todo, called, ran, result)).collect()
+}
+
+fn copied_call(
+    tx: &mut Tx<'_>,
+    todo: &TodoItem,
+    called: &ToolCall,
+    ran: Option<&ToolCall>,
+    result: ToolResult,
+) -> CallId {
+    let id = called.call_id.clone();
+    let arguments = tx.store(format!("call-{id}.arguments"), called.arguments.clone());
+    let edited = ran.filter(|ran| ran.arguments != called.arguments);
+    let edited = edited.map(|ran| tx.store(format!("call-{id}.modified"), ran.arguments.clone()));
+    let output = result.output.clone().map(|output| tx.store(format!("call-{id}.output"), output));
+    let record = CallRecord {
+        call_id: id.clone(),
+        tool_name: called.tool_name.clone(),
+        arguments,
+        modified_arguments: edited,
+        edited_by: Vec::new(),
+        run_id: todo.run_id.clone().unwrap_or_else(|| "".into()),
+        item_id: Some(todo.id.clone()),
+        iteration: 1,
+        attempt: 1,
+        status: CallStatus::Done,
+        provider_call_id: None,
+        idempotent: false,
+        // What was decided about it stands with the other thread's own call.
+        policy: None,
+        digest: None,
+        delegation: None,
+        // Started under a lease of the other thread: none of this one's.
+        epoch: ran.map(|_| 0),
+        retrying: None,
+        asked: None,
+        result: Some(ToolResult { output, ..result }),
+        created_at: todo.updated_timestamp,
+        updated_at: todo.updated_timestamp,
+    };
+    let ord = tx.next_ord();
+    tx.state.calls.insert(id.clone(), Call { ord, record });
+    tx.change_call(&id, |_| ());
+    id
+}
+
+/// What the list is for, told before it, as a planner's reply is.
+fn record_heading(tx: &mut Tx<'_>) {
+    let (intent, title) = (tx.state.head.intent.clone(), tx.state.head.title.clone());
+    if !intent.is_empty() {
+        tx.record(ObservationType::Intent, None, "Intent", json!({ "intent": intent }));
+    }
+    if !title.is_empty() {
+        tx.record(ObservationType::Title, None, title.clone(), json!({ "title": title }));
+    }
+}
+
+/// The base of the copy's own history: the whole list.
+fn record_list(tx: &mut Tx<'_>) {
+    let list: Vec<TodoItem> = tx.state.list.iter().map(|item| view::whole_item(tx.state, item)).collect();
+    let body = json!({
+        "plan": tx.state.head.plan, "planVersion": tx.state.head.plan_version, "rawOutput": "",
+        "todoList": text::to_value(&list),
+    });
+    tx.record(ObservationType::Plan, None, "Plan copied", body);
+}

@@ -1,0 +1,64 @@
+//! Messages of the conversation, as they are stored and as observations show them.
+
+use serde_json::{Map, Value};
+
+use crate::domain::ids::MessageId;
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::run::Run;
+use crate::pes::state::text;
+use crate::pes::tx::Tx;
+
+pub(crate) fn user_message(run: &Run) -> ConversationMessage {
+    ConversationMessage {
+        message_id: run.message_id.clone(),
+        thread_id: run.thread_id.clone(),
+        role: MessageRole::User,
+        content: run.query.clone(),
+        timestamp: run.created_at,
+        run_id: Some(run.run_id.clone()),
+        metadata: run.metadata.clone(),
+    }
+}
+
+/// What a message carries is stored once: large members of its parts stand apart.
+pub(crate) fn store_metadata(tx: &mut Tx<'_>, message: &MessageId, metadata: Map<String, Value>) -> Map<String, Value> {
+    let mut apart = |name: &str, value: Value| tx.store(format!("{message}.{name}"), value);
+    let stored = metadata.into_iter().map(|(name, value)| match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(member, value)| {
+                let value = apart(&format!("{name}.{member}"), value);
+                (member, value)
+            });
+            let members = members.collect();
+            (name, Value::Object(members))
+        }
+        plain => {
+            let plain = apart(&name, plain);
+            (name, plain)
+        }
+    });
+    stored.collect()
+}
+
+/// A message of the active run that no query came with.
+pub(crate) fn hear(tx: &mut Tx<'_>, mut message: ConversationMessage) {
+    let id = message.message_id.clone();
+    message.metadata = message.metadata.map(|metadata| store_metadata(tx, &id, metadata));
+    message.run_id = Some(tx.state.active_run().run_id.clone());
+    let shown = keep(tx, &message);
+    tx.record_state_update(vec!["messages".into()], Some(shown));
+}
+
+pub(crate) fn keep(tx: &mut Tx<'_>, message: &ConversationMessage) -> Value {
+    let ord = tx.next_ord();
+    tx.write_message(ord, message);
+    shown(tx, message)
+}
+
+/// A user's message as observations show it: what is large in it is stored once.
+pub(crate) fn shown(tx: &mut Tx<'_>, message: &ConversationMessage) -> Value {
+    let content = tx.store(message.message_id.as_str(), Value::String(message.content.clone()));
+    let mut shown = text::to_value(message);
+    shown["content"] = content;
+    shown
+}

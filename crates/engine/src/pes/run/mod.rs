@@ -1,0 +1,13 @@
+//! A run, from the query that asks for it to its one `RUN_FINISHED`.
+
+pub(crate) mod ask;
+pub(crate) mod begin;
+pub(crate) mod budget;
+pub(crate) mod cancel;
+pub(crate) mod end_early;
+pub(crate) mod finish;
+pub(crate) mod flow;
+pub(crate) mod fork;
+pub(crate) mod message;
+pub(crate) mod summary;
+pub(crate) mod synthesize;

@@ -1,0 +1,59 @@
+//! A conversation that is longer than the model reads: its oldest messages are summed up once, by a model call of its
+//! own, and from then on the summary stands for them. When more of them must go, the summary is extended: because they do
+//! not fit, or because more came since than a prompt tells in their own words (`historyLimit`). So nothing that was said
+//! after the summary's beginning is told nowhere.
+
+use serde_json::{Value, json};
+
+use crate::Extent;
+use crate::domain::Millis;
+use crate::domain::ids::{ItemId, StreamId};
+use crate::domain::model::{FailureKind, ModelFailure};
+use crate::domain::observation::ObservationType;
+use crate::pes::settle::model_call;
+use crate::pes::state::{ModelCall, ModelSlot, Summary, Sums};
+use crate::pes::tx::{Handled, Taken, Tx};
+
+/// The prompt of that attempt would leave messages out: they are summed up first, and then it is made again.
+pub(crate) fn overflowed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: Extent) -> Handled {
+    let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
+    let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
+    let failure = ModelFailure { kind: FailureKind::Overflow, ..model_call::interrupted(why) };
+    tx.record_stream_error(stream, item.as_ref(), &failure, Some(0));
+    call.attempt += 1;
+    call.reserved = None;
+    call.slot = ModelSlot::Ready { not_before: None };
+    let (choice, iteration, shown) = (call.choice, call.iteration, call.shown);
+    let sums = Some(Sums { extent, before: Box::new(call) });
+    tx.put_model_call(item.as_ref(), ModelCall { choice, sums, ..ModelCall::ready(iteration, shown) });
+    Ok(Taken::Yes)
+}
+
+/// `text` is the reply as it is stored.
+pub(crate) fn summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, reply: &str, text: Value) {
+    if reply.trim().is_empty() {
+        return not_summed_up(tx, item, sums, None);
+    }
+    let Extent { upto, messages, bytes } = sums.extent;
+    let (told, length) = tx.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
+    let summary = Summary { text, bytes: reply.len() as u64, upto, messages: told + messages };
+    summarised(tx, summary, bytes + length);
+    // The summary was made for a shorter prompt already.
+    tx.put_model_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
+}
+
+/// From now on the summary stands for what `told` so much, in bytes. It is recorded: who copies the thread needs it.
+pub(crate) fn summarised(tx: &mut Tx<'_>, summary: Summary, told: u64) {
+    let version = tx.state.agent_state.version;
+    let body = json!({ "keys": ["summary"], "stateVersion": version, "summary": summary });
+    tx.record(ObservationType::StateUpdate, None, "Conversation summed up", body);
+    let head = &mut tx.state.head;
+    head.said = (head.said + summary.bytes).saturating_sub(told);
+    head.summary = Some(summary);
+}
+
+/// Without a summary the oldest messages are left out. What failed so long is not tried as long again.
+pub(crate) fn not_summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, failing_since: Option<Millis>) {
+    let failing_since = sums.before.failing_since.or(failing_since);
+    tx.put_model_call(item, ModelCall { fitted: true, failing_since, ..*sums.before });
+}

@@ -1,0 +1,86 @@
+//! The answer: what was done becomes one message.
+
+use serde_json::{Value, json};
+
+use crate::domain::fault::Code;
+use crate::domain::model;
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::ItemStatus;
+use crate::domain::run::{ResultStatus, RunError};
+use crate::domain::settings::OnBudget;
+use crate::parse::{self, SynthesisDraft, TOO_LONG};
+use crate::pes::run::finish;
+use crate::pes::state::{ModelCall, Phase, REPAIRS, Repair, Replied, funds};
+use crate::pes::tx::Tx;
+
+pub(crate) fn begin(tx: &mut Tx<'_>) {
+    tx.state.head.phase = Phase::Synthesizing;
+    let shown = tx.state.head.plan_version;
+    tx.active().model = Some(ModelCall::ready(1, shown));
+    record(tx, "started");
+}
+
+pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
+    let draft = parse::synthesis(&replied.reply.text);
+    if draft.content.trim().is_empty() || replied.reply.is_cut() {
+        return repair(tx, replied, draft);
+    }
+    record(tx, "completed");
+    let shown = match draft.content == replied.reply.text {
+        true => replied.text,
+        false => tx.store(format!("{}.answer", replied.stream), Value::String(draft.content.clone())),
+    };
+    let status = tx.state.result_status();
+    finish::answer(tx, draft.content, shown, draft.ui_metadata, status, None);
+}
+
+fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft) {
+    let round = replied.call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
+    let fault = match replied.reply.is_cut() {
+        true => format!("{TOO_LONG} Write a shorter answer for the user."),
+        false => "The answer was empty. Write the answer for the user.".to_owned(),
+    };
+    let again = replied.call.again(replied.call.iteration + 1);
+    let repair = Repair { round, reply: replied.text, fault, names: false };
+    let has_words = !draft.content.trim().is_empty();
+    if round > REPAIRS {
+        return match has_words {
+            true => answer_half(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length"),
+            false => failed(tx, "the model kept answering nothing"),
+        };
+    }
+    tx.active().model = Some(ModelCall { repair: Some(repair), ..again });
+    let ends = tx.state.settings().execution.on_budget == OnBudget::Stop;
+    if let (true, Some(why)) = (has_words && ends, funds::spent(tx.state, tx.world, tx.stamp.now)) {
+        answer_half(tx, draft, Code::BudgetExceeded, &format!("the run's budget leaves no other, {why}"));
+    }
+}
+
+/// Half an answer is better than none, if it says that it is half.
+pub(crate) fn answer_half(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, why: &str) {
+    let message = format!("The answer was cut off: {why}.");
+    tx.record_error(model::Phase::Synthesis, code.as_str(), &message, false, None);
+    let content = format!("{}\n\n{message}", draft.content);
+    let error = RunError { code, message, phase: model::Phase::Synthesis };
+    let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(content.clone()));
+    finish::answer(tx, content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
+}
+
+/// The work is done but the answer could not be written: the run says so, and what was done and what failed.
+pub(crate) fn failed(tx: &mut Tx<'_>, why: &str) {
+    let message = format!("The answer could not be written: {why}");
+    tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
+    let content = tx.state.account(&message);
+    let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
+    let shown = tx.store(format!("account-{}", tx.state.active_run().run_id), Value::String(content.clone()));
+    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+}
+
+fn record(tx: &mut Tx<'_>, status: &str) {
+    let count = |wanted: ItemStatus| tx.state.settled_now().filter(|item| item.progress.status == wanted).count();
+    let body = json!({
+        "status": status,
+        "completedItems": count(ItemStatus::Completed), "failedItems": count(ItemStatus::Failed),
+    });
+    tx.record(ObservationType::Synthesis, None, "Synthesis", body);
+}

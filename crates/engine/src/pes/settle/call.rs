@@ -1,0 +1,69 @@
+//! A call ends, once: with what it came to, or without having been carried out.
+
+use serde_json::Value;
+
+use crate::domain::hitl::Decision;
+use crate::domain::ids::CallId;
+use crate::domain::tool::{CallStatus, ToolError, ToolResult, ToolStatus};
+use crate::pes::settle::{suspension, task};
+use crate::pes::state::{outcome, text};
+use crate::pes::tx::Tx;
+
+/// How much of a tool's error message is kept.
+const ERROR_CHARS: usize = 4000;
+
+/// A call ends, once: its result is recorded and never changes. What a person or a policy refused counts as no error
+/// of a tool.
+pub(crate) fn end(
+    tx: &mut Tx<'_>,
+    id: &CallId,
+    status: ToolStatus,
+    result: Result<Value, ToolError>,
+    metadata: Option<Value>,
+    duration_ms: i64,
+) {
+    suspension::forget(tx, id, "the call ended");
+    let Some(call) = tx.state.calls.get(id) else { return };
+    let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
+    let policy = call.record.policy.clone();
+    task::end(tx, id, status, result.as_ref().err().map(|fault| fault.message.clone()));
+    let (output, fault) = match result {
+        Ok(output) => (Some(tx.store(format!("{id}.output"), output)), None),
+        Err(fault) => (None, Some(ToolError { message: text::cut(&fault.message, ERROR_CHARS), ..fault })),
+    };
+    let is_error = status == ToolStatus::Error && !outcome::is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
+    let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
+    let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
+    let now = tx.stamp.now;
+    tx.record_tool_execution(item.as_ref(), &result, policy.as_ref());
+    tx.change_call(id, |call| {
+        call.record.status = CallStatus::Done;
+        call.record.result = Some(result);
+        call.record.updated_at = now;
+    });
+    let counters = &mut tx.active().counters;
+    counters.tool_calls += u32::from(status != ToolStatus::Skipped);
+    counters.tool_errors += u32::from(is_error);
+}
+
+/// A call that will not be carried out any more: skipped if it never started, else unknown.
+pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    if let Some(suspension) = tx.state.suspension_of(id) {
+        suspension::close(tx, &suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
+    }
+    if tx.state.task_of(id).is_some() {
+        let message = format!("{why}; the agent is told to stop");
+        return end(tx, id, ToolStatus::Error, Err(error("cancelled", message)), None, task::age(tx, id));
+    }
+    match tx.state.maybe_started(id) {
+        false => end(tx, id, ToolStatus::Skipped, Err(error("skipped", why)), None, 0),
+        true => {
+            let message = format!("{why} while it ran; whether it had its effect is not known");
+            end(tx, id, ToolStatus::Error, Err(error("unknown", message)), None, 0);
+        }
+    }
+}
+
+pub(crate) fn error(code: &str, message: impl Into<String>) -> ToolError {
+    ToolError { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
+}

@@ -1,0 +1,169 @@
+//! An item's life: how it changes status, and how it settles.
+
+use serde_json::{Value, json};
+
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::model::Phase;
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::{ItemStatus, ValidationStatus};
+use crate::domain::settings::OnItemFailure;
+use crate::domain::tool::CallStatus;
+use crate::history::view;
+use crate::pes::settle::call;
+use crate::pes::state::outcome::{self, REJECTED};
+use crate::pes::state::{Replan, State, text};
+use crate::pes::tx::Tx;
+
+const DEPENDENCY_FAILED: &str = "dependency failed";
+
+/// The reason of an item that `onItemFailure: stop` kept from beginning.
+const STOPPED: &str = "an item failed";
+
+/// Changes an item's status and records it.
+pub(crate) fn set_status(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, reason: Option<String>) {
+    let Some(from) = tx.state.item(id).map(|item| item.progress.status) else { return };
+    let now = tx.stamp.now;
+    tx.change_progress(id, |progress| {
+        progress.reason = reason;
+        progress.updated = now;
+    });
+    tx.state.list.set_status(id, status);
+    record_status(tx, id, from);
+}
+
+/// Records an item's status as it is now.
+pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
+    let Some(item) = tx.state.item(id) else { return };
+    let progress = &item.progress;
+    let mut changed = json!({ "status": progress.status, "updatedTimestamp": progress.updated });
+    let mut body = json!({ "itemId": id, "from": from, "status": progress.status, "attempt": progress.attempt });
+    if let Some(run) = &progress.run {
+        changed["runId"] = text::to_value(run);
+    }
+    if let Some(reason) = &progress.reason {
+        changed["reason"] = reason.as_str().into();
+        body["reason"] = reason.as_str().into();
+    }
+    if progress.status.is_settled() {
+        view::settled_fields(tx.state, item, &mut changed);
+        body["stepOutput"] = text::to_value(&view::step_output(tx.state, item));
+    }
+    body["item"] = changed;
+    let title = format!("{}: {}", text::cut(&item.def.description, 80), outcome::status_word(progress.status));
+    tx.record(ObservationType::ItemStatusChange, Some(id), title, body);
+}
+
+/// It has its result.
+pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, validation: Option<ValidationStatus>) {
+    close_loop(tx, id);
+    tx.change_progress(id, |progress| {
+        progress.result = Some(result);
+        progress.validation = validation;
+    });
+    set_status(tx, id, ItemStatus::Completed, None);
+}
+
+/// It ends without a result, and with it whatever depends on it. A failure is never silent.
+pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
+    close_loop(tx, id);
+    tx.record_error(Phase::Execution, code, &message, false, Some(id));
+    let reason = if code == REJECTED { code.to_owned() } else { format!("{code}: {message}") };
+    set_status(tx, id, ItemStatus::Failed, Some(reason));
+    cancel_dependants(tx, id);
+    match tx.state.settings().execution.on_item_failure {
+        OnItemFailure::Continue => {}
+        OnItemFailure::Replan => {
+            let note = format!("Item {id} failed ({code}): plan around it if you can.");
+            let active = tx.active();
+            if active.replan == Replan::Unasked {
+                active.replan = Replan::Due;
+                active.notes.push(note);
+            }
+        }
+        OnItemFailure::Stop => {
+            tx.active().stopped = true;
+            cancel_pending(tx, STOPPED);
+        }
+    }
+}
+
+/// Ends what is still open of its loop: calls that never started are skipped, questions are withdrawn.
+fn close_loop(tx: &mut Tx<'_>, id: &ItemId) {
+    let open: Vec<CallId> =
+        tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or_else(Vec::new, |work| {
+            let is_open = |call: &&CallId| tx.state.call_status(call) != Some(CallStatus::Done);
+            work.batch.iter().filter(is_open).cloned().collect()
+        });
+    for call in open {
+        call::end_open(tx, &call, "the step ended");
+    }
+    tx.change_progress(id, |progress| progress.work = None);
+    tx.state.list.touch(id);
+}
+
+/// Cancels, transitively, the pending items that can never start because this one failed.
+fn cancel_dependants(tx: &mut Tx<'_>, id: &ItemId) {
+    let mut todo = vec![id.clone()];
+    while let Some(cause) = todo.pop() {
+        let pending: Vec<ItemId> = tx
+            .state
+            .list
+            .dependants(&cause)
+            .filter(|item| item.progress.status == ItemStatus::Pending)
+            .map(|item| item.def.id.clone())
+            .collect();
+        for dependant in pending {
+            cancel(tx, &dependant, DEPENDENCY_FAILED.to_owned());
+            todo.push(dependant);
+        }
+    }
+}
+
+pub(crate) fn cancel_pending(tx: &mut Tx<'_>, reason: &str) {
+    let pending: Vec<ItemId> = tx
+        .state
+        .list
+        .iter()
+        .filter(|item| item.progress.status == ItemStatus::Pending)
+        .map(|item| item.def.id.clone())
+        .collect();
+    for id in pending {
+        cancel(tx, &id, reason.to_owned());
+    }
+}
+
+/// It counts as settled in the active run.
+pub(crate) fn cancel(tx: &mut Tx<'_>, id: &ItemId, reason: String) {
+    let run = tx.state.active_run().run_id.clone();
+    close_loop(tx, id);
+    tx.change_progress(id, |progress| progress.run = Some(run));
+    set_status(tx, id, ItemStatus::Cancelled, Some(reason));
+}
+
+/// Nothing is open and nothing may begin: whatever is still pending waits for something that will never come. Causes
+/// come first, then what depends on them; what is left depends on itself.
+pub(crate) fn cancel_unreachable(tx: &mut Tx<'_>) {
+    if tx.active().stopped {
+        return cancel_pending(tx, STOPPED);
+    }
+    let pending = tx.state.list.iter().filter(|item| item.progress.status == ItemStatus::Pending);
+    let known: Vec<(ItemId, String)> = pending
+        .filter_map(|item| Some((item.def.id.clone(), why_unreachable(tx.state, &item.def.dependencies)?)))
+        .collect();
+    for (id, reason) in &known {
+        cancel(tx, id, reason.clone());
+    }
+    for (id, _) in &known {
+        cancel_dependants(tx, id);
+    }
+    cancel_pending(tx, "dependency cycle");
+}
+
+/// `None`: all of them may still be done, as far as this item can see.
+fn why_unreachable(state: &State, dependencies: &[ItemId]) -> Option<String> {
+    dependencies.iter().find_map(|id| match state.item(id).map(|item| item.progress.status) {
+        None => Some(format!("unknown dependency: {id}")),
+        Some(ItemStatus::Failed | ItemStatus::Cancelled) => Some(DEPENDENCY_FAILED.to_owned()),
+        Some(ItemStatus::Completed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting) => None,
+    })
+}

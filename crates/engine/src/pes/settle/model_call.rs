@@ -1,0 +1,27 @@
+//! A model call is stopped before it was answered.
+
+use crate::domain::ids::ItemId;
+use crate::domain::model::{self, FailureKind, ModelFailure};
+use crate::pes::state::ModelSlot;
+use crate::pes::tx::Tx;
+
+pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
+    let call = match item {
+        Some(item) => tx.change_loop(item, |work| work.model.take()).flatten(),
+        None => tx.active().model.take(),
+    };
+    if let Some(ModelSlot::Running { stream, .. }) = call.map(|call| call.slot) {
+        let failure = model::ModelFailure { kind: FailureKind::Interrupted, ..interrupted("the run was stopped") };
+        tx.record_stream_error(&stream, item, &failure, None);
+    }
+}
+
+pub(crate) fn interrupted(message: &str) -> ModelFailure {
+    ModelFailure {
+        kind: FailureKind::Interrupted,
+        message: message.to_owned(),
+        http_status: None,
+        retry_after_ms: None,
+        partial_text: String::new(),
+    }
+}

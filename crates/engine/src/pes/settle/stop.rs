@@ -1,0 +1,32 @@
+//! Everything of the active run that is open ends.
+
+use crate::domain::hitl::{Decision, SuspensionKind};
+use crate::domain::ids::{CallId, ItemId, SuspensionId};
+use crate::domain::tool::CallStatus;
+use crate::pes::settle::{call, item, model_call, suspension};
+use crate::pes::state::State;
+use crate::pes::tx::Tx;
+
+/// Closes every slot, question and item of the active run. A pause stays open until the run has ended.
+pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
+    model_call::stop(tx, None);
+    let open: Vec<ItemId> = tx.state.list.open().map(|item| item.def.id.clone()).collect();
+    for id in &open {
+        model_call::stop(tx, Some(id));
+        for call in open_calls(tx.state, id) {
+            call::end_open(tx, &call, reason);
+        }
+        item::cancel(tx, id, reason.to_owned());
+    }
+    let questions = tx.state.suspensions.values().filter(|open| open.kind != SuspensionKind::Pause);
+    for id in questions.map(|open| open.suspension_id.clone()).collect::<Vec<SuspensionId>>() {
+        suspension::close(tx, &id, Decision::Cancelled, "engine", Some(reason.to_owned()));
+    }
+    item::cancel_pending(tx, reason);
+}
+
+fn open_calls(state: &State, item: &ItemId) -> Vec<CallId> {
+    let work = state.item(item).and_then(|item| item.progress.work.as_ref());
+    let batch = work.map(|work| work.batch.clone()).unwrap_or_default();
+    batch.into_iter().filter(|call| state.call_status(call) != Some(CallStatus::Done)).collect()
+}

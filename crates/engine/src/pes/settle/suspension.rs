@@ -1,0 +1,59 @@
+//! A question to a person ends: it is answered, withdrawn or forgotten, once.
+
+use crate::domain::hitl::{Decision, Resolution, SuspensionStatus};
+use crate::domain::ids::{CallId, SuspensionId};
+use crate::pes::tx::Tx;
+use crate::step::Keep;
+
+/// A question that has become idle, if there is one.
+pub(crate) fn withdraw(tx: &mut Tx<'_>, call: &CallId, why: &str) {
+    if let Some(open) = tx.state.suspension_of(call) {
+        close(tx, &open, Decision::Cancelled, "peer", Some(why.to_owned()));
+    }
+}
+
+/// Nobody waits for the answer any more.
+pub(crate) fn forget(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    let asked = tx.change_call(id, |call| call.record.asked.take()).flatten();
+    if let Some(asked) = asked {
+        close(tx, &asked.suspension_id, Decision::Cancelled, "engine", Some(why.to_owned()));
+    }
+}
+
+/// Resolves it, once; the caller decides what follows.
+pub(crate) fn close(tx: &mut Tx<'_>, id: &SuspensionId, decision: Decision, by: &str, reason: Option<String>) {
+    let digest = tx.state.suspension(id).and_then(|open| open.digest.clone());
+    close_bound(tx, id, decision, by, reason, digest);
+}
+
+/// Resolves it with the digest of what runs now.
+pub(crate) fn close_bound(
+    tx: &mut Tx<'_>,
+    id: &SuspensionId,
+    decision: Decision,
+    by: &str,
+    reason: Option<String>,
+    digest: Option<String>,
+) {
+    let Some(ord) = tx.state.ord_of_suspension(id) else { return };
+    let Some(mut suspension) = tx.state.suspensions.remove(&ord) else { return };
+    suspension.status = match decision {
+        Decision::Expired => SuspensionStatus::Expired,
+        Decision::Cancelled => SuspensionStatus::Cancelled,
+        Decision::Approved
+        | Decision::Modified
+        | Decision::Rejected
+        | Decision::Answered
+        | Decision::Retry
+        | Decision::Done
+        | Decision::Skip
+        | Decision::Abort
+        | Decision::Resumed => SuspensionStatus::Resolved,
+    };
+    suspension.resolution =
+        Some(Resolution { decision, decided_by: by.to_owned(), decided_at: tx.stamp.now, reason, digest });
+    if decision != Decision::Expired {
+        tx.record_resumed(&suspension, decision, by);
+    }
+    tx.write_suspension(ord, &suspension, Keep::Never);
+}

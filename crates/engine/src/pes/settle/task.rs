@@ -1,0 +1,48 @@
+//! The task of another agent: how it stands is recorded, and it ends with its call.
+
+use crate::domain::Millis;
+use crate::domain::ids::{CallId, TaskId};
+use crate::domain::observation::ObservationType;
+use crate::domain::task::{TaskActionKind, TaskStatus};
+use crate::domain::tool::ToolStatus;
+use crate::pes::tx::Tx;
+
+pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
+    let now = tx.stamp.now;
+    tx.change_task(id, |task| {
+        task.status = status;
+        task.finished_at = status.is_terminal().then_some(now);
+    });
+    record(tx, id);
+}
+
+pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
+    let Some((_, task)) = tx.state.tasks.get(id) else { return };
+    let (item, told) = (task.item_id.clone(), task.told());
+    let title = format!("Task of {}: {}", task.agent_id, told["status"].as_str().unwrap_or_default());
+    tx.record(ObservationType::A2aTask, item.as_ref(), title, told);
+}
+
+pub(crate) fn age(tx: &Tx<'_>, call: &CallId) -> Millis {
+    tx.state.task_of(call).map_or(0, |task| tx.stamp.now - task.created_at)
+}
+
+/// Its call has ended: so has the task. An agent that may be at it is told to stop.
+pub(crate) fn end(tx: &mut Tx<'_>, call: &CallId, status: ToolStatus, why: Option<String>) {
+    let Some(task) = tx.state.task_of(call).filter(|task| !task.status.is_terminal()) else { return };
+    let (id, is_out) = (task.task_id.clone(), task.is_out);
+    tx.change_task(&id, |task| {
+        task.errand = None;
+        task.tries = 0;
+        task.reason = why;
+    });
+    match status {
+        ToolStatus::Success => set_status(tx, &id, TaskStatus::Completed),
+        ToolStatus::Error | ToolStatus::Skipped => {
+            set_status(tx, &id, TaskStatus::Canceled);
+            if is_out {
+                tx.put_action(&id, TaskActionKind::Cancel, tx.stamp.now);
+            }
+        }
+    }
+}

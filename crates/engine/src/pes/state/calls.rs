@@ -1,0 +1,109 @@
+//! Calls, their questions and their tasks: pure questions about the state.
+
+use crate::domain::Millis;
+use crate::domain::hitl::Suspension;
+use crate::domain::ids::{CallId, ItemId, StreamId, SuspensionId};
+use crate::domain::task::{Slot, Task};
+use crate::domain::tool::{CallRecord, CallStatus};
+use crate::pes::state::{Item, ItemLoop, ModelCall, State};
+
+impl State {
+    /// Whether the call's slot is open for what this attempt of it says.
+    pub(crate) fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
+        let record = self.calls.get(id).map(|call| &call.record);
+        record.is_some_and(|record| record.status == CallStatus::Running && record.attempt == attempt)
+    }
+
+    pub(crate) fn model_calls_under_way(&self) -> impl Iterator<Item = &ModelCall> {
+        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
+        let items = self.works().filter_map(|work| work.model.as_ref());
+        main.into_iter().chain(items).filter(|call| call.is_running())
+    }
+
+    /// Whether it was ever started: `Running`, or in doubt after a crash.
+    pub(crate) fn maybe_started(&self, id: &CallId) -> bool {
+        self.calls.get(id).is_some_and(|call| match call.record.status {
+            CallStatus::Running | CallStatus::AtPeer => true,
+            CallStatus::Parked | CallStatus::Ready => call.record.epoch.is_some(),
+            CallStatus::Done => false,
+        })
+    }
+
+    pub(crate) fn suspension_of(&self, call: &CallId) -> Option<SuspensionId> {
+        let open = self.suspensions.values();
+        open.filter(|s| s.call_id.as_ref() == Some(call)).map(|s| s.suspension_id.clone()).next()
+    }
+
+    /// The task that a call became, while something is left to do about it.
+    pub(crate) fn task_of(&self, call: &CallId) -> Option<&Task> {
+        let delegation = self.calls.get(call)?.record.delegation.as_ref()?;
+        self.tasks.get(&delegation.task_id).map(|(_, task)| task)
+    }
+
+    /// Where the sending of a call to an agent stands, if that is what it is at.
+    pub(crate) fn sending(&self, call: &CallId) -> Option<Slot> {
+        let is_there = self.call_status(call) == Some(CallStatus::AtPeer);
+        self.task_of(call).filter(|_| is_there)?.sending()
+    }
+
+    /// Running calls with a reply that whoever performs them has not heard of.
+    pub(crate) fn untold(&self) -> impl Iterator<Item = &CallId> {
+        let batches = self.works().flat_map(|work| &work.batch);
+        batches.filter(|id: &&CallId| {
+            let record = self.calls.get(*id).map(|call| &call.record);
+            record.filter(|record| record.status == CallStatus::Running).is_some_and(|record| {
+                record.asked.as_ref().is_some_and(|asked| asked.reply.is_some() && !asked.is_told)
+            })
+        })
+    }
+
+    pub(crate) fn open_model_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {
+        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
+        if let Some(call) = main.filter(|call| call.answers(stream, attempt)) {
+            return Some((None, call.clone()));
+        }
+        self.list.open().find_map(|item| {
+            let call = item.progress.work.as_ref()?.model.as_ref()?;
+            call.answers(stream, attempt).then(|| (Some(item.def.id.clone()), call.clone()))
+        })
+    }
+
+    pub(crate) fn retries_at(&self, call: &CallId) -> Option<Millis> {
+        self.calls.get(call)?.record.retrying.as_ref().map(|retrying| retrying.not_before)
+    }
+
+    pub(crate) fn call_status(&self, id: &CallId) -> Option<CallStatus> {
+        self.calls.get(id).map(|call| call.record.status)
+    }
+
+    pub(crate) fn suspension(&self, id: &SuspensionId) -> Option<&Suspension> {
+        self.suspensions.values().find(|open| open.suspension_id == *id)
+    }
+
+    /// The calls of an item that have been made since it was begun the last time.
+    pub(crate) fn calls_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
+        let first = item.progress.work.as_ref().map_or(0, |work| work.first);
+        item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first).map(|c| &c.record)
+    }
+
+    /// Whether any call of the item's open batch is in one of these states.
+    pub(crate) fn batch_has(&self, work: &ItemLoop, status: CallStatus) -> bool {
+        work.batch.iter().any(|id| self.call_status(id) == Some(status))
+    }
+
+    /// Whether the item has a slot that is `Ready` or `Running`; one that waits for an agent has none.
+    pub(crate) fn is_busy(&self, work: &ItemLoop) -> bool {
+        let is_sending = work.batch.iter().any(|call| self.sending(call).is_some());
+        let has = |status| self.batch_has(work, status);
+        work.model.is_some() || has(CallStatus::Ready) || has(CallStatus::Running) || is_sending
+    }
+
+    pub(crate) fn ord_of_suspension(&self, id: &SuspensionId) -> Option<i64> {
+        self.suspensions.iter().find(|(_, open)| open.suspension_id == *id).map(|(ord, _)| *ord)
+    }
+
+    /// Empty if there is no such call.
+    pub(crate) fn tool_of(&self, call: &CallId) -> &str {
+        self.calls.get(call).map_or("", |call| &call.record.tool_name)
+    }
+}

@@ -1,0 +1,243 @@
+//! The head of a thread: the small part that is written with every transition, and what the active run is in the middle of.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::ids::{MessageId, RunId, SuspensionId};
+use crate::domain::run::Counters;
+use crate::domain::usage::Nanos;
+use crate::pes::state::ModelCall;
+
+/// What people added to the budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Granted {
+    pub tokens: u64,
+    pub cost: Nanos,
+    pub calls: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
+}
+
+impl Granted {
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a run ends as that ends before its plan is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Ends {
+    /// Somebody asked for that.
+    #[default]
+    Cancelled,
+    /// Its budget is spent.
+    OnBudget,
+    /// A person rejected its plan.
+    Rejected,
+    /// Nobody reviewed its plan in time.
+    TimedOut,
+}
+
+impl Ends {
+    pub fn is_cancelled(&self) -> bool {
+        *self == Ends::Cancelled
+    }
+}
+
+/// Where the review of the active run's plan stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Review {
+    /// The version that may run: a person approved it, or it needs nobody's yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed: Option<i64>,
+    /// The open question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    #[serde(skip_serializing_if = "SentBack::is_not")]
+    pub sent_back: SentBack,
+    /// How often a plan was sent back to the planner.
+    #[serde(skip_serializing_if = "super::model_call::is_zero")]
+    pub rejections: u32,
+}
+
+/// A question about a version of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub suspension: SuspensionId,
+    pub version: i64,
+}
+
+/// Whether a person wants another plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SentBack {
+    #[default]
+    No,
+    /// The planner is to be told.
+    Due,
+    /// It is at work on another one.
+    Told,
+}
+
+impl SentBack {
+    fn is_not(&self) -> bool {
+        *self == SentBack::No
+    }
+}
+
+impl Review {
+    pub fn is_untouched(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The part that is written with every transition; it holds nothing that grows with the plan or the history.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Head {
+    pub version: u32,
+    pub phase: Phase,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub intent: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Text, or a reference to it.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub plan: Value,
+    pub plan_version: i64,
+    /// How much was said in this conversation, in bytes.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub said: u64,
+    /// What was said first, if it was too much for a prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+    /// The next number of a row.
+    pub ord: i64,
+    pub floor: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<Active>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queue: Vec<RunId>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quarantined: bool,
+    /// Who shaped what the next run finds: edits of an idle plan, and work that the last run left undone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shapers: Vec<String>,
+}
+
+/// What the active run is in the middle of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Active {
+    pub run: RunId,
+    /// The number of the run's row.
+    pub ord: i64,
+    pub counters: Counters,
+    /// Planning, refining or synthesizing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steers: Vec<Steer>,
+    #[serde(default, skip_serializing_if = "Replan::is_unasked")]
+    pub replan: Replan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<Cancel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<SuspensionId>,
+    /// A person is asked for a larger budget; nothing new begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<SuspensionId>,
+    #[serde(default, skip_serializing_if = "Granted::is_nothing")]
+    pub granted: Granted,
+    /// The largest prompt so far with its reply, in tokens.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub largest: u64,
+    /// What the planner must be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Its plan has been made or refined.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub planned: bool,
+    /// Whether a person has seen its plan.
+    #[serde(default, skip_serializing_if = "Review::is_untouched")]
+    pub review: Review,
+    /// Set by `onItemFailure: stop`: nothing new begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    Planning,
+    Refining,
+    Executing,
+    Synthesizing,
+}
+
+/// A message that came in while the run was active and changes its course.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Steer {
+    pub message: MessageId,
+    /// Text, or a reference to it.
+    pub text: Value,
+    /// Shown to a refinement; from then on it is part of what was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown: bool,
+}
+
+/// Whether the planner is asked to plan around a failed item: at most once per run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Replan {
+    #[default]
+    Unasked,
+    Due,
+    Done,
+}
+
+impl Replan {
+    fn is_unasked(&self) -> bool {
+        *self == Replan::Unasked
+    }
+}
+
+/// A cancel was asked for; it completes when no slot is `Running` any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cancel {
+    pub by: String,
+    pub reason: String,
+    /// What the run ends as.
+    #[serde(default, skip_serializing_if = "Ends::is_cancelled")]
+    pub ends: Ends,
+}
+
+impl Active {
+    /// A pause, or a question about the budget, holds back whatever has not begun.
+    pub fn is_held(&self) -> bool {
+        self.pause.is_some() || self.asked.is_some()
+    }
+}
+
+/// What stands for the oldest messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// The text, or a reference to it.
+    pub text: Value,
+    /// How long it is, in bytes.
+    pub bytes: u64,
+    /// The last message that it tells of.
+    pub upto: MessageId,
+    /// How many messages it tells of.
+    pub messages: usize,
+}
+
+fn is_nothing(n: &u64) -> bool {
+    *n == 0
+}

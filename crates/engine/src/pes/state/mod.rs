@@ -1,0 +1,64 @@
+//! What the machine remembers: data, and pure questions about it.
+//!
+//! The data (`head`, `item`, `model_call`, `list`) is what is stored, as rows (`rows`, `load`). Everything else here asks:
+//! nothing in this folder changes a state, but for [`load`].
+
+pub(crate) mod calls;
+pub(crate) mod effects;
+pub(crate) mod funds;
+pub(crate) mod head;
+pub(crate) mod item;
+pub(crate) mod list;
+pub(crate) mod load;
+pub(crate) mod model_call;
+pub(crate) mod outcome;
+pub(crate) mod rows;
+pub(crate) mod run;
+pub(crate) mod text;
+pub(crate) mod wake;
+
+use std::collections::BTreeMap;
+
+use crate::domain::hitl::Suspension;
+use crate::domain::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
+use crate::domain::run::Run;
+use crate::domain::task::Task;
+use crate::domain::thread::AgentState;
+use crate::step::Row;
+
+pub(crate) use head::*;
+pub(crate) use item::*;
+pub(crate) use list::TodoList;
+pub(crate) use model_call::*;
+
+/// What a run consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Plan, items, synthesis.
+    #[default]
+    Planned,
+    /// One implicit item whose result is the answer.
+    Single,
+}
+
+pub(crate) struct State {
+    pub(crate) shape: Shape,
+    pub(crate) thread_id: ThreadId,
+    pub(crate) head: Head,
+    /// The active run; its counters are the live ones.
+    pub(crate) run: Option<Run>,
+    /// Queued runs by id, each with its row's number; `head.queue` has their order.
+    pub(crate) queued: BTreeMap<RunId, (i64, Run)>,
+    pub(crate) list: TodoList,
+    pub(crate) calls: BTreeMap<CallId, Call>,
+    /// Delegated tasks that something is left to do about, each with its row's number.
+    pub(crate) tasks: BTreeMap<TaskId, (i64, Task)>,
+    /// Open ones only, oldest first.
+    pub(crate) suspensions: BTreeMap<i64, Suspension>,
+    pub(crate) agent_state: AgentState,
+    /// Items that left the list during this run, with the planVersion of that change.
+    pub(crate) removed: BTreeMap<ItemId, i64>,
+    pub(crate) last_seq: i64,
+    /// Rows that could not be read.
+    pub(crate) unreadable: Vec<Row>,
+}

@@ -1,0 +1,151 @@
+//! A model call: which attempt of it stands where, of which model.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Extent;
+use crate::domain::Millis;
+use crate::domain::ids::StreamId;
+use crate::domain::model::{ModelReply, Phase};
+use crate::domain::usage::Nanos;
+
+/// How often a reply that cannot be used is asked for again.
+pub(crate) const REPAIRS: u32 = 2;
+
+/// One model call, over all its attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelCall {
+    pub slot: ModelSlot,
+    pub iteration: u32,
+    pub attempt: u32,
+    /// Attempts that this model failed; those that a crash interrupted do not count.
+    #[serde(default)]
+    pub failures: u32,
+    /// When the first of them failed, of whatever model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Millis>,
+    /// Which of the run's models is asked: 0 is the first choice, then the fallbacks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub choice: u32,
+    /// What it may take of the run's budget, while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Reserved>,
+    /// A prompt was too long: this one is shorter than it would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tight: bool,
+    /// The planVersion that the prompt shows.
+    pub shown: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// It sums up the conversation, for another call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sums: Option<Sums>,
+    /// The conversation was summed up for it, or could not be: what does not fit now is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fitted: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ModelSlot {
+    #[serde(rename_all = "camelCase")]
+    Ready {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Millis>,
+    },
+    Running {
+        epoch: i64,
+        stream: StreamId,
+    },
+}
+
+/// What was wrong with the last reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Repair {
+    pub round: u32,
+    /// The reply's text, or a reference to it.
+    pub reply: Value,
+    pub fault: String,
+    /// Names that do not exist were complained of: that is done once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub names: bool,
+}
+
+impl ModelCall {
+    pub fn ready(iteration: u32, shown: i64) -> Self {
+        Self {
+            slot: ModelSlot::Ready { not_before: None },
+            iteration,
+            attempt: 1,
+            failures: 0,
+            failing_since: None,
+            choice: 0,
+            tight: false,
+            reserved: None,
+            shown,
+            repair: None,
+            sums: None,
+            fitted: false,
+        }
+    }
+
+    /// One more call of the model that answered this one: what was wrong with its reply is for it to mend.
+    pub fn again(&self, iteration: u32) -> Self {
+        Self { choice: self.choice, ..Self::ready(iteration, self.shown) }
+    }
+
+    /// Where it stands for people: what sums up the conversation plans, whatever it is for.
+    pub fn phase(&self, phase: Phase) -> Phase {
+        if self.sums.is_some() { Phase::Planning } else { phase }
+    }
+
+    pub fn stream(&self) -> Option<&StreamId> {
+        match &self.slot {
+            ModelSlot::Ready { .. } => None,
+            ModelSlot::Running { stream, .. } => Some(stream),
+        }
+    }
+
+    pub fn answers(&self, stream: &StreamId, attempt: u32) -> bool {
+        self.attempt == attempt && self.stream() == Some(stream)
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.stream().is_some()
+    }
+}
+
+/// What a call under way may take at most.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reserved {
+    pub tokens: u64,
+    pub cost: Nanos,
+    /// How long its reply may be.
+    pub output: u64,
+}
+
+/// Who answered and with what, for whoever deals with the reply.
+pub(crate) struct Replied<'a> {
+    pub stream: &'a StreamId,
+    pub call: &'a ModelCall,
+    pub reply: &'a ModelReply,
+    /// The reply's text as it is stored.
+    pub text: Value,
+}
+
+/// What a call sums up, and the call that waits for that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sums {
+    pub extent: Extent,
+    pub before: Box<ModelCall>,
+}
+
+/// How often this reply was asked for again.
+pub(crate) fn repairs(call: &ModelCall) -> u32 {
+    call.repair.as_ref().map_or(0, |repair| repair.round)
+}
+
+pub(crate) fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

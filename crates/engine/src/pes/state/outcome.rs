@@ -1,0 +1,130 @@
+//! What the active run has come to so far: what settled, what failed, and what is told of it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::domain::model::Phase;
+use crate::domain::plan::ItemStatus;
+use crate::domain::run::{ResultStatus, RunError, RunFailure};
+use crate::domain::tool::{CallRecord, ToolStatus};
+use crate::pes::state::{Item, State, text};
+
+/// How many a result lists, and how much of each message.
+const LISTED: usize = 50;
+
+const CHARS: usize = 500;
+
+/// The reason of an item whose needed call a person or a policy refused.
+pub(crate) const REJECTED: &str = "rejected";
+
+impl State {
+    /// In list order; what ended the run comes last, and always.
+    pub(crate) fn failures(&self, error: Option<&RunError>) -> Vec<RunFailure> {
+        let of_items = self.settled_now().flat_map(|item| {
+            let of_tools = self.last_errors(item).into_iter().map(|call| of_call(item, call));
+            of_tools.chain(of_item(item))
+        });
+        let cut = |failure: RunFailure| RunFailure { message: text::cut(&failure.message, CHARS), ..failure };
+        let mut failures: Vec<RunFailure> = of_items.map(cut).take(LISTED).collect();
+        failures.extend(error.map(RunFailure::from).map(cut));
+        failures
+    }
+
+    /// The calls that were the last word of their tool in this item, and errors; what people or policies refuse is none.
+    pub(crate) fn last_errors<'a>(&'a self, item: &'a Item) -> Vec<&'a CallRecord> {
+        let run = &self.active_run().run_id;
+        let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).map(|call| &call.record);
+        let ended = calls.filter(|record| record.run_id == *run && record.result.is_some());
+        let last: BTreeMap<&str, &CallRecord> = ended.map(|record| (record.tool_name.as_str(), record)).collect();
+        last.into_values().filter(|record| is_error(record)).collect()
+    }
+
+    /// An answer in place of the model's: what happened, and what became of each item.
+    pub(crate) fn account(&self, what_happened: &str) -> String {
+        let mut text = format!("{what_happened}\n\nThis is what was done:\n");
+        for item in self.settled_now() {
+            let word = status_word(item.progress.status);
+            text.push_str(&format!("\n- {}: {word}", item.def.description));
+            if let Some(reason) = &item.progress.reason {
+                text.push_str(&format!(" ({reason})"));
+            }
+            if let Some(result) = item.progress.result.as_ref().and_then(Value::as_str) {
+                text.push_str(&format!(" — {result}"));
+            }
+        }
+        text
+    }
+
+    /// Items that settled in this run.
+    pub(crate) fn settled_now(&self) -> impl Iterator<Item = &Item> {
+        let run = &self.active_run().run_id;
+        let list = self.list.iter();
+        list.filter(move |item| item.progress.run.as_ref() == Some(run) && item.progress.status.is_settled())
+    }
+
+    /// `partial`: an item failed or was cancelled other than by an edit, or a tool's last word in an item was an error.
+    pub(crate) fn result_status(&self) -> ResultStatus {
+        let is_whole = self.settled_now().all(|item| match item.progress.status {
+            ItemStatus::Completed => self.last_errors(item).is_empty(),
+            ItemStatus::Cancelled => item.progress.edited_away,
+            ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
+        });
+        if is_whole { ResultStatus::Success } else { ResultStatus::Partial }
+    }
+}
+
+fn is_error(record: &CallRecord) -> bool {
+    record.result.as_ref().is_some_and(|result| {
+        let code = result.error.as_ref().map(|error| error.code.as_str());
+        result.status == ToolStatus::Error && !is_refusal(code)
+    })
+}
+
+fn of_call(item: &Item, call: &CallRecord) -> RunFailure {
+    let error = call.result.as_ref().and_then(|result| result.error.clone());
+    let (code, message) = error.map_or_else(Default::default, |error| (error.code, error.message));
+    RunFailure {
+        phase: Phase::Execution,
+        code,
+        message,
+        item_id: Some(item.def.id.clone()),
+        call_id: Some(call.call_id.clone()),
+        tool_name: Some(call.tool_name.clone()),
+    }
+}
+
+/// An item's reason is a code and a message, or one of a few words.
+fn of_item(item: &Item) -> Option<RunFailure> {
+    let reason = item.progress.reason.clone().unwrap_or_default();
+    let (code, message) = match item.progress.status {
+        ItemStatus::Failed => match reason.split_once(": ") {
+            Some((code, message)) => (code.to_owned(), message.to_owned()),
+            None => (reason.clone(), reason),
+        },
+        ItemStatus::Cancelled if !item.progress.edited_away => ("cancelled".to_owned(), reason),
+        ItemStatus::Cancelled
+        | ItemStatus::Completed
+        | ItemStatus::Pending
+        | ItemStatus::InProgress
+        | ItemStatus::Waiting => return None,
+    };
+    let item_id = Some(item.def.id.clone());
+    Some(RunFailure { phase: Phase::Execution, code, message, item_id, call_id: None, tool_name: None })
+}
+
+/// A person's or a policy's no: told to the model, never enforced again.
+pub(crate) fn is_refusal(code: Option<&str>) -> bool {
+    matches!(code, Some(REJECTED | "denied"))
+}
+
+pub(crate) fn status_word(status: ItemStatus) -> &'static str {
+    match status {
+        ItemStatus::Pending => "pending",
+        ItemStatus::InProgress => "in progress",
+        ItemStatus::Completed => "completed",
+        ItemStatus::Failed => "failed",
+        ItemStatus::Cancelled => "cancelled",
+        ItemStatus::Waiting => "waiting",
+    }
+}

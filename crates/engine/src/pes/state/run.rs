@@ -1,0 +1,124 @@
+//! Where the active run stands: pure questions about the state.
+
+use crate::domain::ids::ItemId;
+use crate::domain::model;
+use crate::domain::run::{Run, RunStatus};
+use crate::domain::settings::{PlanReview, RunSettings};
+use crate::domain::task::Slot;
+use crate::domain::thread::ThreadStatus;
+use crate::domain::tool::CallStatus;
+use crate::pes::plan::review;
+use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, SentBack, Shape, State};
+
+impl State {
+    /// Whether the active run has had its plan.
+    pub(crate) fn is_mid_run(&self) -> bool {
+        self.head.active.as_ref().is_some_and(|active| active.planned)
+    }
+
+    pub(crate) fn model_phase(&self, item: Option<&ItemId>) -> model::Phase {
+        match (item, self.phase()) {
+            (Some(_), _) => model::Phase::Execution,
+            (None, Phase::Synthesizing) => model::Phase::Synthesis,
+            (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => model::Phase::Planning,
+        }
+    }
+
+    /// Nothing of the plan begins before a person has said yes.
+    pub(crate) fn is_review_open(&self) -> bool {
+        review::review(self).is_some_and(|review| review.asked.is_some())
+    }
+
+    /// Whether this version of the plan may run as far as reviews are concerned.
+    pub(crate) fn is_reviewed(&self) -> bool {
+        let version = self.head.plan_version;
+        self.settings().execution.plan_review == PlanReview::Off
+            || review::review(self).is_some_and(|review| review.passed == Some(version))
+    }
+
+    pub(crate) fn placed(&self) -> impl Iterator<Item = ItemId> + use<'_> {
+        let is_placed = |work: &ItemLoop| work.placed;
+        let open = self.list.open();
+        open.filter(move |item| item.progress.work.as_ref().is_some_and(is_placed)).map(|item| item.def.id.clone())
+    }
+
+    pub(crate) fn is_any_placed(&self) -> bool {
+        self.placed().next().is_some()
+    }
+
+    pub(crate) fn is_refinement_due(&self) -> bool {
+        let is_due = |active: &Active| {
+            let is_steered = active.steers.iter().any(|steer| !steer.shown);
+            is_steered || active.replan == Replan::Due || active.review.sent_back == SentBack::Due
+        };
+        self.shape == Shape::Planned && self.head.active.as_ref().is_some_and(is_due)
+    }
+
+    /// Whether anything new may begin: an item, a phase, a slot.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.head.active.as_ref().is_some_and(|active| active.cancel.is_none() && !active.is_held())
+    }
+
+    pub(crate) fn active_run(&self) -> &Run {
+        self.run.as_ref().expect("only asked for while a run is active")
+    }
+
+    pub(crate) fn settings(&self) -> &RunSettings {
+        &self.active_run().settings
+    }
+
+    pub(crate) fn item(&self, id: &ItemId) -> Option<&Item> {
+        self.list.get(id)
+    }
+
+    /// Any slot `Ready` or `Running`: running; else it waits for a person, or for an agent. A pause holds back what is
+    /// `Ready`.
+    pub(crate) fn run_status(&self) -> RunStatus {
+        let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
+        let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
+        let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
+        match works {
+            true => RunStatus::Running,
+            false if self.suspensions.is_empty() && self.works().any(is_elsewhere) => RunStatus::Waiting,
+            false => RunStatus::Suspended,
+        }
+    }
+
+    /// Whether something runs, or will as soon as the holder looks.
+    pub(crate) fn is_active(&self) -> bool {
+        self.run.is_some() && self.run_status() == RunStatus::Running
+    }
+
+    pub(crate) fn is_any_busy(&self) -> bool {
+        let main = self.head.active.as_ref().is_some_and(|active| active.model.is_some());
+        main || self.works().any(|work| self.is_busy(work))
+    }
+
+    pub(crate) fn is_any_running(&self) -> bool {
+        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
+        main.is_some_and(|model| model.is_running()) || self.works().any(|work| self.is_running(work))
+    }
+
+    pub(crate) fn is_running(&self, work: &ItemLoop) -> bool {
+        let is_sent = |call| matches!(self.sending(call), Some(Slot::Running { .. }));
+        work.model.as_ref().is_some_and(|model| model.is_running())
+            || self.batch_has(work, CallStatus::Running)
+            || work.batch.iter().any(is_sent)
+    }
+
+    pub(crate) fn works(&self) -> impl Iterator<Item = &ItemLoop> {
+        self.list.open().filter_map(|item| item.progress.work.as_ref())
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.head.phase
+    }
+}
+
+pub(crate) fn status_of(state: &State) -> ThreadStatus {
+    match &state.run {
+        Some(run) => ThreadStatus::of_run(run.status),
+        None if state.head.quarantined => ThreadStatus::Quarantined,
+        None => ThreadStatus::Idle,
+    }
+}

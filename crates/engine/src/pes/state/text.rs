@@ -1,0 +1,15 @@
+//! Values as JSON, and texts cut to a length.
+
+use serde_json::Value;
+
+pub(crate) fn to_value(body: &impl serde::Serialize) -> Value {
+    serde_json::to_value(body).expect("our own types have string keys and finite numbers")
+}
+
+/// At most `most` characters.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,78 @@
+//! When a thread must be looked at again.
+
+use crate::World;
+use crate::domain::Millis;
+use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
+use crate::domain::tool::CallStatus;
+use crate::pes::state::funds::{self, Funds};
+use crate::pes::state::{ItemLoop, ModelCall, ModelSlot, State};
+
+/// After so long it is seen whether whoever performs it is still there.
+const GLANCE: Millis = 5_000;
+
+/// When a task must be looked at again. Sending is woken with its item.
+fn wakes_task(task: &Task) -> Option<Millis> {
+    let deadline = (!task.status.is_terminal()).then_some(task.deadline);
+    match task.errand {
+        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Running { .. } }) => None,
+        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } }) | None => {
+            deadline
+        }
+        Some(TaskAction { what: TaskActionKind::Ask | TaskActionKind::Cancel, slot }) => {
+            let at = match slot {
+                Slot::Ready { at } => at,
+                Slot::Running { since, .. } => since.saturating_add(GLANCE),
+            };
+            Some(deadline.map_or(at, |deadline| deadline.min(at)))
+        }
+    }
+}
+
+/// When the next call of a batch that is `Ready` may start; `None`: what runs wakes it, or none is.
+fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
+    if !work.is_together && state.batch_has(work, CallStatus::Running) {
+        return None;
+    }
+    let ready = work.batch.iter().filter(|call| state.call_status(call) == Some(CallStatus::Ready));
+    let mut due = ready.map(|call| state.retries_at(call).unwrap_or(now));
+    if work.is_together { due.min() } else { due.next() }
+}
+
+pub(crate) fn is_due(now: Millis, not_before: Option<Millis>) -> bool {
+    not_before.is_none_or(|at| at <= now)
+}
+
+/// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits
+/// for its turn, a place or the end of a pause is woken by that.
+pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
+    let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
+    let tasks = state.tasks.values().filter_map(|(_, task)| wakes_task(task));
+    let active = state.head.active.as_ref();
+    if active.is_some_and(|active| active.cancel.is_some()) {
+        return Some(now);
+    }
+    let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
+    let main = active.and_then(|active| active.model.as_ref()).and_then(|call| wakes_model(state, world, now, call));
+    let works = state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
+        Some(call) => wakes_model(state, world, now, call),
+        None => {
+            let sends = work.batch.iter().filter_map(|call| match state.sending(call)? {
+                Slot::Ready { at } => Some(at),
+                Slot::Running { .. } => None,
+            });
+            sends.chain(wakes_batch(state, now, work)).min()
+        }
+    });
+    let slots = main.into_iter().chain(works).filter(|_| !held);
+    let replies = state.untold().map(|_| now);
+    expiry.chain(tasks).chain(slots).chain(replies).chain(state.deadline()).min()
+}
+
+fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) -> Option<Millis> {
+    match &call.slot {
+        ModelSlot::Running { .. } => None,
+        // What runs now wakes it when it ends.
+        ModelSlot::Ready { .. } if funds::for_call(state, world, call) == Funds::Wait => None,
+        ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(now)),
+    }
+}

@@ -1,0 +1,58 @@
+//! The application's own state: changed by tools and by clients, recorded each time.
+
+use serde_json::Value;
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::thread::AgentState;
+use crate::pes::state::rows;
+use crate::pes::tx::{Handled, Taken, Tx};
+
+/// A tool's merge patch.
+pub(crate) fn patch(tx: &mut Tx<'_>, patch: Value) -> Result<(), Fault> {
+    let keys = keys_of(&patch);
+    let mut data = tx.state.agent_state.data.clone();
+    json_patch::merge(&mut data, &patch);
+    write(tx, data, keys, ("patch", patch))
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, data: Value, expected: Option<i64>) -> Handled {
+    let version = tx.state.agent_state.version;
+    if expected.is_some_and(|expected| expected != version) {
+        return Err(Fault::new(Code::PreconditionFailed, format!("The state is at version {version}; read it again.")));
+    }
+    write(tx, data.clone(), keys_of(&data), ("data", data))?;
+    Ok(Taken::Yes)
+}
+
+/// A copy begins with the state of the other thread.
+pub(crate) fn copy(tx: &mut Tx<'_>, state: AgentState) {
+    let data = state.data.clone();
+    keep(tx, state, keys_of(&data), ("data", data));
+}
+
+fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: (&str, Value)) -> Result<(), Fault> {
+    let most = tx.world.limits.state_bytes;
+    let bytes = rows::text(&data).len();
+    if bytes > most {
+        return Err(Fault::new(Code::StateTooLarge, format!("The state would take {bytes} bytes; at most {most}.")));
+    }
+    keep(tx, AgentState { data, version: tx.state.agent_state.version + 1 }, keys, written);
+    Ok(())
+}
+
+/// What is written of it is recorded, so that it can be told as of any observation.
+fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, (name, written): (&str, Value)) {
+    let row = rows::agent_state(&state);
+    let written = tx.store(format!("agent-state-{}", state.version), written);
+    tx.state.agent_state = state;
+    tx.rows.retain(|other| other.kind != row.kind);
+    tx.rows.push(row);
+    tx.record_state_update(keys, None);
+    if let Some(last) = tx.records.last_mut() {
+        last.content[name] = written;
+    }
+}
+
+fn keys_of(data: &Value) -> Vec<String> {
+    data.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
+}

@@ -1,0 +1,201 @@
+//! The calls of one reply: judged together, carried out in order, one at a time, or together if all of them only read; a
+//! call that waits for a person does not hold up the others. When all have ended, the model sees one result per call, in order.
+
+use serde_json::{Value, json};
+
+use crate::domain::digest;
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::observation::ObservationType;
+use crate::domain::settings::StateSavingStrategy;
+use crate::domain::task::Delegation;
+use crate::domain::tool::{CallRecord, CallStatus, Judgement, Proposal, ToolError, ToolOutcome, ToolStatus, Verdict};
+use crate::parse::CallDraft;
+use crate::pes::people::suspend;
+use crate::pes::plan::{merge, redo};
+use crate::pes::settle::call;
+use crate::pes::state::{Call, Replied, Said};
+use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::work::{agent_state, item_loop, places, retry};
+
+pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, mut drafts: Vec<CallDraft>) {
+    let most = tx.world.limits.calls_per_reply;
+    let dropped = drafts.len().saturating_sub(most);
+    drafts.truncate(most);
+    let mut batch = Vec::with_capacity(drafts.len());
+    let mut verdicts = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let judgement = redo::asks_again(tx.state, id, &draft.name, judge(tx, &draft));
+        batch.push(new_call(tx, id, replied.call.iteration, draft, &judgement));
+        verdicts.push(judgement.verdict);
+    }
+    item_loop::keep_reply(tx, id, replied, batch.clone());
+    record_calls(tx, id, replied, &batch);
+    if dropped > 0 {
+        let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
+        tx.add_turn(id, Said::Engine { text });
+    }
+    let is_together = tx.state.settings().execution.parallel_reads && verdicts.iter().all(suspend::only_reads);
+    tx.change_loop(id, |work| {
+        work.batch = batch.clone();
+        work.is_together = is_together;
+    });
+    for (call, verdict) in batch.iter().zip(verdicts) {
+        dispose(tx, call, verdict);
+    }
+    go_on_if_done(tx, id);
+}
+
+fn judge(tx: &Tx<'_>, draft: &CallDraft) -> Judgement {
+    let run = tx.state.active_run();
+    match &draft.arguments {
+        Ok(arguments) => {
+            let (thread, settings, tool) = (&run.thread_id, &run.settings, draft.name.as_str());
+            tx.world.tools.judge(&Proposal { thread, settings, tool, arguments })
+        }
+        Err(why) => Verdict::Refuse(call::error("invalid_arguments", why.clone())).into(),
+    }
+}
+
+fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, judgement: &Judgement) -> CallId {
+    let call_id = tx.mint.call();
+    let verdict = &judgement.verdict;
+    let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
+    // Taken of the arguments themselves: large ones are stored apart.
+    let digest = matches!(verdict, Verdict::Ask { .. }).then(|| digest::of_call(&draft.name, &arguments));
+    let delegates = matches!(verdict, Verdict::Delegate | Verdict::Ask { delegates: true, .. });
+    let delegation = delegates.then(|| Delegation::new(tx.mint.task(), &arguments));
+    let arguments = tx.store(format!("{call_id}.arguments"), arguments);
+    let record = CallRecord {
+        call_id: call_id.clone(),
+        tool_name: draft.name,
+        arguments,
+        modified_arguments: None,
+        edited_by: Vec::new(),
+        run_id: tx.state.active_run().run_id.clone(),
+        item_id: Some(item.clone()),
+        iteration,
+        attempt: 1,
+        status: CallStatus::Ready,
+        provider_call_id: draft.provider_id,
+        idempotent: verdict.is_idempotent(),
+        policy: judgement.ruling.clone(),
+        digest,
+        delegation,
+        epoch: None,
+        retrying: None,
+        asked: None,
+        result: None,
+        created_at: tx.stamp.now,
+        updated_at: tx.stamp.now,
+    };
+    let ord = tx.next_ord();
+    tx.state.calls.insert(call_id.clone(), Call { ord, record });
+    if let Some(item) = tx.state.list.get_mut(item) {
+        item.calls.push(call_id.clone());
+    }
+    tx.change_call(&call_id, |_| ());
+    call_id
+}
+
+fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, batch: &[CallId]) {
+    let calls: Vec<Value> = batch
+        .iter()
+        .filter_map(|call| tx.state.calls.get(call))
+        .map(|call| {
+            let record = &call.record;
+            json!({ "callId": record.call_id, "toolName": record.tool_name, "arguments": record.arguments })
+        })
+        .collect();
+    let body = json!({ "streamId": replied.stream, "iteration": replied.call.iteration, "toolCalls": calls });
+    tx.record(ObservationType::ToolCall, Some(id), "Tools called", body);
+}
+
+/// What policy and schema said of it takes effect.
+fn dispose(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
+    match verdict {
+        Verdict::Run { .. } | Verdict::Delegate => {}
+        Verdict::Refuse(fault) => call::end(tx, id, ToolStatus::Error, Err(fault), None, 0),
+        Verdict::Ask { message, schema, risk, .. } => suspend::park_for_approval(tx, id, message, schema, risk),
+        Verdict::Input { message, schema } => suspend::park_for_input(tx, id, message, schema),
+        Verdict::Client => suspend::park_for_client(tx, id),
+    }
+}
+
+pub(crate) fn tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
+    if !tx.state.is_running_as(id, attempt) {
+        return Ok(Taken::No);
+    }
+    if let Err(error) = &outcome.result
+        && tx.active().cancel.is_none()
+    {
+        if retry::try_again(tx, id, error) {
+            return Ok(Taken::Yes);
+        }
+        if error.is_lost() {
+            suspend::put_in_doubt(tx, id, &error.message);
+            on_call_ended(tx, id);
+            return Ok(Taken::Yes);
+        }
+    }
+    end_with(tx, id, outcome);
+    on_call_ended(tx, id);
+    Ok(Taken::Yes)
+}
+
+/// The call ends with what it came to.
+pub(crate) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
+    let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
+    let result = result.and_then(|output| save_patch(tx, id, state_patch).map(|()| output));
+    let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
+    call::end(tx, id, status, result, metadata, duration_ms);
+}
+
+/// With `explicit` saving only the tool that is there for it changes the application state.
+fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
+    let Some(patch) = patch else { return Ok(()) };
+    let is_asked_for = tx.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
+    match tx.state.settings().state_saving {
+        StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
+        StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
+            agent_state::patch(tx, patch).map_err(|fault| call::error(fault.code.as_str(), fault.detail))
+        }
+    }
+}
+
+/// A call's state changed: its item may go on.
+pub(crate) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
+    let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
+    if let Some(item) = item {
+        go_on_if_done(tx, &item);
+        places::wait_for_one(tx, &item);
+    }
+}
+
+/// If the last open call of the batch has ended, the model sees the results.
+fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
+    let is_done = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).is_some_and(|work| {
+        !work.batch.is_empty() && work.batch.iter().all(|call| tx.state.call_status(call) == Some(CallStatus::Done))
+    });
+    if !is_done {
+        return;
+    }
+    let patches = tx.change_loop(id, |work| {
+        work.batch.clear();
+        std::mem::take(&mut work.patches)
+    });
+    if patches == Some(true) {
+        apply_waiting_patch(tx, id);
+    }
+    item_loop::next_iteration(tx, id);
+}
+
+fn apply_waiting_patch(tx: &mut Tx<'_>, id: &ItemId) {
+    let turns = tx.state.item(id).map(|item| item.turns.as_slice()).unwrap_or_default();
+    let patch = turns.iter().rev().find_map(|turn| match &turn.said {
+        Said::Patch { shown, patch } => Some((*shown, patch.clone())),
+        Said::Model { .. } | Said::Engine { .. } => None,
+    });
+    if let Some((shown, patch)) = patch {
+        merge::apply_patch(tx, id, shown, patch);
+    }
+}

@@ -1,0 +1,44 @@
+//! An item's loop: it begins, keeps what the model said, and goes on with one more model call.
+
+use crate::domain::ids::ItemId;
+use crate::domain::plan::ItemStatus;
+use crate::pes::plan::redo;
+use crate::pes::settle::item;
+use crate::pes::state::{ItemLoop, ModelCall, Replied, Said};
+use crate::pes::tx::Tx;
+
+/// Keeps what the model said, for its next prompt.
+pub(crate) fn keep_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, calls: Vec<crate::domain::ids::CallId>) {
+    let replay = replied.reply.replay.clone().map(|replay| tx.store(format!("{}.replay", replied.stream), replay));
+    tx.add_turn(id, Said::Model { text: replied.text.clone(), calls, replay });
+}
+
+/// The batch is done or the model wants to go on: one more model call, if one is left.
+pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
+    let most = tx.state.settings().execution.max_iterations.max(1);
+    let shown = tx.state.head.plan_version;
+    let used = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration);
+    if used >= most {
+        return item::fail(tx, id, "max_iterations", format!("not finished after {most} model calls"));
+    }
+    tx.change_loop(id, |work| {
+        work.iteration += 1;
+        work.model = Some(ModelCall::ready(work.iteration, shown));
+    });
+}
+
+/// Opens an item's loop.
+pub(crate) fn begin(tx: &mut Tx<'_>, id: &ItemId, model: Option<ModelCall>) {
+    let first = tx.next_ord();
+    let run = tx.state.active_run().run_id.clone();
+    let notes = redo::notes(tx.state, id);
+    tx.change_progress(id, |progress| {
+        progress.outdated.clear();
+        progress.attempt += 1;
+        progress.run = Some(run);
+        progress.reason = None;
+        progress.validation = None;
+        progress.work = Some(ItemLoop { iteration: 1, model, placed: true, first, notes, ..ItemLoop::default() });
+    });
+    item::set_status(tx, id, ItemStatus::InProgress, None);
+}

@@ -1,0 +1,70 @@
+//! The `maxParallelItems` places: who has one, who is next.
+
+use crate::domain::ids::ItemId;
+use crate::pes::plan::names;
+use crate::pes::settle::item;
+use crate::pes::state::{ModelCall, State};
+use crate::pes::tx::Tx;
+use crate::pes::work::item_loop;
+
+/// An item all of whose slots are parked gives its place to another.
+pub(crate) fn leave(tx: &mut Tx<'_>) {
+    let idle: Vec<ItemId> = tx
+        .state
+        .placed()
+        .filter(|id| {
+            let work = tx.state.item(id).and_then(|item| item.progress.work.as_ref());
+            work.is_some_and(|work| !tx.state.is_busy(work))
+        })
+        .collect();
+    for id in idle {
+        tx.change_loop(&id, |work| work.placed = false);
+    }
+}
+
+/// Who is next, if a place is free: first those who were resumed, then the first pending item.
+pub(crate) fn next(state: &State) -> Option<ItemId> {
+    let places = state.settings().execution.max_parallel_items.max(1) as usize;
+    if state.placed().count() >= places {
+        return None;
+    }
+    let resumed = state.list.open().filter_map(|item| {
+        let work = item.progress.work.as_ref()?;
+        (!work.placed && state.is_busy(work)).then_some((work.waits, item))
+    });
+    if let Some((_, item)) = resumed.min_by_key(|(waits, _)| *waits) {
+        return Some(item.def.id.clone());
+    }
+    let is_stopped = state.head.active.as_ref().is_some_and(|active| active.stopped);
+    let may_begin = !is_stopped && !state.is_review_open();
+    state.list.next_ready().filter(|_| may_begin).map(|item| item.def.id.clone())
+}
+
+/// `false`: there was no use in it, the item has failed.
+pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
+    let is_open = tx.state.item(id).is_some_and(|item| item.progress.work.is_some());
+    if is_open {
+        tx.change_loop(id, |work| {
+            work.placed = true;
+            work.waits = None;
+        });
+    } else if let Some(tool) = names::unknown_tool_of(tx, id) {
+        item_loop::begin(tx, id, None);
+        item::fail(tx, id, "unknown_tool", format!("it requires {tool}, and there is no such tool here"));
+        return false;
+    } else {
+        let shown = tx.state.head.plan_version;
+        item_loop::begin(tx, id, Some(ModelCall::ready(1, shown)));
+    }
+    true
+}
+
+/// Marks that an item may go on, so that it waits for a place in the order of resumption.
+pub(crate) fn wait_for_one(tx: &mut Tx<'_>, id: &ItemId) {
+    let ord = tx.next_ord();
+    tx.change_loop(id, |work| {
+        if !work.placed && work.waits.is_none() {
+            work.waits = Some(ord);
+        }
+    });
+}

@@ -1,0 +1,79 @@
+//! Required tools: an item is not done before the tools that it must use have been called successfully.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::ids::ItemId;
+use crate::domain::plan::{ToolValidationMode, ValidationStatus};
+use crate::domain::tool::{ToolError, ToolStatus};
+use crate::pes::state::outcome::{self, REJECTED};
+use crate::pes::state::{ModelCall, Said, State};
+use crate::pes::tx::Tx;
+use crate::prompt;
+
+/// What is missing when a model says that an item is done.
+pub(crate) enum Missing {
+    Nothing(Option<ValidationStatus>),
+    /// The model is told to call them.
+    Enforce(String),
+    /// The item fails: error code and reason.
+    Hopeless(&'static str, String),
+}
+
+pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
+    let Some(item) = state.item(id) else { return Missing::Nothing(None) };
+    let mut called = BTreeSet::new();
+    let mut refused = BTreeSet::new();
+    let mut erred = BTreeMap::new();
+    for call in state.calls_of(item) {
+        let Some(result) = &call.result else { continue };
+        let code = result.error.as_ref().map(|error| error.code.as_str());
+        match result.status {
+            ToolStatus::Success => called.insert(call.tool_name.clone()),
+            ToolStatus::Error | ToolStatus::Skipped if outcome::is_refusal(code) => {
+                refused.insert(call.tool_name.clone())
+            }
+            ToolStatus::Error => erred.insert(call.tool_name.clone(), result.error.clone()).is_none(),
+            ToolStatus::Skipped => false,
+        };
+    }
+    let required = &item.def.required_tools;
+    let missing: Vec<String> = required.iter().filter(|tool| !called.contains(*tool)).cloned().collect();
+    if required.is_empty() {
+        return Missing::Nothing(None);
+    }
+    if missing.is_empty() {
+        return Missing::Nothing(Some(ValidationStatus::Passed));
+    }
+    let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
+    let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforced);
+    let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
+    match (open.is_empty(), is_strict) {
+        (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
+        (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),
+        (false, true) if enforced < state.settings().execution.taef_max_retries => {
+            Missing::Enforce(prompt::enforcement(&open))
+        }
+        (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
+    }
+}
+
+/// Asks again; this uses up no iteration.
+pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
+    let shown = tx.state.head.plan_version;
+    tx.add_turn(id, Said::Engine { text: message });
+    tx.change_loop(id, |work| {
+        work.enforced += 1;
+        work.model = Some(ModelCall::ready(work.iteration, shown));
+    });
+}
+
+/// What was called and erred is told apart from what was never called.
+fn why_missing(open: &[String], erred: &BTreeMap<String, Option<ToolError>>) -> String {
+    let (failed, never): (Vec<&String>, Vec<&String>) = open.iter().partition(|tool| erred.contains_key(*tool));
+    let failed = failed.into_iter().map(|tool| match &erred[tool] {
+        Some(error) => format!("{tool} was called and failed ({}: {})", error.code, error.message),
+        None => format!("{tool} was called and failed"),
+    });
+    let never = never.into_iter().map(|tool| format!("{tool} was not called"));
+    format!("required tools did not succeed: {}", failed.chain(never).collect::<Vec<_>>().join("; "))
+}

@@ -1,0 +1,115 @@
+//! What follows a failed call. Of a model: another attempt, another model, a shorter prompt, or the end of the step. Of a
+//! tool: another attempt, if it declared that this is safe.
+
+use crate::domain::Millis;
+use crate::domain::ids::CallId;
+use crate::domain::model::{FailureKind, ModelFailure};
+use crate::domain::tool::{Retrying, ToolError};
+use crate::pes::peers::send;
+use crate::pes::people::suspend;
+use crate::pes::settle::suspension;
+use crate::pes::state::{ModelCall, State};
+use crate::pes::tx::Tx;
+
+const BACKOFF_MS: Millis = 500;
+
+const BACKOFF_MOST_MS: Millis = 30_000;
+
+/// How often a model is asked, and how long it may put us off, while there is another one to ask.
+const BEFORE_FALLBACK: u32 = 2;
+
+const PATIENCE_MS: Millis = 5_000;
+
+/// How often an idempotent call of a tool fails before its error counts.
+const TOOL_FAILURES: u32 = 5;
+
+enum Next {
+    /// The same model, after that long.
+    Again(Millis),
+    /// The next one of the list, at once.
+    Other,
+    /// The same model with a shorter prompt, at once.
+    Tighter,
+    GiveUp,
+}
+
+/// Makes the call ready for its next attempt and says when that is; `None`: there is none.
+pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
+    // Our own queue is no failure of the model's: who waits is not given up.
+    if failure.kind != FailureKind::Saturated {
+        call.failures += 1;
+        call.failing_since.get_or_insert(tx.stamp.now);
+    }
+    match after(tx, call, failure) {
+        Next::Again(delay) => Some(delay),
+        Next::Other => {
+            call.choice += 1;
+            call.failures = 0;
+            call.tight = false;
+            Some(0)
+        }
+        Next::Tighter => {
+            call.tight = true;
+            Some(0)
+        }
+        Next::GiveUp => None,
+    }
+}
+
+fn after(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> Next {
+    let has_other = tx.state.settings().choice(call.choice + 1).is_some();
+    let or_other = || if has_other { Next::Other } else { Next::GiveUp };
+    let limits = tx.world.limits;
+    let window = match failure.kind {
+        FailureKind::Refused | FailureKind::TooLarge => return or_other(),
+        FailureKind::TooLong if call.tight => return or_other(),
+        FailureKind::TooLong => return Next::Tighter,
+        FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,
+        FailureKind::Saturated => return Next::Again(delay(tx, 1, failure.retry_after_ms)),
+        FailureKind::Broken | FailureKind::Incomplete if has_answered_enough(tx.state, call) => return or_other(),
+        FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
+        FailureKind::Retry
+        | FailureKind::Broken
+        | FailureKind::Incomplete
+        | FailureKind::Interrupted
+        | FailureKind::Overflow
+        | FailureKind::BreakerOpen => limits.retry_ms,
+    };
+    let delay = delay(tx, call.failures, failure.retry_after_ms);
+    if has_other && (call.failures >= BEFORE_FALLBACK || delay > PATIENCE_MS) {
+        return Next::Other;
+    }
+    let until = call.failing_since.unwrap_or(tx.stamp.now).saturating_add(window);
+    if tx.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
+}
+
+/// `true`: the call of a tool is made again, under the same key, after a pause that grows with its failures. It keeps
+/// its turn in its batch.
+pub(crate) fn try_again(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
+    let (now, limits) = (tx.stamp.now, tx.world.limits);
+    let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return false };
+    let Some(after) = error.retry_after_ms.filter(|_| record.idempotent) else { return false };
+    let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
+    let not_before = now.saturating_add(delay(tx, failures, Some(after)));
+    if failures >= TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
+        return false;
+    }
+    suspension::forget(tx, id, "the call is made again");
+    suspend::unpark(tx, id, None);
+    tx.change_call(id, |call| {
+        call.record.attempt += 1;
+        call.record.retrying = Some(Retrying { failures, since, not_before });
+    });
+    true
+}
+
+fn has_answered_enough(state: &State, call: &ModelCall) -> bool {
+    call.failures >= state.settings().execution.max_model_attempts.max(1)
+}
+
+/// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before
+/// the provider said.
+fn delay(tx: &Tx<'_>, failures: u32, retry_after: Option<Millis>) -> Millis {
+    let jittered = send::backing_off(tx.stamp.seed, BACKOFF_MS, BACKOFF_MOST_MS, failures - 1);
+    retry_after.map_or(jittered, |after| after.max(jittered))
+}

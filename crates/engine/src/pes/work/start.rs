@@ -1,0 +1,112 @@
+//! Slots begin to run here, and nowhere else: only for the holder, only when due, never while a pause or a cancel holds
+//! them back. A call that needs no effect is answered instead, when its turn comes.
+
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
+use crate::domain::{model, payload};
+use crate::pes::peers::send;
+use crate::pes::state::funds::{self, Funds};
+use crate::pes::state::{ModelCall, ModelSlot, Phase, State, wake};
+use crate::pes::tx::Tx;
+use crate::pes::work::batch;
+
+/// Starts the planner's or the synthesizer's call if it is due.
+pub(crate) fn start_main(tx: &mut Tx<'_>) {
+    let phase = match tx.state.phase() {
+        Phase::Synthesizing => model::Phase::Synthesis,
+        Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing => model::Phase::Planning,
+    };
+    let Some(mut call) = tx.active().model.clone() else { return };
+    if start_model(tx, &mut call, None, phase) {
+        tx.active().model = Some(call);
+    }
+}
+
+/// Starts whatever of this item may start: its model call, or what is next of its batch. `true`: a call was answered
+/// at once, so more may begin.
+pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
+    let Some(work) = tx.state.item(id).and_then(|item| item.progress.work.as_ref()) else { return false };
+    if let Some(mut call) = work.model.clone() {
+        if start_model(tx, &mut call, Some(id), model::Phase::Execution) {
+            tx.change_loop(id, |work| work.model = Some(call));
+        }
+        return false;
+    }
+    let (batch, is_together) = (work.batch.clone(), work.is_together);
+    let (mut is_answered, mut is_turn_taken) = (false, false);
+    for call in &batch {
+        match tx.state.call_status(call) {
+            // One that is made again later keeps its turn until then.
+            Some(CallStatus::Ready) if !wake::is_due(tx.stamp.now, tx.state.retries_at(call)) => is_turn_taken = true,
+            Some(CallStatus::Ready)
+                if is_together || !(is_turn_taken || is_any_of(tx.state, &batch, CallStatus::Running)) =>
+            {
+                is_answered |= start_call(tx, call);
+            }
+            Some(CallStatus::AtPeer) => start_sending(tx, call),
+            Some(CallStatus::Ready | CallStatus::Running | CallStatus::Parked | CallStatus::Done) | None => {}
+        }
+    }
+    is_answered
+}
+
+fn is_any_of(state: &State, calls: &[CallId], status: CallStatus) -> bool {
+    calls.iter().any(|call| state.call_status(call) == Some(status))
+}
+
+fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
+    let task = tx.state.task_of(call).filter(|task| task.sending().is_some());
+    if let Some(id) = task.map(|task| task.task_id.clone()).filter(|_| tx.state.may_begin()) {
+        send::start(tx, &id);
+    }
+}
+
+/// `true`: the call changed.
+fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
+    let (Some(epoch), ModelSlot::Ready { not_before }) = (tx.stamp.holder, &call.slot) else { return false };
+    if !wake::is_due(tx.stamp.now, *not_before) || !tx.state.may_begin() {
+        return false;
+    }
+    let Funds::Enough(reserved) = funds::for_call(tx.state, tx.world, call) else { return false };
+    let stream = tx.mint.stream();
+    call.shown = tx.state.head.plan_version;
+    call.reserved = reserved;
+    call.slot = ModelSlot::Running { epoch, stream: stream.clone() };
+    tx.record_stream_start(&stream, item, phase, call);
+    true
+}
+
+/// `true`: it is answered already.
+fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
+    let Some(epoch) = tx.stamp.holder else { return false };
+    if !tx.state.may_begin() {
+        return false;
+    }
+    if let Some(outcome) = at_once(tx, id) {
+        tx.change_call(id, |call| call.record.epoch = Some(epoch));
+        batch::end_with(tx, id, outcome);
+        batch::on_call_ended(tx, id);
+        return true;
+    }
+    if let Some(delegation) = tx.state.calls.get(id).and_then(|call| call.record.delegation.clone()) {
+        send::hand_over(tx, id, delegation, epoch);
+        return false;
+    }
+    let now = tx.stamp.now;
+    tx.change_call(id, |call| {
+        call.record.status = CallStatus::Running;
+        call.record.epoch = Some(epoch);
+        call.record.updated_at = now;
+    });
+    false
+}
+
+/// What needs no effect. What a person approved is compared with what runs where effects are performed, and large
+/// arguments are read there.
+fn at_once(tx: &Tx<'_>, id: &CallId) -> Option<ToolOutcome> {
+    let CallRecord { tool_name, arguments, digest, .. } = &tx.state.calls.get(id)?.record;
+    if digest.is_some() || payload::reference(arguments).is_some() {
+        return None;
+    }
+    tx.world.tools.at_once(tool_name, arguments, tx.stamp.now, tx.world.limits)
+}

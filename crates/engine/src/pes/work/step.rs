@@ -1,0 +1,135 @@
+//! One step of an item: the model's reply becomes calls, a result, or another round.
+
+use serde_json::Value;
+
+use crate::domain::ids::ItemId;
+use crate::domain::model::{ModelReply, Phase};
+use crate::domain::plan::{ItemStatus, ValidationStatus};
+use crate::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
+use crate::pes::plan::merge;
+use crate::pes::run::flow;
+use crate::pes::settle::item;
+use crate::pes::state::{ModelCall, REPAIRS, Replied, Said, Shape, State};
+use crate::pes::tx::Tx;
+use crate::pes::work::required_tools::{self, Missing};
+use crate::pes::work::{batch, item_loop};
+
+pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) {
+    let draft = read(tx.state, replied.reply);
+    tx.change_loop(id, |work| work.model = None);
+    let says_nothing = draft.is_empty() && !is_done_without_words(tx.state, id, &draft);
+    if says_nothing || (draft.calls.is_empty() && replied.reply.is_cut()) {
+        return repair(tx, id, &replied, draft.content);
+    }
+    if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
+        let text = tx.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
+        tx.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
+    }
+    tx.change_loop(id, |work| work.notes.clear());
+    if draft.calls.is_empty() {
+        answered(tx, id, draft, &replied);
+    } else {
+        if let Some(patch) = draft.updated_plan {
+            tx.add_turn(id, Said::Patch { shown: replied.call.shown, patch });
+            tx.change_loop(id, |work| work.patches = true);
+        }
+        batch::open(tx, id, &replied, draft.calls);
+    }
+}
+
+/// The item is said to be complete, or all tools that it needs were called successfully, and its last call brought
+/// what it was for. An answer takes words.
+fn is_done_without_words(state: &State, id: &ItemId, draft: &StepDraft) -> bool {
+    let has_all = || matches!(required_tools::missing(state, id), Missing::Nothing(Some(ValidationStatus::Passed)));
+    let is_done = draft.decision == Some(Decision::CompleteItem) || has_all();
+    is_done && state.shape == Shape::Planned && last_output(state, id).is_some()
+}
+
+/// Where there is no plan, none can be changed.
+fn read(state: &State, reply: &ModelReply) -> StepDraft {
+    let draft = parse::step(reply);
+    match state.shape {
+        Shape::Planned => draft,
+        Shape::Single => StepDraft { updated_plan: None, ..draft },
+    }
+}
+
+/// A reply without calls: a patch of the plan takes effect, then the item goes on or ends.
+fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) {
+    let is_silent = draft.is_empty();
+    if let Some(patch) = draft.updated_plan {
+        merge::apply_patch(tx, id, replied.call.shown, patch);
+    }
+    let goes_on = match draft.decision {
+        Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
+        Some(Decision::CompleteItem) => false,
+        None => draft.content.trim().is_empty() && !is_silent,
+    };
+    if goes_on {
+        item_loop::keep_reply(tx, id, replied, Vec::new());
+        return item_loop::next_iteration(tx, id);
+    }
+    match required_tools::missing(tx.state, id) {
+        Missing::Nothing(validation) => {
+            let result = result_text(tx, id, &draft.content, replied);
+            item::complete(tx, id, result.clone(), validation);
+            flow::item_completed(tx, draft.content, result);
+        }
+        Missing::Enforce(message) => {
+            item_loop::keep_reply(tx, id, replied, Vec::new());
+            required_tools::enforce(tx, id, message);
+        }
+        Missing::Hopeless(code, message) => item::fail(tx, id, code, message),
+    }
+}
+
+/// The result refers to the stream's text where it is the same; an item that is said to be complete without a word
+/// has what its last call brought.
+fn result_text(tx: &mut Tx<'_>, id: &ItemId, content: &str, replied: &Replied<'_>) -> Value {
+    if content.trim().is_empty() {
+        return last_output(tx.state, id).unwrap_or_default();
+    }
+    if content == replied.reply.text {
+        return replied.text.clone();
+    }
+    tx.store(format!("{}.result.{id}", replied.stream), Value::String(content.to_owned()))
+}
+
+fn last_output(state: &State, id: &ItemId) -> Option<Value> {
+    let item = state.item(id)?;
+    state.calls_of(item).filter_map(|call| call.result.as_ref()?.output.clone()).last()
+}
+
+/// What was cut off is no result: it may end before what matters.
+fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) {
+    let round = tx.change_loop(id, |work| {
+        work.repaired += 1;
+        work.repaired
+    });
+    if round.is_none_or(|round| round > REPAIRS) {
+        return match replied.reply.is_cut() {
+            true => flow::item_cut_off(tx, id, content),
+            false => item::fail(tx, id, "empty_reply", "the model kept answering nothing".into()),
+        };
+    }
+    if replied.reply.is_cut() && !replied.reply.text.trim().is_empty() {
+        item_loop::keep_reply(tx, id, replied, Vec::new());
+    }
+    let text = match replied.reply.is_cut() {
+        true => format!("Your reply cannot be used. {TOO_LONG} Call a tool, or answer with a shorter result."),
+        false => "Your reply was empty. Call a tool, or answer with the result.".to_owned(),
+    };
+    tx.add_turn(id, Said::Engine { text });
+    let again = replied.call.again(replied.call.iteration);
+    tx.change_loop(id, |work| work.model = Some(again));
+}
+
+/// An item whose first step came with the plan.
+pub(crate) fn begin_with_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>, calls: Vec<CallDraft>) {
+    let is_pending = tx.state.item(id).is_some_and(|item| item.progress.status == ItemStatus::Pending);
+    if is_pending {
+        item_loop::begin(tx, id, None);
+        let call = ModelCall::ready(1, tx.state.head.plan_version);
+        batch::open(tx, id, &Replied { call: &call, ..replied }, calls);
+    }
+}

@@ -1,0 +1,169 @@
+//! Prompts that fit: what a model reads in one call is bounded. The oldest messages of the conversation are summed up
+//! first (`summary`), those that still do not fit are left out, then long results of other items are shortened; what the
+//! item's own loop said stays whole.
+
+use serde_json::Value;
+
+use crate::domain::message::ConversationMessage;
+use crate::domain::model::ContextFit;
+use crate::domain::payload::{self, Payloads};
+use crate::domain::settings::RunSettings;
+use crate::domain::size::tokens;
+use crate::domain::tool::ToolResult;
+use crate::pes::state::{ModelCall, State};
+use crate::prompt::{History, StepResult, level, shortened};
+use crate::{Extent, Material, World};
+
+/// What is always left of a result, in characters.
+const LEAST: usize = 200;
+
+/// How many bytes of text a token stands for.
+const BYTES: usize = 3;
+
+/// A longer summary is shortened, in characters.
+const SUMMARY: usize = 6_000;
+
+/// What a prompt tells besides what it must.
+#[derive(Clone)]
+pub(crate) struct Told<'a> {
+    pub payloads: &'a Payloads,
+    /// What stands for older messages, and how many those are.
+    summary: Option<(String, usize)>,
+    pub messages: &'a [ConversationMessage],
+    left_out: usize,
+    /// A longer result of another item is shortened, in characters.
+    pub most: usize,
+}
+
+impl<'a> Told<'a> {
+    pub fn whole(state: &State, settings: &RunSettings, material: &'a Material) -> Self {
+        let payloads = &material.payloads;
+        let summary = state.head.summary.as_ref().filter(|_| settings.history_limit > 0);
+        let upto = summary.map(|summary| &summary.upto);
+        let is_told = material.history.iter().rposition(|message| Some(&message.message_id) == upto);
+        let summary = summary.map(|summary| {
+            let whole = text(&payload::inline(summary.text.clone(), payloads));
+            (shortened(&whole, SUMMARY, ""), summary.messages)
+        });
+        let messages = &material.history[is_told.map_or(0, |at| at + 1)..];
+        Self { payloads, summary, messages, left_out: 0, most: usize::MAX }
+    }
+
+    /// The same with the newest so many messages.
+    pub fn newest(self, most: usize) -> Self {
+        let gone = self.messages.len().saturating_sub(most);
+        Self { messages: &self.messages[gone..], left_out: self.left_out + gone, ..self }
+    }
+
+    pub fn summary(&self) -> Option<&str> {
+        self.summary.as_ref().map(|(text, _)| text.as_str())
+    }
+
+    pub fn history(&self) -> History<'_> {
+        History { summary: self.summary(), messages: self.messages }
+    }
+
+    /// What is told, if it is not everything.
+    pub fn fit(&self) -> Option<ContextFit> {
+        let summarised = self.summary.as_ref()?.1;
+        Some(ContextFit { kept: self.messages.len(), summarised, left_out: self.left_out, shortened: 0 })
+    }
+
+    /// What must be summed up because more messages came since the summary than are told in their own words; half of
+    /// those are left, so that the next messages find room.
+    pub fn excess(&self, most: usize) -> Option<Extent> {
+        let is_over = self.summary.is_some() && self.messages.len() > most;
+        is_over.then(|| self.extent(most.div_ceil(2))).flatten()
+    }
+
+    /// What must be summed up so that a prompt of this size fits; nothing if no message has to go. As much is left as
+    /// fills half of the room, so that the next messages find some.
+    pub fn overflow(&self, size: u64, limit: u64) -> Option<Extent> {
+        let said: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
+        let mut room = limit.saturating_sub(size.saturating_sub(said)) / 2;
+        let is_kept = |message: &&ConversationMessage| match room.checked_sub(tokens(&message.content)) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        };
+        self.extent(self.messages.iter().rev().take_while(is_kept).count())
+    }
+
+    /// All but the newest so many messages.
+    fn extent(&self, kept: usize) -> Option<Extent> {
+        let gone = &self.messages[..self.messages.len() - kept];
+        let bytes = gone.iter().map(|message| message.content.len() as u64).sum();
+        Some(Extent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
+    }
+
+    /// The same in so many tokens less, if that much can be left out.
+    /// What tools said is told with at most `most_of_tools` characters each.
+    pub fn less(self, mut over: u64, results: &[StepResult], most_of_tools: usize) -> (Self, ContextFit) {
+        let left_out = self.messages.iter().take_while(|message| {
+            let is_over = over > 0;
+            over = over.saturating_sub(tokens(&message.content));
+            is_over
+        });
+        let told = self.clone().newest(self.messages.len() - left_out.count());
+        let sizes: Vec<usize> = results.iter().flat_map(|result| sizes(result, most_of_tools)).collect();
+        let room = sizes.iter().sum::<usize>().saturating_sub((over as usize).saturating_mul(BYTES));
+        let most = match over {
+            0 => usize::MAX,
+            _ => level(sizes.clone(), room).max(LEAST),
+        };
+        let shortened = sizes.iter().filter(|size| **size > most).count();
+        let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
+        let fit = ContextFit { kept: told.messages.len(), summarised, left_out: told.left_out, shortened };
+        (Self { most, ..told }, fit)
+    }
+}
+
+/// How long each of so many texts may be, in characters, if together they have so many tokens.
+pub(crate) fn share(tokens: u64, texts: usize) -> usize {
+    tokens as usize * BYTES / texts.max(1)
+}
+
+/// How many tokens the prompt of this call may have: three quarters of what the model reads, half of that after a prompt
+/// that was too long. `None`: nobody knows.
+pub(crate) fn limit(world: &World<'_>, settings: &RunSettings, call: &ModelCall, size: u64) -> Option<u64> {
+    let (provider, model) = settings.choice(call.choice)?;
+    let window = world.models.window(provider, model);
+    match call.tight {
+        false => window.map(|window| window / 4 * 3),
+        true => Some(window.map_or(size, |window| size.min(window / 4 * 3)) / 2),
+    }
+}
+
+/// Results with whatever is longer than that cut.
+pub(crate) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
+    let cut = |value: Value| {
+        let whole = text(&value);
+        if whole.len() <= most { value } else { Value::String(shortened(&whole, most, "")) }
+    };
+    let cut_tool = |tool: ToolResult| ToolResult { output: tool.output.map(cut), ..tool };
+    let cut_result = |result: StepResult| StepResult {
+        result: result.result.map(cut),
+        tool_results: result.tool_results.into_iter().map(cut_tool).collect(),
+        ..result
+    };
+    match most {
+        usize::MAX => results,
+        _ => results.into_iter().map(cut_result).collect(),
+    }
+}
+
+/// How long the values of a result are told, in bytes.
+fn sizes(result: &StepResult, most_of_tools: usize) -> impl Iterator<Item = usize> {
+    let of_tools = result.tool_results.iter().filter_map(|tool| tool.output.as_ref());
+    let of_tools = of_tools.map(move |output| text(output).len().min(most_of_tools));
+    result.result.iter().map(|value| text(value).len()).chain(of_tools)
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}

@@ -1,0 +1,85 @@
+//! An item's loop as a prompt tells it: what the model said and called, and what came of that.
+
+use serde_json::json;
+
+use crate::domain::ids::CallId;
+use crate::domain::payload::{self, Payloads};
+use crate::domain::prompt::PromptCall;
+use crate::domain::tool::{CallRecord, ToolResult};
+use crate::pes::state::{Item, Said, State};
+use crate::prompt::{Turn, render};
+
+/// The item's loop, and before it what it did when it was begun earlier.
+pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
+    let first = item.progress.work.as_ref().map_or(0, |work| work.first);
+    let told: std::collections::BTreeSet<&CallId> = item.turns.iter().flat_map(|turn| calls_of(&turn.said)).collect();
+    let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
+    let mut turns = Vec::new();
+    for call in earlier.filter(|call| call.ord < first && !told.contains(&call.record.call_id)) {
+        turns.push(Turn::Said {
+            content: String::new(),
+            calls: vec![prompt_call(&call.record, payloads)],
+            replay: None,
+        });
+        turns.push(returned(&call.record, payloads));
+    }
+    for turn in &item.turns {
+        match &turn.said {
+            Said::Engine { text } => turns.push(Turn::Told(text.clone())),
+            Said::Patch { .. } => {}
+            Said::Model { text, calls, replay } => {
+                let records: Vec<&CallRecord> =
+                    calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
+                turns.push(Turn::Said {
+                    content: render::text_of(text, payloads),
+                    calls: records.iter().map(|record| prompt_call(record, payloads)).collect(),
+                    replay: replay.clone().map(|replay| payload::inline(replay, payloads)),
+                });
+                turns.extend(records.iter().map(|record| returned(record, payloads)));
+            }
+        }
+    }
+    turns
+}
+
+fn calls_of(said: &Said) -> &[CallId] {
+    match said {
+        Said::Model { calls, .. } => calls,
+        Said::Engine { .. } | Said::Patch { .. } => &[],
+    }
+}
+
+fn shown_id(record: &CallRecord) -> String {
+    record.provider_call_id.clone().unwrap_or_else(|| record.call_id.to_string())
+}
+
+fn prompt_call(record: &CallRecord, payloads: &Payloads) -> PromptCall {
+    PromptCall {
+        id: shown_id(record),
+        name: record.tool_name.clone(),
+        arguments: payload::inline(record.arguments.clone(), payloads),
+    }
+}
+
+/// Every call has a result in the prompt; where a person edited the arguments, the result says what ran.
+fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
+    let result = record.result.clone().map(|result| render::inlined(result, payloads));
+    let mut result = result.unwrap_or_else(|| ToolResult {
+        call_id: record.call_id.clone(),
+        tool_name: record.tool_name.clone(),
+        status: crate::domain::tool::ToolStatus::Skipped,
+        output: None,
+        error: None,
+        metadata: None,
+        duration_ms: 0,
+    });
+    if let Some(edited) = &record.modified_arguments {
+        let edited = payload::inline(edited.clone(), payloads);
+        let mut metadata = result.metadata.take().unwrap_or_else(|| json!({}));
+        if let Some(map) = metadata.as_object_mut() {
+            map.insert("editedArguments".into(), edited);
+        }
+        result.metadata = Some(metadata);
+    }
+    Turn::Returned { id: shown_id(record), result }
+}

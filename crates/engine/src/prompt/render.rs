@@ -1,0 +1,341 @@
+//! What a model is told: from the state, when the effect is performed.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::domain::ids::{PayloadId, StreamId};
+use crate::domain::model::{self, CallContext, ContextFit, ModelRequest};
+use crate::domain::payload::{self, Payloads};
+use crate::domain::plan::TodoItem;
+use crate::domain::prompt::PromptMessage;
+use crate::domain::run::Run;
+use crate::domain::settings::RunSettings;
+use crate::domain::size;
+use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
+use crate::effect::Effect;
+use crate::history::view;
+use crate::pes::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
+use crate::prompt::fit::{self, Told};
+use crate::prompt::{self, Frame, StepResult, item_loop, offer, summarize};
+use crate::{Extent, Material, Needs, Prompt, Recent, World};
+
+/// A model call that is running, and whose it is.
+struct Open<'a> {
+    run: &'a Run,
+    active: &'a Active,
+    call: &'a ModelCall,
+    item: Option<&'a Item>,
+}
+
+/// A prompt without its repair.
+struct Rendered {
+    phase: model::Phase,
+    messages: Vec<PromptMessage>,
+    tools: Vec<Arc<ToolSpec>>,
+    schema: Option<Value>,
+}
+
+fn open<'a>(state: &'a State, stream: &StreamId) -> Option<Open<'a>> {
+    let (run, active) = (state.run.as_ref()?, state.head.active.as_ref()?);
+    if let Some(call) = active.model.as_ref().filter(|call| call.stream() == Some(stream)) {
+        return Some(Open { run, active, call, item: None });
+    }
+    let item = state.list.open().find(|item| model_of(item).is_some_and(|call| call.stream() == Some(stream)))?;
+    Some(Open { run, active, call: model_of(item)?, item: Some(item) })
+}
+
+fn model_of(item: &Item) -> Option<&ModelCall> {
+    item.progress.work.as_ref()?.model.as_ref()
+}
+
+pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
+    let Effect::CallModel { stream, .. } = effect else { return Needs::default() };
+    let Some(open) = open(state, stream) else { return Needs::default() };
+    let mut payloads = Vec::new();
+    let mut add = |value: &Value| payload::references(value, &mut payloads);
+    add(&state.head.plan);
+    open.active.steers.iter().for_each(|steer| add(&steer.text));
+    open.call.repair.iter().for_each(|repair| add(&repair.reply));
+    match (open.item, state.phase()) {
+        (Some(item), _) => {
+            item.turns.iter().for_each(|turn| turn_needs(&turn.said, &mut add));
+            item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, &mut add));
+            results_need(state, Some(item), &mut add);
+        }
+        (None, Phase::Synthesizing) => results_need(state, None, &mut add),
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
+    }
+    let is_conversation = open.item.is_none() || state.shape == Shape::Single;
+    let newest = open.run.settings.history_limit;
+    let summary = state.head.summary.as_ref();
+    // Else the run's own query is all that was said.
+    let is_told = summary.is_some() || state.head.said > open.run.query.len() as u64;
+    let history = (is_conversation && is_told && newest > 0).then(|| {
+        summary.iter().for_each(|summary| add(&summary.text));
+        let since = summary.map(|summary| summary.upto.clone());
+        Recent { newest, since, except: state.head.queue.clone() }
+    });
+    let mut seen = std::collections::BTreeSet::<PayloadId>::new();
+    payloads.retain(|id| seen.insert(id.clone()));
+    Needs { payloads, history }
+}
+
+fn turn_needs(said: &Said, add: &mut impl FnMut(&Value)) {
+    if let Said::Model { text, replay, .. } = said {
+        add(text);
+        replay.iter().for_each(add);
+    }
+}
+
+fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
+    add(&record.arguments);
+    record.modified_arguments.iter().for_each(&mut *add);
+    if let Some(result) = &record.result {
+        result.output.iter().for_each(&mut *add);
+        result.metadata.iter().for_each(add);
+    }
+}
+
+fn results_need(state: &State, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
+    for item in state.list.iter().filter(|item| item.progress.status.is_settled()) {
+        item.progress.result.iter().for_each(&mut *add);
+        let calls = item.calls.iter().filter(|_| are_calls_told(item, of));
+        calls.filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
+    }
+}
+
+pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+    let Effect::CallModel { stream, attempt } = effect else { return None };
+    let open = open(state, stream).filter(|open| open.call.attempt == *attempt)?;
+    let (rendered, fit) = match rendered(state, world, &open, material) {
+        Ok(fitting) => fitting,
+        Err(extent) => return Some(Prompt::Overflows(extent)),
+    };
+    let Rendered { phase, mut messages, tools, schema } = rendered;
+    if let Some(repair) = &open.call.repair {
+        let reply = text_of(&repair.reply, &material.payloads);
+        messages = prompt::repair(messages, &prompt::RepairPrompt { reply: &reply, fault: &repair.fault });
+    }
+    let settings = &open.run.settings;
+    let (provider, model) = settings.choice(open.call.choice)?;
+    Some(Prompt::Call(Box::new(ModelRequest {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        phase: open.call.phase(phase),
+        messages,
+        tools,
+        response_schema: schema,
+        params: params(settings, open.call),
+        trace_id: open.run.trace_id.clone(),
+        trace: open.run.call_trace(open.call.stream().map(|stream| stream.as_str()).unwrap_or_default()),
+        context: CallContext { fit, ..context(state, &open) },
+    })))
+}
+
+/// A prompt that fits, as well as that can be done, and what it does not tell whole; `Err`: so much of the conversation
+/// must be summed up first.
+fn rendered(
+    state: &State,
+    world: &World<'_>,
+    open: &Open<'_>,
+    material: &Material,
+) -> Result<(Rendered, Option<ContextFit>), Extent> {
+    let settings = &open.run.settings;
+    let frame = Frame { settings, seed: open.run.run_id.as_str() };
+    let told = Told::whole(state, settings, material);
+    let most = settings.history_limit as usize;
+    if let Some(sums) = &open.call.sums {
+        let (messages, fit) = summarize::request(world, settings, frame, open.call, sums, &told);
+        return Ok((Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None }, Some(fit)));
+    }
+    let told = if open.call.fitted { told.newest(most) } else { told };
+    let offered = world.tools.offered(settings);
+    let whole = render(state, open, frame, &offered, &told);
+    let size = size::size(&whole.messages, &whole.tools);
+    let limit = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
+    let gone = [told.excess(most), limit.and_then(|limit| told.overflow(size, limit))].into_iter().flatten();
+    if let Some(extent) = gone.max_by_key(|extent| extent.messages).filter(|_| !open.call.fitted) {
+        return Err(extent);
+    }
+    let Some(limit) = limit else { return Ok((whole, told.fit())) };
+    let results = results(state, open.item, &told);
+    let of_tools = prompt::most_of_tools(&results, settings.execution.tool_result_max_length as usize);
+    let (told, fit) = told.less(size - limit, &results, of_tools);
+    Ok((render(state, open, frame, &offered, &told), Some(fit)))
+}
+
+fn render(state: &State, open: &Open<'_>, frame: Frame<'_>, offered: &[Arc<ToolSpec>], told: &Told<'_>) -> Rendered {
+    match (open.item, state.phase()) {
+        (Some(item), _) => {
+            let tools = offer::tools_of_step(state, item, offered.to_vec());
+            let messages = step(state, open, frame, item, &tools, told);
+            Rendered { phase: model::Phase::Execution, messages, tools, schema: None }
+        }
+        (None, Phase::Synthesizing) => {
+            let messages = synthesis(state, open, frame, told);
+            Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema: None }
+        }
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
+            let messages = planning(state, open, frame, offered, told);
+            let schema = Some(prompt::plan_schema(state.phase() == Phase::Refining));
+            Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
+        }
+    }
+}
+
+/// A reply may be no longer than what was reserved for it.
+fn params(settings: &RunSettings, call: &ModelCall) -> Map<String, Value> {
+    let mut params = settings.llm_params.clone();
+    if let Some(reserved) = &call.reserved {
+        params.insert("maxTokens".to_owned(), reserved.output.into());
+    }
+    params
+}
+
+fn context(state: &State, open: &Open<'_>) -> CallContext {
+    CallContext {
+        thread_id: state.thread_id.to_string(),
+        run_id: open.run.run_id.to_string(),
+        message_id: open.run.message_id.to_string(),
+        item_id: open.item.map(|item| item.def.id.to_string()),
+        item_description: open.item.map(|item| item.def.description.clone()),
+        iteration: open.call.iteration,
+        attempt: open.call.attempt,
+        query: open.run.query.clone(),
+        a2a_message_id: a2a_message_id(open.run),
+        has_other: open.run.settings.choice(open.call.choice + 1).is_some(),
+        fit: None,
+    }
+}
+
+fn a2a_message_id(run: &Run) -> Option<String> {
+    let id = run.metadata.as_ref()?.get("a2a")?.get("messageId")?;
+    Some(id.as_str()?.to_owned())
+}
+
+fn planning(
+    state: &State,
+    open: &Open<'_>,
+    frame: Frame<'_>,
+    tools: &[Arc<ToolSpec>],
+    told: &Told<'_>,
+) -> Vec<PromptMessage> {
+    let query = query_of(open, told);
+    let history = told.history();
+    if state.phase() != Phase::Refining {
+        return prompt::plan(&prompt::PlanPrompt { frame, query: &query, history, tools });
+    }
+    let items: Vec<TodoItem> = state.list.iter().map(view::todo_item).collect();
+    let plan = text_of(&state.head.plan, told.payloads);
+    prompt::refine(&prompt::RefinePrompt {
+        frame,
+        query: &query,
+        history,
+        tools,
+        intent: &state.head.intent,
+        plan: &plan,
+        items: &items,
+        notes: &[open.active.notes.clone(), outdated(state)].concat(),
+    })
+}
+
+/// What rests on results that no longer hold: a planner must know it, to have it done again too.
+fn outdated(state: &State) -> Vec<String> {
+    let outdated = state.list.iter().filter(|item| !item.progress.outdated.is_empty());
+    let note = |item: &Item| {
+        let needs: Vec<&str> = item.progress.outdated.iter().map(|id| id.as_str()).collect();
+        format!("Item {} rests on an earlier result of {}, done again since.", item.def.id, needs.join(", "))
+    };
+    outdated.map(note).collect()
+}
+
+/// The run's query, and what was said since.
+fn query_of(open: &Open<'_>, told: &Told<'_>) -> String {
+    let mut query = open.run.query.clone();
+    for steer in open.active.steers.iter().filter(|steer| steer.shown) {
+        query.push_str("\n\n");
+        query.push_str(&text_of(&steer.text, told.payloads));
+    }
+    query
+}
+
+fn step(
+    state: &State,
+    open: &Open<'_>,
+    frame: Frame<'_>,
+    item: &Item,
+    tools: &[Arc<ToolSpec>],
+    told: &Told<'_>,
+) -> Vec<PromptMessage> {
+    let results = results(state, Some(item), told);
+    let turns = item_loop::turns(state, item, told.payloads);
+    let notes = item.progress.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
+    let prompt = prompt::StepPrompt {
+        frame,
+        item: &view::todo_item(item),
+        results: &results,
+        tools,
+        turns: &turns,
+        notes,
+        is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
+    };
+    match state.shape {
+        Shape::Single => prompt::converse(&prompt, told.history()),
+        Shape::Planned => prompt::step(&prompt),
+    }
+}
+
+fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, told: &Told<'_>) -> Vec<PromptMessage> {
+    let plan = text_of(&state.head.plan, told.payloads);
+    prompt::synthesis(&prompt::SynthesisPrompt {
+        frame,
+        query: &query_of(open, told),
+        history: told.history(),
+        intent: &state.head.intent,
+        plan: &plan,
+        results: &results(state, None, told),
+    })
+}
+
+/// Whether a prompt tells what this item's tools said: the answer's of every item, a step's of what it depends on.
+fn are_calls_told(item: &Item, of: Option<&Item>) -> bool {
+    of.is_none_or(|of| of.def.dependencies.contains(&item.def.id))
+}
+
+fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult> {
+    let payloads = told.payloads;
+    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
+    let results = settled
+        .map(|item| StepResult {
+            item_id: item.def.id.to_string(),
+            description: item.def.description.clone(),
+            status: item.progress.status,
+            reason: item.progress.reason.clone(),
+            result: item.progress.result.clone().map(|result| payload::inline(result, payloads)),
+            tool_results: match are_calls_told(item, of) {
+                true => view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
+                false => Vec::new(),
+            },
+            is_dependency: of.is_some() && are_calls_told(item, of),
+            outdated: item.progress.outdated.iter().map(ToString::to_string).collect(),
+        })
+        .collect();
+    fit::cut(results, told.most)
+}
+
+pub(crate) fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
+    ToolResult {
+        output: result.output.map(|output| payload::inline(output, payloads)),
+        metadata: result.metadata.map(|metadata| payload::inline(metadata, payloads)),
+        ..result
+    }
+}
+
+pub(crate) fn text_of(value: &Value, payloads: &Payloads) -> String {
+    match payload::inline(value.clone(), payloads) {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => other.to_string(),
+    }
+}

@@ -1,0 +1,35 @@
+//! The prompt of a summary: a model call of its own tells the oldest messages in few words.
+
+use crate::World;
+use crate::domain::model::ContextFit;
+use crate::domain::prompt::PromptMessage;
+use crate::domain::settings::RunSettings;
+use crate::domain::size;
+use crate::pes::state::{ModelCall, Sums};
+use crate::prompt::fit::{self, Told};
+use crate::prompt::{self, Frame};
+
+/// The prompt of a summary: what was summed up so far, and the messages that are added to it. If they are too many, the
+/// long ones are shortened.
+pub(crate) fn request(
+    world: &World<'_>,
+    settings: &RunSettings,
+    frame: Frame<'_>,
+    call: &ModelCall,
+    sums: &Sums,
+    told: &Told<'_>,
+) -> (Vec<PromptMessage>, ContextFit) {
+    let end = told.messages.iter().position(|message| message.message_id == sums.extent.upto);
+    let messages = &told.messages[..end.map_or(told.messages.len(), |at| at + 1)];
+    let render = |most| prompt::summary(&prompt::SummaryPrompt { frame, so_far: told.summary(), messages, most });
+    let whole = render(usize::MAX);
+    let size = size::size(&whole, &[]);
+    let fit = ContextFit { summarised: messages.len(), ..ContextFit::default() };
+    let Some(limit) = fit::limit(world, settings, call, size).filter(|limit| size > *limit) else {
+        return (whole, fit);
+    };
+    let said: u64 = messages.iter().map(|message| size::tokens(&message.content)).sum();
+    let most = fit::share(said.saturating_sub(size - limit), messages.len());
+    let shortened = messages.iter().filter(|message| message.content.len() > most).count();
+    (render(most), ContextFit { shortened, ..fit })
+}
