@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pes::domain::run::AgentFinalResponse;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::service::threads;
 use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
@@ -67,7 +68,7 @@ pub async fn ask() -> Result<AgentFinalResponse, Box<dyn std::error::Error>> {
     config.models.demo.script = Some(script.path().to_owned());
     let instance = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Weather)).open().await?;
     let answer = instance.process(AgentProps::new("my-thread", "Do I need an umbrella in Oslo?")).await?;
-    let state = instance.runtime().state(instance.caller(), &"my-thread".into(), None).await?;
+    let state = threads::state(instance.service(), instance.caller(), &"my-thread".into(), None).await?;
     assert_eq!(state["todoList"][0]["toolResults"][0]["output"], json!({ "city": "Oslo", "sky": "clear" }));
     instance.close().await;
     Ok(answer)

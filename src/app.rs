@@ -16,7 +16,8 @@ use crate::live::Hub;
 use crate::mcp;
 use crate::provider::{self, Catalog, Models};
 use crate::runtime::clock::{Clock, System};
-use crate::runtime::{Parts, Runtime, StartError};
+use crate::runtime::{self, StartError};
+use crate::service::{self, Service};
 use crate::store::document::{Documents, Survey};
 use crate::store::{self, Store};
 use crate::tool::http_source::HttpTools;
@@ -46,12 +47,12 @@ impl From<StartError> for Error {
     }
 }
 
-/// A server that is ready to be put behind a listener: its runtime looks after its threads already.
+/// A server that is ready to be put behind a listener: it looks after its threads already.
 pub struct App {
     pub config: Config,
     pub store: Arc<dyn Store>,
     pub keys: Arc<Keys>,
-    pub runtime: Runtime,
+    pub service: Service,
 }
 
 impl App {
@@ -106,7 +107,7 @@ impl App {
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =
             Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);
-        let parts = Parts {
+        let parts = runtime::Parts {
             hub: Hub::new(config.limits.socket_queue_bytes),
             tools: Arc::new(tools),
             config: Arc::new(config.clone()),
@@ -114,26 +115,24 @@ impl App {
             outbox: Arc::new(
                 outward::outbox(&config, &*store, &documents, &sealer, &egress, components.clock.now()).await?,
             ),
-            documents,
             agents,
-            mcp,
             sealer,
             models: components.models,
             cores: components.cores,
             clock: components.clock,
         };
-        let runtime = Runtime::start(parts).await?;
-        Ok(Self { config, store, keys, runtime })
+        let service = Service::start(service::Parts { runtime: parts, documents, mcp }).await?;
+        Ok(Self { config, store, keys, service })
     }
 
     /// What HTTP needs, for a listener bound to `address`.
     pub fn state(&self, address: SocketAddr) -> Result<AppState, Fault> {
-        AppState::new(self.config.clone(), self.runtime.clone(), self.keys.clone(), address)
+        AppState::new(self.config.clone(), self.service.clone(), self.keys.clone(), address)
     }
 
     /// Ends the work under way, gives the leases back and closes the store.
     pub async fn close(self) {
-        self.runtime.close().await;
+        self.service.close().await;
     }
 }
 

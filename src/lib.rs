@@ -12,6 +12,7 @@ pub mod mcp;
 pub mod outbox;
 pub mod provider;
 pub mod runtime;
+pub mod service;
 pub mod store;
 pub mod tool;
 pub mod usage;

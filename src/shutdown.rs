@@ -30,7 +30,7 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
 
 async fn drain(state: &AppState, closing: &CancellationToken, serving: tokio::task::JoinHandle<()>) {
     state.stop();
-    let (_, ()) = tokio::join!(timeout(GOODBYES, state.streams.wait()), state.runtime.drain());
+    let (_, ()) = tokio::join!(timeout(GOODBYES, state.streams.wait()), state.service.drain());
     closing.cancel();
     if let Err(error) = serving.await {
         tracing::error!(%error, "the accept loop broke");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pes::domain::ids::ThreadId;
 use pes::domain::settings::ThreadConfig;
-use pes::runtime::NewThreadAsk;
+use pes::service::threads::{self, NewThreadAsk};
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
 
@@ -27,7 +27,7 @@ pub async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let instance = builder.core(Arc::new(Oneshot)).open().await?;
     let config = ThreadConfig { agent_core: Some(Oneshot::NAME.to_owned()), ..ThreadConfig::default() };
     let thread = NewThreadAsk { thread_id: Some(ThreadId::from("t1")), config, ..NewThreadAsk::default() };
-    instance.runtime().create_thread(instance.caller(), thread, None).await?;
+    threads::create(instance.service(), instance.caller(), thread, None).await?;
     let answered = instance.process(AgentProps::new("t1", question)).await;
     instance.close().await;
     Ok(answered?.response.content)

@@ -1,4 +1,4 @@
-//! PES as a library: the same runtime without HTTP.
+//! PES as a library: the same server without HTTP.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +28,9 @@ use crate::domain::settings::CallOptions;
 use crate::engine::Core;
 use crate::provider::Catalog;
 use crate::runtime::clock::Clock;
-use crate::runtime::{Answered, ProcessAsk, Receipt, Runtime};
+use crate::service::Service;
+use crate::service::once::Answered;
+use crate::service::runs::{self, ProcessAsk, Receipt};
 use crate::store::Store;
 use crate::tool::{Tool, ToolSource};
 
@@ -151,19 +153,19 @@ impl Instance {
             push: None,
         };
         let thread = ThreadId::from(props.thread_id);
-        let receipt = self.app.runtime.process(&self.caller, &thread, ask, None).await?;
+        let receipt = runs::process(&self.app.service, &self.caller, &thread, ask, None).await?;
         self.answer(receipt).await
     }
 
     /// Answers a suspension, and waits like [`process`](Self::process).
     pub async fn resume(&self, thread_id: &str, answer: Answer) -> Result<AgentFinalResponse, Fault> {
-        let receipt = self.app.runtime.resume(&self.caller, &thread_id.into(), answer, None).await?;
+        let receipt = runs::resume(&self.app.service, &self.caller, &thread_id.into(), answer, None).await?;
         self.answer(receipt).await
     }
 
-    /// Everything else that can be asked; [`caller`](Self::caller) is who asks.
-    pub fn runtime(&self) -> &Runtime {
-        &self.app.runtime
+    /// What every function of [`service`](crate::service) takes: everything else that can be asked. [`caller`](Self::caller) is who asks.
+    pub fn service(&self) -> &Service {
+        &self.app.service
     }
 
     pub fn caller(&self) -> &Caller {
@@ -180,7 +182,7 @@ impl Instance {
             return Err(Fault::new(Code::Internal, "An answer was replayed although there was no key."));
         };
         loop {
-            let waited = self.app.runtime.wait_run(&self.caller, &run_id, Duration::from_secs(3_600)).await?;
+            let waited = runs::wait(&self.app.service, &self.caller, &run_id, Duration::from_secs(3_600)).await?;
             match waited.run.status {
                 RunStatus::Completed | RunStatus::Failed => return answered(waited.run),
                 RunStatus::Cancelled => return Err(Fault::new(Code::RunCancelled, "The run was cancelled.")),

@@ -1,4 +1,4 @@
-//! What every handler knows: the runtime, the keys, the configuration, and where this server is found.
+//! What every handler knows: the service, the keys, the configuration, and where this server is found.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -15,7 +15,8 @@ use crate::domain::Millis;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
-use crate::runtime::{Runtime, Waited, WaitsFor};
+use crate::service::Service;
+use crate::service::runs::{self, Waited, WaitsFor};
 
 /// The longest request of an agent that may only look.
 const QUESTION_BYTES: usize = 64 << 10;
@@ -27,7 +28,7 @@ pub struct AppState(Arc<Inner>);
 /// See [`AppState`].
 pub struct Inner {
     pub(crate) config: Config,
-    pub(crate) runtime: Runtime,
+    pub(crate) service: Service,
     pub(crate) keys: Arc<Keys>,
     pub(crate) links: Links,
     /// When this server began to serve.
@@ -40,12 +41,12 @@ pub struct Inner {
 
 impl AppState {
     /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
-    pub fn new(config: Config, runtime: Runtime, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
+    pub fn new(config: Config, service: Service, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
-        runtime.served_at(links.own());
+        service.served_at(links.own());
         let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
-        let since = runtime.now();
-        Ok(Self(Arc::new(Inner { config, runtime, keys, links, since, stopping, streams })))
+        let since = service.now();
+        Ok(Self(Arc::new(Inner { config, service, keys, links, since, stopping, streams })))
     }
 
     /// Where this server is found, as far as it knows itself.
@@ -77,9 +78,9 @@ impl AppState {
         what: WaitsFor,
         at_most: Duration,
     ) -> Result<Waited, Fault> {
-        match self.stopping.run_until_cancelled(self.runtime.wait_for(caller, id, what, at_most)).await {
+        match self.stopping.run_until_cancelled(runs::wait_for(&self.service, caller, id, what, at_most)).await {
             Some(waited) => waited,
-            None => self.runtime.wait_for(caller, id, what, Duration::ZERO).await,
+            None => runs::wait_for(&self.service, caller, id, what, Duration::ZERO).await,
         }
     }
 }

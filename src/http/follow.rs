@@ -14,7 +14,8 @@ use super::problem::HttpResult;
 use super::reply_preferences::ReplyPreferences;
 use crate::domain::caller::Caller;
 use crate::domain::run::{AgentFinalResponse, RunResource, RunStatus};
-use crate::runtime::{EarlySubscription, Receipt, Waited, WaitsFor};
+use crate::service::feed::EarlySubscription;
+use crate::service::runs::{Receipt, Waited, WaitsFor};
 
 /// The answer in the form that was asked for; `early` has received what came of the request, unless it was a repetition.
 /// `until` says what ends a wait.

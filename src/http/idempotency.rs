@@ -13,7 +13,7 @@ use super::app_state::AppState;
 use super::problem::Problem;
 use super::reply_preferences::ReplyPreferences;
 use crate::domain::fault::{Code, Fault};
-use crate::runtime::{Answered, Idempotent};
+use crate::service::once::{Answered, Idempotent};
 
 /// The longest key.
 const LONGEST: usize = 255;

@@ -1,5 +1,5 @@
 //! HTTP: REST and live events, as `/openapi.json` promises them. It knows callers, limits and transports; what
-//! a call means is the runtime's business.
+//! a call means is the business of `service`.
 //!
 //! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
 //! needs: who may call, which ids, which parameters, which body.

@@ -8,25 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::audit;
-use super::command::{Command, CommitExtras, Decided, Refusal};
+use super::command::{Command, CommitExtras, Decided, ProfileEdit, Refusal};
 use super::erasure::remote_cancels;
 use super::lease::Lease;
 use super::loaded::{Claim, LoadedThread, TRIES, contended};
 use super::perform::{Work, model_failed, tool_failed};
 use super::shared::Shared;
-use super::threads::patched;
 use crate::domain::Millis;
-use crate::domain::caller::Caller;
 use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
-use crate::domain::thread::ThreadProfile;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
 use crate::failpoint;
@@ -148,7 +144,7 @@ impl Actor {
         // Who asked may be gone by the time of the answer; what was decided holds.
         match command {
             Command::Decide { event, extras, reply } => drop(reply.send(self.decide_and_settle(&event, &extras).await)),
-            Command::Patch { patch, by, reply } => drop(reply.send(self.patch(&patch, &by).await)),
+            Command::EditProfile { edit, reply } => drop(reply.send(self.edit_profile(&edit).await)),
             Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
             Command::Delete { by, reply } => drop(reply.send(self.delete(&by).await)),
             Command::Wake { reply } => drop(reply.send(self.look_after().await)),
@@ -247,23 +243,23 @@ impl Actor {
         self.write(commit).await.map(drop)
     }
 
-    async fn patch(&mut self, patch: &Value, by: &Caller) -> Result<ThreadProfile, Refusal> {
+    async fn edit_profile(&mut self, edit: &ProfileEdit) -> Result<(), Refusal> {
         let extras = CommitExtras::default();
         for _ in 0..TRIES {
             self.ensure_loaded(&extras).await?;
             let Some(loaded) = &self.loaded else { continue };
-            let sheet = match patched(&loaded.row, patch, by, self.shared.config.env) {
-                Ok(sheet) => sheet,
+            let now = self.shared.now();
+            let (sheet, audit) = match edit(&loaded.row, now) {
+                Ok(edited) => edited,
                 Err(fault) if self.is_newest().await? => return Err(fault.into()),
                 Err(_) => continue,
             };
             let Some(loaded) = &self.loaded else { continue };
-            let now = self.shared.now();
             let mut commit = loaded.commit(LeaseChange::Keep, now);
-            commit.audit.extend(audit::patched(&loaded.row, &sheet, now, &by.name));
-            commit.sheet = Some(sheet.clone());
+            commit.audit.extend(audit);
+            commit.sheet = Some(sheet);
             if self.write(commit).await? {
-                return Ok(sheet);
+                return Ok(());
             }
         }
         Err(contended())

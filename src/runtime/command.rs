@@ -5,26 +5,23 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::ask::Idempotent;
 use super::loaded::LoadedThread;
 use crate::domain::Millis;
-use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::TenantPk;
 use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, ThreadProfile};
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
-use crate::store::{IdempotencyRow, NewThread};
+use crate::store::{AuditRow, IdempotencyRow, NewThread, ThreadRow};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 pub(super) enum Command {
     /// Somebody's decision: decided, committed, published, then answered.
     Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<Decided> },
-    /// A merge patch of the profile.
-    Patch { patch: Value, by: Caller, reply: Reply<ThreadProfile> },
+    /// A change of the profile.
+    EditProfile { edit: ProfileEdit, reply: Reply<()> },
     /// A row that no decision brings: who is told of what happens.
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
@@ -36,50 +33,41 @@ pub(super) enum Command {
 
 /// What is committed beside the event's own step.
 #[derive(Default)]
-pub(super) struct CommitExtras {
+pub(crate) struct CommitExtras {
     /// The thread is to be created by this commit.
-    pub(super) create: Option<(NewThread, ThreadProfile)>,
-    pub(super) kept: Option<StoredResponse>,
+    pub(crate) create: Option<(NewThread, ThreadProfile)>,
+    pub(crate) kept: Option<AnswerToKeep>,
     /// Who is told of the run that it begins or goes on with.
-    pub(super) pushes: Vec<PushTarget>,
+    pub(crate) pushes: Vec<PushTarget>,
     /// Who did what, for the audit.
-    pub(super) audit: Option<(String, &'static str, Value)>,
+    pub(crate) audit: Option<(String, &'static str, Value)>,
     /// Whether the answer shows the plan.
-    pub(super) wants_plan: bool,
+    pub(crate) wants_plan: bool,
 }
 
-/// The answer to be stored under an `Idempotency-Key`, made from what was decided.
-pub(super) struct StoredResponse {
-    pub(super) tenant: TenantPk,
-    pub(super) key: Idempotent,
-    #[expect(clippy::type_complexity, reason = "status, body, location")]
-    pub(super) answer: Box<dyn Fn(&Decided) -> (u16, String, Option<String>) + Send + Sync>,
-}
+/// The answer to be stored under an `Idempotency-Key`, made from what was decided, and when.
+pub(crate) type AnswerToKeep = Box<dyn Fn(&Decided, Millis) -> IdempotencyRow + Send + Sync>;
 
-impl StoredResponse {
-    pub(super) fn row(&self, decided: &Decided, now: Millis) -> IdempotencyRow {
-        let (status, body, location) = (self.answer)(decided);
-        let Idempotent { scope, key, fingerprint } = self.key.clone();
-        IdempotencyRow { tenant: self.tenant, scope, key, fingerprint, status, body, location, created_at: now }
-    }
-}
+/// The profile after a change of the thread as it is stored, and the audit's line about it; or why it is refused.
+pub(crate) type ProfileEdit =
+    Box<dyn Fn(&ThreadRow, Millis) -> Result<(ThreadProfile, Option<AuditRow>), Fault> + Send + Sync>;
 
 /// What came of a decision; all of it is durable.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Decided {
+pub(crate) struct Decided {
     /// The runs that changed.
-    pub(super) runs: Vec<Run>,
+    pub(crate) runs: Vec<Run>,
     /// The active run afterwards.
-    pub(super) current: Option<Run>,
-    pub(super) agent_state: Option<AgentState>,
+    pub(crate) current: Option<Run>,
+    pub(crate) agent_state: Option<AgentState>,
     /// The todo list and its version, with payload references.
-    pub(super) plan: Option<(Value, i64)>,
+    pub(crate) plan: Option<(Value, i64)>,
     /// The log's last seq afterwards.
-    pub(super) last_seq: i64,
+    pub(crate) last_seq: i64,
     /// Nothing changed: it had been so before.
-    pub(super) is_noop: bool,
+    pub(crate) is_noop: bool,
     /// A cancel waits until the effects are stopped.
-    pub(super) stop_effects: bool,
+    pub(crate) stop_effects: bool,
 }
 
 impl Decided {
@@ -104,7 +92,7 @@ impl Decided {
 
 /// Why a thread's task did not do it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Fault(Fault),
     /// The thread to be created exists; look it up.
     Exists,

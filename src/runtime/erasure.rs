@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::perform::{Reached, Sought};
-use super::runs::read;
+use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::client::Error;
 use crate::a2a::fault;

@@ -15,14 +15,9 @@ use crate::store::{self, Store};
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// `value` whole, for the engine.
+    /// `value` whole, for an effect.
     pub(super) async fn inlined(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
         whole(&*self.store, pk, value).await
-    }
-
-    /// `value` whole, for people.
-    pub(super) async fn shown(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
-        whole(&*self.reads, pk, value).await
     }
 
     /// The same for an effect, which a store that does not answer delays until its right to act ends. `None`: it ended.
@@ -55,7 +50,8 @@ impl Shared {
     }
 }
 
-async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
+/// `value` whole, as this store has it.
+pub(crate) async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
     let mut known = Payloads::new();
     fetch(store, pk, [&value], &mut known).await?;
     Ok(match known.is_empty() {
@@ -65,7 +61,7 @@ async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<V
 }
 
 /// Reads from this store what these refer to and is not known yet.
-pub(super) async fn fetch(
+pub(crate) async fn fetch(
     store: &dyn Store,
     pk: ThreadPk,
     values: impl IntoIterator<Item = &Value>,

@@ -10,12 +10,14 @@ use tokio::time::{Instant, timeout};
 
 use super::Runtime;
 use super::command::CommitExtras;
+use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::client::{Events, Line};
 use crate::a2a::directory::Peer;
 use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
-use crate::domain::task::PeerState;
+use crate::domain::task::{PeerState, Task};
 use crate::engine::event::{Event, PeerEvent};
+use crate::engine::step::RowKind;
 
 /// After so long without an event it is seen whether anybody still waits for the task.
 const GLANCE: Duration = Duration::from_secs(60);
@@ -109,7 +111,9 @@ impl Place {
     }
 
     async fn is_waited_for(&self) -> bool {
-        let stored = Runtime(self.shared.clone()).stored_task(self.heard.tenant, &self.heard.task).await;
-        stored.is_ok_and(|(_, task)| !task.status.is_terminal())
+        let Heard { tenant, task, .. } = &self.heard;
+        let stored = self.shared.store.find_row(*tenant, RowKind::Task, task.as_str()).await;
+        let stored = stored.ok().flatten().and_then(|found| read::<Task>(&found.row).ok());
+        stored.is_some_and(|task| !task.status.is_terminal())
     }
 }

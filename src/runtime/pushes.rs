@@ -7,30 +7,21 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::command::{Command, CommitExtras};
+use super::command::CommitExtras;
 use super::loaded::LoadedThread;
-use super::runs::read;
+use super::rows::read;
 use super::shared::Shared;
-use super::{Result, Runtime};
 use crate::a2a::task_events::TaskEvents;
-use crate::a2a::types::{Authentication, Metadata, PushConfig, StreamEvent, Task, TaskState};
+use crate::a2a::types::{Metadata, StreamEvent, Task, TaskState};
 use crate::a2a::view;
 use crate::a2a::wire::Version;
-use crate::domain::caller::Caller;
-use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
-use crate::egress::Destination;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::PushTarget;
+use crate::store;
 use crate::store::delivery::{NewDelivery, TargetKind};
-use crate::store::{self, PageAsk};
-
-/// Receivers of one task.
-const MOST: usize = 8;
-const ID_LENGTH: usize = 128;
-const SECRET_LENGTH: usize = 4_096;
 
 /// The receivers that a thread's commits tell, by the names of their rows.
 #[derive(Clone, Debug, Default)]
@@ -150,117 +141,4 @@ fn bodies(target: &PushTarget, events: Vec<StreamEvent>) -> Vec<(&'static str, V
         }
     }
     bodies
-}
-
-impl Runtime {
-    /// A receiver of this run's changes, as it is to be stored: its address is judged, its secrets are sealed.
-    pub(super) fn receiver(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-        config: &PushConfig,
-        version: Version,
-    ) -> Result<PushTarget> {
-        let wrong =
-            |pointer: &str, why: String| Fault::new(Code::Invalid, format!("`{pointer}`: {why}.")).at(pointer, why);
-        let url = config.url.parse().map_err(|error| wrong("/url", format!("this is no URL: {error}")))?;
-        let to = Destination::Untrusted { url, tenant: caller.tenant };
-        self.0.outbox.egress.judge(&to).map_err(|error| wrong("/url", error.to_string()))?;
-        let id = config.id.clone().filter(|id| !id.is_empty());
-        let id = id.unwrap_or_else(|| format!("push_{}", self.0.mint().hex()));
-        if id.len() > ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
-            return Err(wrong("/id", format!("an id has at most {ID_LENGTH} characters of A-Z a-z 0-9 . _ : -")));
-        }
-        let with = config.authentication.as_ref();
-        let mut target = PushTarget {
-            run_id: run.clone(),
-            id,
-            url: to.url().to_string(),
-            version: version.as_str().to_owned(),
-            scheme: with.map(|with| with.scheme.clone()),
-            credentials: with.and_then(|with| with.credentials.clone()),
-            token: config.token.clone(),
-            created_at: self.0.now(),
-        };
-        let said = [
-            ("/authentication/scheme", &target.scheme),
-            ("/authentication/credentials", &target.credentials),
-            ("/token", &target.token),
-        ];
-        let is_sound = |said: &str| said.len() <= SECRET_LENGTH && said.bytes().all(|b| (b' '..=b'~').contains(&b));
-        for (pointer, said) in said {
-            if said.as_deref().is_some_and(|said| !is_sound(said)) {
-                return Err(wrong(pointer, format!("this is more than {SECRET_LENGTH} visible ASCII characters")));
-            }
-        }
-        target.seal(&self.0.sealer, caller.tenant)?;
-        Ok(target)
-    }
-
-    /// Adds a receiver to a run, or replaces the one of the same id. Of a run that is over nothing is told any more.
-    pub async fn add_push(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-        config: &PushConfig,
-        version: Version,
-    ) -> Result<PushConfig> {
-        self.0.accepting()?;
-        let known = self.pushes(caller, run).await?;
-        let (pk, stored) = self.stored_run(caller, run).await?;
-        let target = self.receiver(caller, run, config, version)?;
-        if known.len() >= MOST && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
-            return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
-        }
-        let row = target.row(stored.status.is_terminal());
-        self.0.ask(pk, |reply| Command::Keep { row, reply }).await?;
-        Ok(shown(target))
-    }
-
-    /// Oldest first, without their secrets.
-    pub async fn pushes(&self, caller: &Caller, run: &RunId) -> Result<Vec<PushConfig>> {
-        let (pk, _) = self.stored_run(caller, run).await?;
-        let mut found = Vec::new();
-        let mut page = PageAsk { cursor: None, limit: super::history::CHUNK };
-        loop {
-            let rows = self.0.store.rows(pk, RowKind::Push, false, &page).await?;
-            for row in &rows.items {
-                found.extend(read::<Option<PushTarget>>(row)?.filter(|target| target.run_id == *run));
-            }
-            page.cursor = rows.next_cursor;
-            if page.cursor.is_none() {
-                return Ok(found.into_iter().map(shown).collect());
-            }
-        }
-    }
-
-    /// `None`: the task has none of that id.
-    pub async fn push(&self, caller: &Caller, run: &RunId, id: &str) -> Result<Option<PushConfig>> {
-        let (pk, _) = self.stored_run(caller, run).await?;
-        let row = self.0.store.row(pk, RowKind::Push, &PushTarget::name(run, id)).await?;
-        Ok(row.as_ref().map(read::<Option<PushTarget>>).transpose()?.flatten().map(shown))
-    }
-
-    /// What it was not told yet, it is not told any more. One that is not there is deleted already.
-    pub async fn delete_push(&self, caller: &Caller, run: &RunId, id: &str) -> Result<()> {
-        self.0.accepting()?;
-        let (pk, _) = self.stored_run(caller, run).await?;
-        if self.push(caller, run, id).await?.is_some() {
-            let row = PushTarget::deleted(run, id);
-            self.0.ask(pk, |reply| Command::Keep { row, reply }).await?;
-        }
-        Ok(())
-    }
-}
-
-/// What may be looked at again: who gave the secrets has them.
-fn shown(target: PushTarget) -> PushConfig {
-    PushConfig {
-        tenant: None,
-        id: Some(target.id),
-        task_id: Some(target.run_id.to_string()),
-        url: target.url,
-        token: None,
-        authentication: target.scheme.map(|scheme| Authentication { scheme, credentials: None }),
-    }
 }

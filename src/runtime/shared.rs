@@ -1,7 +1,7 @@
-//! What every part of the runtime holds on to: the rooms below, the configuration, and who is at work.
+//! What every part of the runtime holds on to: what it commits with and calls, the configuration, and who is at work.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
@@ -9,15 +9,10 @@ use tokio_util::task::TaskTracker;
 
 use super::actors::Actors;
 use super::clock::Clock;
-use super::figures::Read;
-use super::folds::Folds;
-use super::idempotent::Flights;
 use super::lease::LeaseKeeper;
 use super::listening::Listening;
 use super::model_facts::ModelFacts;
 use super::probation::Probation;
-use super::readiness::Readiness;
-use super::reports::Reports;
 use super::sweep::Alarm;
 use super::waiters::Waiters;
 use super::wakeups::WakeBackoff;
@@ -29,11 +24,10 @@ use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::thread::Limits;
 use crate::engine::{Core, World};
 use crate::live::Hub;
-use crate::mcp;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
 use crate::provider::{Catalog, ChatModel};
-use crate::store::document::{Documents, Sealer};
+use crate::store::document::Sealer;
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
 
@@ -41,9 +35,6 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     /// The same store, for what people read: lists, logs, whole threads. A row by its key is read by either.
     pub(super) reads: Arc<dyn Store>,
-    /// What tenants configured.
-    pub(super) documents: Arc<Documents>,
-    pub(super) mcp: Arc<mcp::Catalog>,
     pub(super) sealer: Arc<Sealer>,
     pub(super) outbox: Arc<Outbox>,
     /// Those that work can be given to.
@@ -51,7 +42,6 @@ pub(super) struct Shared {
     /// What stands before every path of this server, once it is listened for.
     pub(super) base: OnceLock<String>,
     pub(super) hub: Arc<Hub>,
-    pub(super) folds: Arc<Folds>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
     /// The names of tenants that have keys of their own.
@@ -65,12 +55,8 @@ pub(super) struct Shared {
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,
-    pub(super) flights: Flights,
-    pub(super) reports: Reports,
-    pub(super) figures: Read,
     pub(super) listening: Listening,
     pub(super) alarm: Alarm,
-    pub(super) readiness: Readiness,
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
     /// Nothing new starts any more; what runs is recorded.
@@ -131,6 +117,19 @@ impl Shared {
             return Err(fault);
         }
         Ok(())
+    }
+
+    /// What stands before the path of a call back; `None`: the agent could not reach it, and is asked instead.
+    pub(super) fn base_for(&self, is_loopback: bool) -> Option<String> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        let base = self.base.get()?;
+        if is_loopback || self.config.server.public_url.is_some() {
+            return Some(base.clone());
+        }
+        if !WARNED.swap(true, Ordering::SeqCst) {
+            tracing::warn!("without PES_PUBLIC_URL other agents cannot report here; they are asked how tasks stand");
+        }
+        None
     }
 }
 

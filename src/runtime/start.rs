@@ -19,22 +19,19 @@ use crate::config::Config;
 use crate::domain::fault::Fault;
 use crate::engine::Core;
 use crate::live::Hub;
-use crate::mcp;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Worker};
 use crate::provider::Catalog;
 use crate::provider::gate::Gates;
-use crate::store::document::{Documents, Sealer};
+use crate::store::document::Sealer;
 use crate::store::{self, Store};
 use crate::tool::Registry;
 
 /// What a runtime is put together from.
+#[derive(Clone)]
 pub struct Parts {
     pub config: Arc<Config>,
     pub store: Arc<dyn Store>,
-    /// Of the same store.
-    pub documents: Arc<Documents>,
-    pub mcp: Arc<mcp::Catalog>,
-    /// Of the documents' secrets.
+    /// Of what tenants and agents keep secret.
     pub sealer: Arc<Sealer>,
     pub outbox: Arc<Outbox>,
     pub agents: Arc<Directory>,
@@ -77,14 +74,11 @@ impl Runtime {
             pks: AtomicU64::new(parts.clock.seed()),
             reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
-            documents: parts.documents,
-            mcp: parts.mcp,
             sealer: parts.sealer,
             outbox: parts.outbox,
             agents: parts.agents,
             base: OnceLock::new(),
             hub: parts.hub,
-            folds: Default::default(),
             tools: parts.tools,
             models: parts.models,
             cores: parts.cores,
@@ -93,12 +87,8 @@ impl Runtime {
             lease_keeper,
             actors: Default::default(),
             waiters: Default::default(),
-            reports: Default::default(),
-            figures: Default::default(),
             listening: Default::default(),
-            flights: Default::default(),
             alarm: Default::default(),
-            readiness: Default::default(),
             wake_backoff: Default::default(),
             probation: Default::default(),
             draining: CancellationToken::new(),
@@ -109,22 +99,17 @@ impl Runtime {
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
-        shared.tasks.spawn(shared.clone().keep_house());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
-        let reader = shared.clone();
-        shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.documents.follow()).await });
-        let reader = shared.clone();
-        shared.tasks.spawn(async move { reader.draining.run_until_cancelled(reader.agents.follow()).await });
         tokio::spawn(shared.clone().watch_neighbours());
         Ok(Self(shared))
     }
 
     /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are
-    /// dropped), and gives the leases back. Listeners are told first.
-    pub async fn drain(&self) {
+    /// dropped). Listeners are told first. `false`: that was done before.
+    pub(crate) async fn stop(&self) -> bool {
         let shared = &self.0;
         if shared.halted.is_cancelled() {
-            return;
+            return false;
         }
         let limit = Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(LAST_STEPS + CLOSING);
         shared.draining.cancel();
@@ -134,7 +119,12 @@ impl Runtime {
             tracing::warn!(threads = self.active_threads(), "steps that did not end in time are dropped");
         }
         shared.halted.cancel();
-        shared.mcp.close();
+        true
+    }
+
+    /// Gives the leases back, once nothing runs any more.
+    pub(crate) async fn give_back_leases(&self) {
+        let shared = &self.0;
         match timeout(LAST_STEPS, shared.lease_keeper.end(&*shared.store)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the leases were not given back; they expire"),
@@ -142,9 +132,8 @@ impl Runtime {
         }
     }
 
-    /// Drains, and closes the store; both in `runtime.drain_ms`.
-    pub async fn close(&self) {
-        self.drain().await;
+    /// Closes the store, once the leases are given back.
+    pub(crate) async fn close_store(&self) {
         if timeout(CLOSING, self.0.store.close()).await.is_err() {
             tracing::warn!("the store was not closed in time");
         }
@@ -153,5 +142,15 @@ impl Runtime {
     /// Threads that take a task and memory right now.
     pub fn active_threads(&self) -> usize {
         self.0.actors.count()
+    }
+}
+
+impl Shared {
+    /// Who tells those outside what the outbox holds for them.
+    fn worker(self: &Arc<Self>) -> Arc<Worker> {
+        let (clock, shared) = (self.clock.clone(), self.clone());
+        let now = Arc::new(move || clock.now());
+        let stop = Arc::new(move |delivery| shared.clone().stop(delivery));
+        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now, stop })
     }
 }

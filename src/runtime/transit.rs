@@ -128,7 +128,7 @@ impl Actor {
         let Some((loaded, kept)) = self.loaded.as_ref().zip(extras.kept.as_ref()) else {
             return Ok(self.is_newest().await?.then_some(decided));
         };
-        let idempotency = Some(kept.row(&decided, now));
+        let idempotency = Some(kept(&decided, now));
         let commit = Commit { idempotency, ..loaded.commit(LeaseChange::Keep, now) };
         Ok(self.write(commit).await?.then_some(decided))
     }
@@ -233,7 +233,7 @@ impl LoadedThread {
         if let (Some(title), None) = (&step.title, &self.row.sheet.title) {
             commit.sheet.get_or_insert_with(|| self.row.sheet.clone()).title = Some(title.clone());
         }
-        commit.idempotency = extras.kept.as_ref().map(|kept| kept.row(decided, now));
+        commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
         if let Some((actor, action, detail)) = &extras.audit {
             let mut detail = detail.clone();

@@ -23,7 +23,7 @@ struct Awaited {
 }
 
 /// A place among a run's waiters; dropping it leaves.
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     run: RunId,
     moved: watch::Receiver<News>,
     all: Waiters,
@@ -69,7 +69,7 @@ impl Waiters {
 impl Waiter {
     /// Returns when the run, which is one of `pk`, has moved since it was last asked; with what it has become if that is
     /// known without reading it.
-    pub(super) async fn moved(&mut self, pk: ThreadPk) -> Option<RunResource> {
+    pub(crate) async fn moved(&mut self, pk: ThreadPk) -> Option<RunResource> {
         if let Some(awaited) = self.all.lock().get_mut(&self.run) {
             awaited.pk = Some(pk);
         }

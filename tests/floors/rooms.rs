@@ -12,13 +12,14 @@ const FLOORS: &[&[&str]] = &[
     &["auth", "tool"],
     &["provider", "mcp", "a2a", "outbox", "usage"],
     &["runtime"],
+    &["service"],
     &["http"],
     // The roof may name everything, itself too.
     &["app", "cli", "lib", "main", "shutdown", "telemetry"],
 ];
 
 /// Rooms that may not be named although they stand lower.
-const STRANGERS: &[(&str, &[&str])] = &[("http", &["engine", "provider", "egress"])];
+const STRANGERS: &[(&str, &[&str])] = &[("http", &["engine", "provider", "egress", "runtime"])];
 
 /// A crate, and where alone it is named.
 const HOMES: &[(&str, &[&str])] = &[
@@ -28,11 +29,14 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "tokio",
         &[
-            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "usage", "runtime", "http",
-            "app", "cli", "main", "shutdown",
+            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "usage", "runtime",
+            "service", "http", "app", "cli", "main", "shutdown",
         ],
     ),
 ];
+
+/// What the engine makes of a thread: an agent core's own state, which only the runtime handles.
+const MACHINE: (&str, &str) = ("Machine", "runtime");
 
 fn room(path: &str) -> &str {
     let inside = path.strip_prefix("src/").unwrap_or(path);
@@ -131,6 +135,12 @@ fn check_homes(source: &Source) -> Vec<String> {
     breaches
 }
 
+fn check_machine(source: &Source) -> Vec<String> {
+    let (name, home) = MACHINE;
+    let named = source.tokens.iter().filter(|token| token.text == name && room(&source.path) != home);
+    named.map(|token| format!("{}:{}: `{name}` is the business of `{home}`", source.path, token.line)).collect()
+}
+
 #[test]
 fn a_room_names_only_lower_floors() {
     keep(sources("src").iter().flat_map(check_rooms).collect());
@@ -142,11 +152,20 @@ fn some_crates_have_one_home() {
 }
 
 #[test]
+fn only_the_runtime_names_the_machine() {
+    keep(sources("src").iter().flat_map(check_machine).collect());
+    assert_eq!(check_machine(&Source::new("src/service/a.rs", "fn f(machine: &dyn Machine) {}")).len(), 1);
+    assert!(check_machine(&Source::new("src/runtime/a.rs", "fn f(machine: &dyn Machine) {}")).is_empty());
+}
+
+#[test]
 fn a_room_that_looks_up_is_seen() {
     for (path, text) in [
         ("src/domain/a.rs", "use crate::config::Config;"),
         ("src/store/a.rs", "use crate::{domain::{ids, plan}, runtime::Runtime};"),
         ("src/http/a.rs", "use crate::provider::Catalog;"),
+        ("src/http/a.rs", "use crate::runtime::Runtime;"),
+        ("src/runtime/a.rs", "use crate::service::threads;"),
         ("src/auth/a.rs", "use crate::tool::Tool;"),
         ("src/attic/a.rs", ""),
         ("src/store/sqlite/a.rs", "use super::super::super::runtime;"),

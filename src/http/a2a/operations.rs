@@ -16,7 +16,10 @@ use crate::a2a::wire::{self, Method};
 use crate::domain::caller::Scope;
 use crate::domain::fault::Code;
 use crate::domain::ids::RunId;
-use crate::runtime::{Answered, RunSnapshotAsk};
+use crate::service::a2a::tasks;
+use crate::service::a2a::tasks::RunSnapshotAsk;
+use crate::service::once::Answered;
+use crate::service::runs;
 use crate::store::PageAsk;
 
 /// Tasks of a page when nobody says how many, and at most.
@@ -83,7 +86,7 @@ async fn get(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
 
 /// The task as it stands now.
 pub(super) async fn seen(asker: &Asker, id: &RunId, show: Show) -> Result<Task, Refusal> {
-    let snapshot = asker.app.runtime.run_snapshot(&asker.caller, id, show.wants_messages()).await?;
+    let snapshot = tasks::get(&asker.app.service, &asker.caller, id, show.wants_messages()).await?;
     Ok(task::task(&snapshot, show))
 }
 
@@ -107,7 +110,7 @@ async fn list(asker: &Asker, query: ListQuery) -> Result<TaskPage, Refusal> {
         with_messages: show.wants_messages(),
         page: PageAsk { cursor: query.page_token, limit: size },
     };
-    let (page, total) = match asker.app.runtime.run_snapshots(&asker.caller, ask).await {
+    let (page, total) = match tasks::list(&asker.app.service, &asker.caller, ask).await {
         Err(fault) if fault.code == Code::NotFound => return Ok(none),
         found => found?,
     };
@@ -124,7 +127,7 @@ async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
     asker.check_tenant(query.tenant.as_deref())?;
     let id = RunId::from(query.id);
     let over = || Fault::new(Error::TaskNotCancelable, "The task is over; there is nothing to cancel.");
-    match asker.app.runtime.cancel_run(&asker.caller, &id, None).await {
+    match runs::cancel(&asker.app.service, &asker.caller, &id, None).await {
         Ok(Answered::Fresh(receipt)) if receipt.already => return Err(over().into()),
         Ok(Answered::Fresh(_) | Answered::Replayed { .. }) => {}
         Err(fault) if fault.code == Code::RunFinished => return Err(over().into()),
@@ -137,10 +140,10 @@ async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
 /// where that wants to be the only thing that is sent.
 pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<Sent, Refusal> {
     let (app, caller) = (&asker.app, &asker.caller);
-    let settled = app.runtime.wait_errand(caller, id, hold(app.config.a2a.hold_ms));
+    let settled = tasks::wait(&app.service, caller, id, hold(app.config.a2a.hold_ms));
     // A server that stops answers with what there is.
     app.stopping.run_until_cancelled(settled).await.transpose()?;
-    let snapshot = app.runtime.run_snapshot(caller, id, show.wants_messages()).await?;
+    let snapshot = tasks::get(&app.service, caller, id, show.wants_messages()).await?;
     let answer = view::answer_of(&snapshot.run, &snapshot.messages).filter(|answer| view::is_bare(answer));
     Ok(match answer {
         Some(answer) => Sent::Message(Message { task_id: None, ..view::message(answer) }),

@@ -15,7 +15,12 @@ use crate::domain::digest;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, ThreadId};
-use crate::runtime::{Answered, EarlySubscription, Idempotent, ProcessAsk, Receipt, RunSnapshot, SaidAsk};
+use crate::service::a2a::tasks;
+use crate::service::a2a::tasks::RunSnapshot;
+use crate::service::feed::{self, EarlySubscription};
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::runs::{self, ProcessAsk, Receipt, SaidAsk};
+use crate::service::threads;
 
 /// A message that was taken in.
 pub(super) struct Accepted {
@@ -76,10 +81,10 @@ fn check(asker: &Asker, message: &Message) -> Result<(), Refusal> {
 }
 
 async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    let (runtime, message) = (&asker.app.runtime, &request.message);
+    let (service, message) = (&asker.app.service, &request.message);
     let thread = match &message.context_id {
         Some(id) => own_context(asker, id).await?,
-        None => runtime.new_thread_id(),
+        None => threads::new_id(service),
     };
     let ask = ProcessAsk {
         query: message::query(message),
@@ -90,8 +95,8 @@ async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Acce
     };
     let once = once(asker, message);
     let (answered, early) = match listens {
-        true => runtime.process_heard(&asker.caller, &thread, ask, once).await?,
-        false => (runtime.process(&asker.caller, &thread, ask, once).await?, None),
+        true => runs::process_subscribed(service, &asker.caller, &thread, ask, once).await?,
+        false => (runs::process(service, &asker.caller, &thread, ask, once).await?, None),
     };
     match answered {
         Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, early, is_new: true }),
@@ -111,7 +116,7 @@ fn pushed(asker: &Asker, request: &SendRequest) -> Option<(PushConfig, Version)>
 /// A context is never made of an id that somebody else chose.
 async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
     let id = ThreadId::from(id);
-    match asker.app.runtime.thread(&asker.caller, &id).await {
+    match threads::get(&asker.app.service, &asker.caller, &id).await {
         Ok(_) => Ok(id),
         Err(fault) if fault.code == Code::NotFound => {
             Err(Fault::invalid("/message/contextId", "names no context; leave it out for a new one").into())
@@ -121,15 +126,15 @@ async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
 }
 
 async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    let (runtime, message) = (&asker.app.runtime, &request.message);
-    let snapshot = runtime.run_snapshot(&asker.caller, &task, false).await?;
+    let (service, message) = (&asker.app.service, &request.message);
+    let snapshot = tasks::get(service, &asker.caller, &task, false).await?;
     let thread = snapshot.run.thread_id.clone();
     if message.context_id.as_ref().is_some_and(|id| id != thread.as_str()) {
         return Err(Fault::invalid("/message/contextId", "is not the task's").into());
     }
     let once = once(asker, message);
     if let Some(once) = &once
-        && runtime.is_repeat(&asker.caller, once).await?
+        && once::is_repeat(service, &asker.caller, once).await?
     {
         return Ok(Accepted::unchanged(task, None));
     }
@@ -146,10 +151,10 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
     let push = pushed(asker, request).map(|(config, version)| (task.clone(), config, version));
     let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push };
     let early = match listens {
-        true => Some(runtime.listen(&asker.caller, &thread).await?),
+        true => Some(feed::subscribe(service, &asker.caller, &thread).await?),
         false => None,
     };
-    match runtime.reply(&asker.caller, &thread, answer, said, once).await {
+    match runs::reply(service, &asker.caller, &thread, answer, said, once).await {
         Ok(_) => Ok(Accepted { task, complaint: None, early, is_new: false }),
         Err(fault) if fault.code == Code::Invalid => {
             let why = fault.errors.first().map(|pointed| format!(" {}: {}.", pointed.pointer, pointed.detail));

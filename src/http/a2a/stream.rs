@@ -24,7 +24,9 @@ use crate::domain::frame::Token;
 use crate::domain::observation::Observation;
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
-use crate::runtime::{After, EarlySubscription, Feed, FeedAsk, RunSnapshot};
+use crate::service::a2a::tasks;
+use crate::service::a2a::tasks::RunSnapshot;
+use crate::service::feed::{self, After, EarlySubscription, Feed, FeedAsk};
 
 /// Events as JSON of the caller's version; their end is the end of the stream.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Value> + Send>>;
@@ -33,7 +35,7 @@ pub(super) type Events = Pin<Box<dyn Stream<Item = Value> + Send>>;
 pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, Refusal> {
     let show = Show { history: request.configuration.history_length, artifacts: true };
     let Accepted { task: id, complaint, early, is_new } = send::accept(asker, &request, true).await?;
-    let (snapshot, seq) = asker.app.runtime.run_snapshot_now(&asker.caller, &id).await?;
+    let (snapshot, seq) = tasks::get_with_seq(&asker.app.service, &asker.caller, &id).await?;
     let telling = match (complaint, early) {
         (Some(complaint), _) => Telling::over(task::complain(task::task(&snapshot, show), &complaint)),
         (None, Some(early)) if is_new => {
@@ -56,7 +58,7 @@ pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, 
 pub(super) async fn subscribe(asker: &Asker, query: TaskQuery) -> Result<Events, Refusal> {
     asker.may(Scope::Read)?;
     asker.check_tenant(query.tenant.as_deref())?;
-    let (snapshot, seq) = asker.app.runtime.run_snapshot_now(&asker.caller, &query.id.as_str().into()).await?;
+    let (snapshot, seq) = tasks::get_with_seq(&asker.app.service, &asker.caller, &query.id.as_str().into()).await?;
     if snapshot.run.status.is_terminal() {
         let detail = "The task is over; nothing happens to it any more. Get it.";
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
@@ -109,10 +111,10 @@ impl Telling {
         let task_events = TaskEvents::new(run.as_str(), thread.as_str(), task.status.state, open);
         let types = TaskEvents::HEARD.to_vec();
         let ask = FeedAsk { after, types, tokens: true, until: Some(run.clone()), ends_suspended: false };
-        let runtime = &asker.app.runtime;
+        let service = &asker.app.service;
         let feed = match early {
-            Some(early) => runtime.feed_heard(&asker.caller, thread, early, ask).await?,
-            None => runtime.feed(&asker.caller, thread, ask).await?,
+            Some(early) => feed::continued(service, &asker.caller, thread, early, ask).await?,
+            None => feed::open(service, &asker.caller, thread, ask).await?,
         };
         let mut telling =
             Self { ready: [StreamEvent::Task(task)].into(), live: Some((feed, task_events)), ends_asking };

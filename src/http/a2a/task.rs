@@ -3,7 +3,7 @@
 use crate::a2a::types::{Part, Task, TaskState};
 use crate::a2a::view;
 use crate::domain::run::CallerStatus;
-use crate::runtime::RunSnapshot;
+use crate::service::a2a::tasks::RunSnapshot;
 
 /// How much of a task is shown.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::observation::ObservationType;
 use crate::http::params::{Params, wrong};
-use crate::runtime::{After, FeedAsk};
+use crate::service::feed::{After, FeedAsk};
 
 const AFTER: &str = "must be a seq or `latest`";
 

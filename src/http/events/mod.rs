@@ -21,14 +21,15 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::live::{Encoded, EncodedKind};
-use crate::runtime::{After, EarlySubscription, Feed, FeedAsk, Receipt};
+use crate::service::feed::{self, After, EarlySubscription, Feed, FeedAsk};
+use crate::service::runs::Receipt;
 
 /// Frames of one thread, in order; its end is the end of the stream. Never loses a frame, however it is polled.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
 
 /// Backlog, `caught_up`, live.
 pub(crate) async fn open(app: &AppState, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
-    Ok(frames(app.runtime.feed(caller, id, ask).await?))
+    Ok(frames(feed::open(&app.service, caller, id, ask).await?))
 }
 
 /// What an open stream does now and then: for the first time after `period`.
@@ -53,7 +54,7 @@ pub(crate) async fn run_events(
     let after = early.as_ref().map_or(After::Seq(0), EarlySubscription::after);
     let ask = FeedAsk { after, types: Vec::new(), tokens: true, until: Some(run.clone()), ends_suspended: true };
     let frames = match early {
-        Some(early) => frames(app.runtime.feed_heard(caller, &receipt.thread_id, early, ask).await?),
+        Some(early) => frames(feed::continued(&app.service, caller, &receipt.thread_id, early, ask).await?),
         None => open(app, caller, &receipt.thread_id, ask).await?,
     };
     Ok(Box::pin(frames.filter(move |frame| {

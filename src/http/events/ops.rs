@@ -17,7 +17,8 @@ use crate::http::json::{Nothing, Sent, fingerprint, parse, typed};
 use crate::http::problem::{Scene, document};
 use crate::http::routes::{cancel, pause, process, resume};
 use crate::http::trace::TraceId;
-use crate::runtime::{FeedAsk, Receipt};
+use crate::service::feed::FeedAsk;
+use crate::service::runs::Receipt;
 
 /// What is to be done about a frame.
 pub(super) enum Op {

@@ -8,7 +8,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::params::Params;
-use crate::runtime::{After, EventsPage};
+use crate::service::feed::{self, After, EventsPage};
 
 /// `limit`, `cursor`, and what the other shapes know: `after`, `types`, `until`, `tokens` (of which a log has none).
 pub(super) async fn read(
@@ -24,5 +24,5 @@ pub(super) async fn read(
     if let Some(cursor) = cursor {
         ask.after = After::Seq(cursor);
     }
-    app.runtime.events_page(caller, id, ask, limit).await
+    feed::page(&app.service, caller, id, ask, limit).await
 }

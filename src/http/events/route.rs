@@ -24,7 +24,7 @@ use crate::http::reply_preferences::ReplyPreferences;
         ("types" = Option<String>, Query, description = "observation types, comma-separated"),
         ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
         ("Last-Event-ID" = Option<String>, Header)),
-    responses((status = 200, content((crate::runtime::EventsPage = "application/json"), (String = "text/event-stream"))),
+    responses((status = 200, content((crate::service::feed::EventsPage = "application/json"), (String = "text/event-stream"))),
         (status = 101, description = "The connection becomes a WebSocket: `SocketFrame` out, `SocketOp` in")))]
 pub(crate) async fn events(
     MayRead(caller): MayRead,

@@ -18,7 +18,7 @@ use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
-use crate::runtime::FeedAsk;
+use crate::service::feed::FeedAsk;
 
 const SUBPROTOCOL: &str = "pes.v1";
 /// A peer that says nothing between two pings, not even a pong, is gone.

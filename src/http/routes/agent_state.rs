@@ -15,6 +15,7 @@ use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::threads;
 
 type Stated = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
 
@@ -35,7 +36,7 @@ pub(crate) async fn get(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Stated> {
-    Ok(stated(app.runtime.agent_state(&caller, &ids.thread()?).await?))
+    Ok(stated(threads::agent_state(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// Replace the application's state.
@@ -56,9 +57,9 @@ pub(crate) async fn put(
         IfMatch::Absent => sent.value.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
         told @ (IfMatch::Any | IfMatch::Versions(_)) => told,
     };
-    let current = app.runtime.agent_state(&caller, &id).await?.version;
+    let current = threads::agent_state(&app.service, &caller, &id).await?.version;
     let based_on = told.against(current)?;
-    Ok(stated(app.runtime.put_agent_state(&caller, &id, sent.value.data, based_on).await?))
+    Ok(stated(threads::put_agent_state(&app.service, &caller, &id, sent.value.data, based_on).await?))
 }
 
 fn stated(state: AgentState) -> Stated {

@@ -15,6 +15,7 @@ use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::resources::remote_agents;
 
 /// The agents that tasks can be delegated to, with what their cards say.
 #[utoipa::path(get, path = "/agents", operation_id = "listAgents",
@@ -24,7 +25,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<KnownAgent>>> {
-    Ok(Json(Listed::whole(app.runtime.agents(&caller))))
+    Ok(Json(Listed::whole(remote_agents::list(&app.service, &caller))))
 }
 
 /// Add an agent of the tenant's own. Its token is never shown again; what its card says, `GET` tells.
@@ -39,7 +40,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<AgentSpec>,
 ) -> HttpResult<Response> {
-    let made = app.runtime.create_agent(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = remote_agents::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/agents/{}", made.value.id);
     Ok(made.at(&preferences, &place))
@@ -55,7 +56,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<KnownAgent>> {
     let id: String = ids.get("agent")?;
-    Ok(Json(app.runtime.agent(&caller, &id)?))
+    Ok(Json(remote_agents::get(&app.service, &caller, &id)?))
 }
 
 /// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.
@@ -68,6 +69,6 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let id: String = ids.get("agent")?;
-    app.runtime.delete_agent(&caller, &id).await?;
+    remote_agents::delete(&app.service, &caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

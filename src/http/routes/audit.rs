@@ -9,7 +9,7 @@ use crate::http::ids::Ids;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
-use crate::runtime::AuditLine;
+use crate::service::audit::{self, AuditLine};
 
 /// Decisions of people, of the policy and of the timer, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/audit", operation_id = "listThreadAudit", tag = "threads",
@@ -20,5 +20,5 @@ pub(crate) async fn list(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
-    Ok(Json(Listed::whole(app.runtime.audit(&caller, &ids.thread()?).await?)))
+    Ok(Json(Listed::whole(audit::of_thread(&app.service, &caller, &ids.thread()?).await?)))
 }

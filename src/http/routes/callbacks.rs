@@ -12,6 +12,7 @@ use crate::http::ids::Ids;
 use crate::http::json::read_value;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::callbacks;
 
 /// Report on a delegated task. The secret is the one that came with the task, as `X-A2A-Notification-Token` or as a bearer
 /// token; without it nothing is to be found here. Answered when the report is stored.
@@ -25,11 +26,11 @@ pub(crate) async fn report(
 ) -> HttpResult<StatusCode> {
     let id: TaskId = ids.get("task")?;
     let token = secret(request.headers()).ok_or_else(|| Fault::not_found("task"))?;
-    app.runtime.expects_call_back(&id, &token)?;
+    callbacks::check(&app.service, &id, &token)?;
     let types = ["application/json", "application/a2a+json"];
     // Whatever it says and however: it is a reason to ask.
     let read = read_value(request, &app.config.limits, &types).await;
-    app.runtime.peer_called_back(&id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
+    callbacks::report(&app.service, &id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -15,7 +15,8 @@ use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
-use crate::runtime::{Answered, CancelReceipt};
+use crate::service::once::Answered;
+use crate::service::runs::{self, CancelReceipt};
 
 /// Cancel everything on a thread, queued runs too. Again: 200.
 #[utoipa::path(post, path = "/threads/{thread}/cancel", operation_id = "cancelThread", tag = "runs",
@@ -44,7 +45,7 @@ pub(crate) async fn run(
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Nothing>,
 ) -> HttpResult<Response> {
-    let answered = app.runtime.cancel_run(&caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
+    let answered = runs::cancel(&app.service, &caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
     Ok(told(settled(answered)?))
 }
 
@@ -56,7 +57,7 @@ pub(crate) async fn accept(
     sent: Sent<Nothing>,
     key: IdempotencyKey,
 ) -> Result<Settled<CancelReceipt>, Fault> {
-    settled(app.runtime.cancel_thread(caller, thread, key.with(sent.fingerprint)).await?)
+    settled(runs::cancel_thread(&app.service, caller, thread, key.with(sent.fingerprint)).await?)
 }
 
 fn settled(answered: Answered<CancelReceipt>) -> Result<Settled<CancelReceipt>, Fault> {

@@ -16,6 +16,7 @@ use crate::http::json::MaybeSent;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::fork;
 
 /// Where to fork, and what to call it.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -48,6 +49,6 @@ pub(crate) async fn fork(
     }
     let longest = app.config.limits.id_length;
     let new_id = thread_id.map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
-    let forked = app.runtime.fork(&caller, &ids.thread()?, at, new_id, key.with(sent.fingerprint)).await?;
+    let forked = fork::fork(&app.service, &caller, &ids.thread()?, at, new_id, key.with(sent.fingerprint)).await?;
     Ok(created(&preferences, settle(forked, StatusCode::CREATED)?))
 }

@@ -12,6 +12,9 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::metrics::{self, Figure};
 use crate::http::problem::HttpResult;
+use crate::service::figures;
+use crate::service::offers;
+use crate::service::readiness;
 use crate::store::{Figures, OpenQuestions};
 
 /// A server that is well.
@@ -71,8 +74,8 @@ pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready
         let fault = Fault::new(Code::Draining, "The server is stopping.");
         return Err(fault.with("failing", json!(["the server is stopping"])).into());
     }
-    match app.runtime.ready().await {
-        Ok(()) => Ok(Json(Ready { status: "ready", durability: Durability::of(app.runtime.weakness()) })),
+    match readiness::check(&app.service).await {
+        Ok(()) => Ok(Json(Ready { status: "ready", durability: Durability::of(readiness::weakness(&app.service)) })),
         Err(failing) => {
             let fault = Fault::new(Code::StoreUnavailable, failing.join("; "));
             Err(fault.with("failing", json!(failing)).into())
@@ -93,15 +96,15 @@ async fn values(app: &AppState) -> Vec<Figure> {
     let count = |count: usize| count as f64;
     let mut values: Vec<Figure> = vec![
         ("pes_build_info", Some(("version", env!("CARGO_PKG_VERSION").to_owned())), 1.0),
-        ("pes_active_threads", None, count(app.runtime.active_threads())),
+        ("pes_active_threads", None, count(app.service.active_threads())),
     ];
-    for (name, providers) in app.runtime.provider_figures() {
+    for (name, providers) in offers::provider_figures(&app.service) {
         values.extend(providers.into_iter().map(|(provider, of)| (name, Some(("provider", provider)), count(of))));
     }
-    let changed = app.runtime.mcp().changed_tools().into_iter();
+    let changed = app.service.mcp().changed_tools().into_iter();
     values.extend(changed.map(|(server, of)| ("pes_mcp_changed_tools", Some(("server", server)), count(of))));
-    if let Some(figures) = app.runtime.figures().await {
-        values.extend(open(&figures, app.runtime.now()));
+    if let Some(figures) = figures::read(&app.service).await {
+        values.extend(open(&figures, app.service.now()));
     }
     values
 }

@@ -15,6 +15,7 @@ use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::resources::http_tools;
 
 /// Every HTTP tool of the caller's tenant. Secrets are never shown.
 #[utoipa::path(get, path = "/http-tools", operation_id = "listHttpTools",
@@ -24,7 +25,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<HttpToolResource>>> {
-    Ok(Json(Listed::whole(app.runtime.http_tools(&caller)?)))
+    Ok(Json(Listed::whole(http_tools::list(&app.service, &caller)?)))
 }
 
 /// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
@@ -39,7 +40,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<HttpToolSpec>,
 ) -> HttpResult<Response> {
-    let made = app.runtime.create_http_tool(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = http_tools::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/http-tools/{}", made.value.name);
     Ok(made.at(&preferences, &place))
@@ -55,7 +56,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    Ok(Json(app.runtime.http_tool(&caller, &name)?))
+    Ok(Json(http_tools::get(&app.service, &caller, &name)?))
 }
 
 /// Replace a tool. Without `secret` it keeps its own.
@@ -70,7 +71,7 @@ pub(crate) async fn put(
     sent: Sent<HttpToolSpec>,
 ) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    Ok(Json(app.runtime.put_http_tool(&caller, &name, sent.value).await?))
+    Ok(Json(http_tools::put(&app.service, &caller, &name, sent.value).await?))
 }
 
 /// Remove a tool. Calls under way end as they would.
@@ -83,6 +84,6 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let name: String = ids.get("tool")?;
-    app.runtime.delete_http_tool(&caller, &name).await?;
+    http_tools::delete(&app.service, &caller, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -17,6 +17,7 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::mcp::{Endpoint, ServerView};
+use crate::service::resources::mcp_servers;
 
 /// Every server that the tenant's agents may use, with its health and its tools.
 #[utoipa::path(get, path = "/mcp-servers", operation_id = "listMcpServers",
@@ -26,7 +27,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<ServerView>>> {
-    Ok(Json(Listed::whole(app.runtime.mcp().list(&caller))))
+    Ok(Json(Listed::whole(app.service.mcp().list(&caller))))
 }
 
 /// Add an endpoint. Its tools appear when it has been reached; `health` tells.
@@ -41,7 +42,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<Endpoint>,
 ) -> HttpResult<Response> {
-    let made = app.runtime.add_mcp_server(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = mcp_servers::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/mcp-servers/{}", made.value.name);
     Ok(made.at(&preferences, &place))
@@ -57,7 +58,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    Ok(Json(app.runtime.mcp().show(&caller, &name)?))
+    Ok(Json(app.service.mcp().show(&caller, &name)?))
 }
 
 /// Change it by a merge patch; of the operator's servers only `enabled`, for this tenant.
@@ -72,7 +73,7 @@ pub(crate) async fn patch(
     sent: Sent<Map<String, Value>>,
 ) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    Ok(Json(app.runtime.mcp().change(&caller, &name, sent.value).await?))
+    Ok(Json(app.service.mcp().change(&caller, &name, sent.value).await?))
 }
 
 /// Remove one of the tenant's own servers, with what was approved of it.
@@ -85,7 +86,7 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let name: String = ids.get("name")?;
-    app.runtime.mcp().remove(&caller, &name).await?;
+    app.service.mcp().remove(&caller, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -109,5 +110,5 @@ pub(crate) async fn approve(
     MaybeSent(sent): MaybeSent<Approval>,
 ) -> HttpResult<Json<ServerView>> {
     let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
-    Ok(Json(app.runtime.mcp().approve(&caller, &name, &tool, sent.value.hash.as_deref()).await?))
+    Ok(Json(app.service.mcp().approve(&caller, &name, &tool, sent.value.hash.as_deref()).await?))
 }

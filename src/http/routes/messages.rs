@@ -10,6 +10,7 @@ use crate::http::ids::Ids;
 use crate::http::page::Listed;
 use crate::http::params::Params;
 use crate::http::problem::HttpResult;
+use crate::service::threads;
 
 /// The messages of a thread, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/messages", operation_id = "listMessages", tag = "threads",
@@ -23,5 +24,5 @@ pub(crate) async fn list(
 ) -> HttpResult<Json<Listed<ConversationMessage>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.messages(&caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(threads::messages(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }

@@ -12,7 +12,7 @@ use crate::http::caller::{MayRead, permit};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
-use crate::runtime::ModelInfo;
+use crate::service::offers::{self, ModelInfo};
 
 /// The models that runs may name. With `check=true` each is asked for a word, and `check` says what came of it; that
 /// costs a few tokens, so it needs the scope `run`.
@@ -27,10 +27,10 @@ pub(crate) async fn models(
     let is_check = params.flag("check", false)?;
     params.finish()?;
     if !is_check {
-        return Ok(Json(Listed::whole(app.runtime.models())));
+        return Ok(Json(Listed::whole(offers::models(&app.service))));
     }
     permit(&caller, Scope::Run)?;
-    Ok(Json(Listed::whole(app.runtime.checked_models(&caller).await)))
+    Ok(Json(Listed::whole(offers::check_models(&app.service, &caller).await)))
 }
 
 /// The tools that the caller's agents may call.
@@ -41,5 +41,5 @@ pub(crate) async fn tools(
     State(app): State<AppState>,
     _: NoParams,
 ) -> Json<Listed<Arc<ToolSpec>>> {
-    Json(Listed::whole(app.runtime.tools(&caller)))
+    Json(Listed::whole(offers::tools(&app.service, &caller)))
 }

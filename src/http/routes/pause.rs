@@ -16,7 +16,7 @@ use crate::http::json::{MaybeSent, Nothing, Sent};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::runtime::Receipt;
+use crate::service::runs::{self, Receipt};
 
 /// Pause the active run: a suspension of kind `pause` opens.
 #[utoipa::path(post, path = "/threads/{thread}/pause", operation_id = "pauseThread", tag = "runs",
@@ -41,6 +41,6 @@ pub(crate) async fn accept(
     sent: Sent<Nothing>,
     key: IdempotencyKey,
 ) -> Result<Settled<Receipt>, Fault> {
-    let answered = app.runtime.pause(caller, thread, key.with(sent.fingerprint)).await?;
+    let answered = runs::pause(&app.service, caller, thread, key.with(sent.fingerprint)).await?;
     settle(answered, StatusCode::ACCEPTED)
 }

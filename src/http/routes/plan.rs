@@ -15,7 +15,7 @@ use crate::http::ids::Ids;
 use crate::http::json::{read_value, typed};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
-use crate::runtime::PlanPatch;
+use crate::service::plan::{self, PlanPatch};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -32,7 +32,7 @@ pub(crate) async fn get(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Planned> {
-    Ok(planned(app.runtime.plan(&caller, &ids.thread()?).await?))
+    Ok(planned(plan::get(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// Edit pending items: JSON Patch or merge patch of the todo list.
@@ -50,11 +50,11 @@ pub(crate) async fn patch(
     let id = ids.thread()?;
     let told = IfMatch::of(request.headers());
     let patch = patch_of(request, &app).await?;
-    let (_, current) = app.runtime.plan(&caller, &id).await?;
+    let (_, current) = plan::get(&app.service, &caller, &id).await?;
     let based_on = told
         .against(current)?
         .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
-    Ok(planned(app.runtime.edit_plan(&caller, &id, patch, based_on).await?))
+    Ok(planned(plan::edit(&app.service, &caller, &id, patch, based_on).await?))
 }
 
 /// What the plan may do: the tools of each item, and what policy will say of them.
@@ -66,7 +66,7 @@ pub(crate) async fn forecast(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Foreseen> {
-    Ok(foreseen(app.runtime.plan_forecast(&caller, &ids.thread()?).await?))
+    Ok(foreseen(plan::forecast(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// The same of an edited plan, which stays as it is: the body is that of an edit.
@@ -82,7 +82,7 @@ pub(crate) async fn forecast_edit(
 ) -> HttpResult<Json<PlanForecast>> {
     let id = ids.thread()?;
     let patch = patch_of(request, &app).await?;
-    Ok(Json(app.runtime.edited_forecast(&caller, &id, patch).await?))
+    Ok(Json(plan::forecast_edit(&app.service, &caller, &id, patch).await?))
 }
 
 async fn patch_of(request: Request, app: &AppState) -> Result<PlanPatch, Fault> {

@@ -14,7 +14,8 @@ use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
-use crate::runtime::{AuditLine, DryRun, DryRunReport};
+use crate::service::audit::{self, AuditLine};
+use crate::service::policy::{self, DryRun, DryRunReport};
 
 type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
 
@@ -22,7 +23,7 @@ type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
 #[utoipa::path(get, path = "/policy", operation_id = "getPolicy", tag = "policy",
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
 pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(app): State<AppState>, _: NoParams) -> HttpResult<Versioned> {
-    let (rules, version) = app.runtime.policy(&caller).await?;
+    let (rules, version) = policy::get(&app.service, &caller).await?;
     Ok(([(ETAG, etag::of(version))], Json(rules)))
 }
 
@@ -37,13 +38,13 @@ pub(crate) async fn put(
     headers: HeaderMap,
     sent: Sent<PolicyRules>,
 ) -> HttpResult<Versioned> {
-    let (_, current) = app.runtime.policy(&caller).await?;
+    let (_, current) = policy::get(&app.service, &caller).await?;
     let based_on = IfMatch::of(&headers).against(current)?;
     if based_on.is_none() && current != 0 {
         let detail = "Send the version that you read in If-Match, so that nobody's rules are lost.";
         return Err(Fault::new(Code::PreconditionRequired, detail).into());
     }
-    let version = app.runtime.put_policy(&caller, &sent.value, current).await?;
+    let version = policy::put(&app.service, &caller, &sent.value, current).await?;
     Ok(([(ETAG, etag::of(version))], Json(sent.value)))
 }
 
@@ -56,7 +57,7 @@ pub(crate) async fn dry_run(
     _: NoParams,
     sent: Sent<DryRun>,
 ) -> HttpResult<Json<DryRunReport>> {
-    Ok(Json(app.runtime.try_policy(&caller, &sent.value).await?))
+    Ok(Json(policy::dry_run(&app.service, &caller, &sent.value).await?))
 }
 
 /// Who configured what, newest first.
@@ -70,5 +71,5 @@ pub(crate) async fn audit(
 ) -> HttpResult<Json<Listed<AuditLine>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.audit_of_tenant(&caller, page).await?.into()))
+    Ok(Json(audit::of_tenant(&app.service, &caller, page).await?.into()))
 }

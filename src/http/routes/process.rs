@@ -20,7 +20,8 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
-use crate::runtime::{EarlySubscription, ProcessAsk, Receipt, WaitsFor};
+use crate::service::feed::EarlySubscription;
+use crate::service::runs::{self, ProcessAsk, Receipt, WaitsFor};
 
 /// `AgentProps`: what the agent is asked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -87,10 +88,10 @@ pub(crate) async fn accept(
         options: preferences.options,
         push: None,
     };
-    let (runtime, key) = (&app.runtime, key.with(sent.fingerprint));
+    let (service, key) = (&app.service, key.with(sent.fingerprint));
     let (answered, early) = match listens {
-        true => runtime.process_heard(caller, thread, ask, key).await?,
-        false => (runtime.process(caller, thread, ask, key).await?, None),
+        true => runs::process_subscribed(service, caller, thread, ask, key).await?,
+        false => (runs::process(service, caller, thread, ask, key).await?, None),
     };
     Ok((settle(answered, StatusCode::ACCEPTED)?, early))
 }

@@ -10,6 +10,7 @@ use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Nothing};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::threads;
 
 /// Let a quarantined thread take requests again. The runs that were quarantined have failed and stay so.
 #[utoipa::path(post, path = "/threads/{thread}/release", operation_id = "releaseThread",
@@ -21,5 +22,5 @@ pub(crate) async fn release(
     _: NoParams,
     _: MaybeSent<Nothing>,
 ) -> HttpResult<Json<Thread>> {
-    Ok(Json(app.runtime.release_thread(&caller, &ids.thread()?).await?))
+    Ok(Json(threads::release(&app.service, &caller, &ids.thread()?).await?))
 }

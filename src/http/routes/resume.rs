@@ -17,7 +17,8 @@ use crate::http::json::Sent;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::runtime::{Receipt, WaitsFor};
+use crate::service::feed;
+use crate::service::runs::{self, Receipt, WaitsFor};
 
 /// Resolve one suspension, once.
 #[utoipa::path(post, path = "/threads/{thread}/resume", operation_id = "resumeThread",
@@ -38,7 +39,7 @@ pub(crate) async fn resume(
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
     let early = match preferences.wants_events {
-        true => Some(app.runtime.listen(&caller, &thread).await?),
+        true => Some(feed::subscribe(&app.service, &caller, &thread).await?),
         false => None,
     };
     let receipt = accept(&app, &caller, &thread, sent, key).await?;
@@ -54,6 +55,6 @@ pub(crate) async fn accept(
     sent: Sent<hitl::Answer>,
     key: IdempotencyKey,
 ) -> Result<Settled<Receipt>, Fault> {
-    let answered = app.runtime.resume(caller, thread, sent.value, key.with(sent.fingerprint)).await?;
+    let answered = runs::resume(&app.service, caller, thread, sent.value, key.with(sent.fingerprint)).await?;
     settle(answered, StatusCode::ACCEPTED)
 }

@@ -14,7 +14,7 @@ use crate::http::page::Listed;
 use crate::http::params::Params;
 use crate::http::prefer::LONGEST;
 use crate::http::problem::HttpResult;
-use crate::runtime::WaitsFor;
+use crate::service::runs::{self, WaitsFor};
 
 /// The runs of a thread, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/runs", operation_id = "listThreadRuns", tag = "runs",
@@ -28,7 +28,7 @@ pub(crate) async fn list(
 ) -> HttpResult<Json<Listed<RunResource>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.runs(&caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(runs::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
 /// Runs of all threads, or of one, the last to change first. A page may be short while there is another.
@@ -45,7 +45,7 @@ pub(crate) async fn all(
     let thread: Option<ThreadId> = params.text("threadId").map(ThreadId::from);
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.all_runs(&caller, status, thread.as_ref(), page).await?.into()))
+    Ok(Json(runs::list(&app.service, &caller, status, thread.as_ref(), page).await?.into()))
 }
 
 /// One run. `wait` seconds long if it is still going on; answered at once when it ends or suspends.
@@ -67,7 +67,7 @@ pub(crate) async fn get(
             let at_most = Duration::from_secs(seconds.min(LONGEST));
             app.wait_run(&caller, &id, WaitsFor::Suspension, at_most).await?.run
         }
-        None => app.runtime.run(&caller, &id).await?,
+        None => runs::get(&app.service, &caller, &id).await?,
     };
     Ok(Json(run))
 }

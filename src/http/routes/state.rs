@@ -10,6 +10,7 @@ use crate::http::caller::MayRead;
 use crate::http::ids::Ids;
 use crate::http::params::Params;
 use crate::http::problem::HttpResult;
+use crate::service::threads;
 
 /// Where the agent stands, now or as of an observation.
 #[utoipa::path(get, path = "/threads/{thread}/state", operation_id = "getState", tag = "threads",
@@ -22,5 +23,5 @@ pub(crate) async fn get(
 ) -> HttpResult<Json<Value>> {
     let at = params.seq("at")?;
     params.finish()?;
-    Ok(Json(app.runtime.state(&caller, &ids.thread()?, at).await?))
+    Ok(Json(threads::state(&app.service, &caller, &ids.thread()?, at).await?))
 }

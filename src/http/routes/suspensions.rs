@@ -9,6 +9,7 @@ use crate::http::caller::MayRead;
 use crate::http::page::Listed;
 use crate::http::params::{Params, wrong};
 use crate::http::problem::HttpResult;
+use crate::service::suspensions;
 
 /// Open suspensions, oldest first.
 #[utoipa::path(get, path = "/suspensions", operation_id = "listSuspensions", tag = "runs",
@@ -25,5 +26,5 @@ pub(crate) async fn list(
     }
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.suspensions(&caller, page).await?.into()))
+    Ok(Json(suspensions::list(&app.service, &caller, page).await?.into()))
 }

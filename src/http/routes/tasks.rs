@@ -12,6 +12,7 @@ use crate::http::json::{MaybeSent, Nothing};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
+use crate::service::delegated_tasks;
 
 /// The delegated tasks of a thread, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/tasks", operation_id = "listThreadTasks", tag = "tasks",
@@ -25,7 +26,7 @@ pub(crate) async fn list(
 ) -> HttpResult<Json<Listed<TaskResource>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.tasks(&caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(delegated_tasks::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
 /// What all threads have delegated, newest first.
@@ -39,7 +40,7 @@ pub(crate) async fn all(
 ) -> HttpResult<Json<Listed<TaskResource>>> {
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.all_tasks(&caller, page).await?.into()))
+    Ok(Json(delegated_tasks::list(&app.service, &caller, page).await?.into()))
 }
 
 /// One delegated task.
@@ -52,7 +53,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<TaskResource>> {
     let id: TaskId = ids.get("task")?;
-    Ok(Json(app.runtime.task(&caller, &id).await?))
+    Ok(Json(delegated_tasks::get(&app.service, &caller, &id).await?))
 }
 
 /// Cancel a delegated task: its item goes on without it, and the agent is told.
@@ -66,5 +67,5 @@ pub(crate) async fn cancel(
     _: MaybeSent<Nothing>,
 ) -> HttpResult<Json<TaskResource>> {
     let id: TaskId = ids.get("task")?;
-    Ok(Json(app.runtime.cancel_task(&caller, &id).await?))
+    Ok(Json(delegated_tasks::cancel(&app.service, &caller, &id).await?))
 }

@@ -19,7 +19,8 @@ use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::runtime::{Answered, NewThreadAsk};
+use crate::service::once::Answered;
+use crate::service::threads::{self, NewThreadAsk};
 use crate::store::ThreadFilter;
 
 /// A new thread; everything is optional.
@@ -52,7 +53,7 @@ pub(crate) async fn create(
     let longest = app.config.limits.id_length;
     let thread_id = thread_id.map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
     let ask = NewThreadAsk { thread_id, title, config, metadata };
-    let answered = app.runtime.create_thread(&caller, ask, key.with(sent.fingerprint)).await?;
+    let answered = threads::create(&app.service, &caller, ask, key.with(sent.fingerprint)).await?;
     let (answered, status) = match answered {
         Answered::Fresh((thread, true)) => (Answered::Fresh(thread), StatusCode::CREATED),
         Answered::Fresh((thread, false)) => (Answered::Fresh(thread), StatusCode::OK),
@@ -88,7 +89,7 @@ pub(crate) async fn list(
     };
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.threads(&caller, filter, page).await?.into()))
+    Ok(Json(threads::list(&app.service, &caller, filter, page).await?.into()))
 }
 
 /// One thread.
@@ -100,7 +101,7 @@ pub(crate) async fn get(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Json<Thread>> {
-    Ok(Json(app.runtime.thread(&caller, &ids.thread()?).await?))
+    Ok(Json(threads::get(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// Change title, config or metadata by a merge patch (RFC 7386).
@@ -118,7 +119,7 @@ pub(crate) async fn patch(
     let types = ["application/merge-patch+json", "application/json"];
     let patch = read_value(request, &app.config.limits, &types).await?.value;
     check_patch(&patch)?;
-    Ok(Json(app.runtime.patch_thread(&caller, &id, patch).await?))
+    Ok(Json(threads::patch(&app.service, &caller, &id, patch).await?))
 }
 
 fn check_patch(patch: &Value) -> Result<(), Fault> {
@@ -140,6 +141,6 @@ pub(crate) async fn delete(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<StatusCode> {
-    app.runtime.delete_thread(&caller, &ids.thread()?).await?;
+    threads::delete(&app.service, &caller, &ids.thread()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,6 +9,7 @@ use crate::http::caller::MayRead;
 use crate::http::ids::Ids;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::threads;
 
 /// A tool call: what was asked for, what ran, what came back.
 #[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}", operation_id = "getToolCall", tag = "threads",
@@ -19,5 +20,5 @@ pub(crate) async fn get(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Json<Value>> {
-    Ok(Json(app.runtime.tool_call(&caller, &ids.thread()?, &ids.get("call")?).await?))
+    Ok(Json(threads::tool_call(&app.service, &caller, &ids.thread()?, &ids.get("call")?).await?))
 }

@@ -13,6 +13,7 @@ use crate::http::caller::{MayRead, permit};
 use crate::http::page::Listed;
 use crate::http::params::{Params, wrong};
 use crate::http::problem::HttpResult;
+use crate::service::usage;
 
 /// The calls of one group, summed; what the group is called depends on `groupBy`.
 #[derive(Default, Serialize, utoipa::ToSchema)]
@@ -69,7 +70,7 @@ pub(crate) async fn list(
     if group == UsageGroup::Tenant {
         permit(&caller, Scope::Admin)?;
     }
-    let page = app.runtime.usage(&caller, group, (from, to), page).await?;
+    let page = usage::sums(&app.service, &caller, group, (from, to), page).await?;
     Ok(Json(page.map(|sum| summed(group, sum)).into()))
 }
 

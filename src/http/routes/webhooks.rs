@@ -15,6 +15,7 @@ use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::resources::webhooks;
 
 /// Every webhook of the caller's tenant, and the operator's. Secrets are never shown.
 #[utoipa::path(get, path = "/webhooks", operation_id = "listWebhooks",
@@ -24,7 +25,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<WebhookResource>>> {
-    Ok(Json(Listed::whole(app.runtime.webhooks(&caller))))
+    Ok(Json(Listed::whole(webhooks::list(&app.service, &caller))))
 }
 
 /// Add a webhook. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
@@ -39,7 +40,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<WebhookSpec>,
 ) -> HttpResult<Response> {
-    let made = app.runtime.create_webhook(&caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = webhooks::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
     let made = settle(made, StatusCode::CREATED)?;
     let place = format!("/webhooks/{}", made.value.webhook_id);
     Ok(made.at(&preferences, &place))
@@ -55,7 +56,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(app.runtime.webhook(&caller, &id)?))
+    Ok(Json(webhooks::get(&app.service, &caller, &id)?))
 }
 
 /// Replace a webhook. Without `secrets` it keeps those that it has; with two, each delivery is signed with both.
@@ -70,7 +71,7 @@ pub(crate) async fn put(
     sent: Sent<WebhookSpec>,
 ) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(app.runtime.put_webhook(&caller, &id, sent.value).await?))
+    Ok(Json(webhooks::put(&app.service, &caller, &id, sent.value).await?))
 }
 
 /// Remove a webhook.
@@ -83,7 +84,7 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let id: String = ids.get("webhook")?;
-    app.runtime.delete_webhook(&caller, &id).await?;
+    webhooks::delete(&app.service, &caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -100,7 +101,7 @@ pub(crate) async fn deliveries(
     let id: String = ids.get("webhook")?;
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.runtime.deliveries(&caller, &id, page).await?.into()))
+    Ok(Json(webhooks::deliveries(&app.service, &caller, &id, page).await?.into()))
 }
 
 /// Send a message once more that was delivered or given up.
@@ -116,7 +117,7 @@ pub(crate) async fn replay(
     MaybeSent(sent): MaybeSent<Nothing>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("delivery")?;
-    let replayed = app.runtime.replay_delivery(&caller, &id.into(), key.with(sent.fingerprint)).await?;
+    let replayed = webhooks::replay(&app.service, &caller, &id.into(), key.with(sent.fingerprint)).await?;
     let replayed = settle(replayed, StatusCode::ACCEPTED)?;
     Ok((replayed.status, replayed.headers()).into_response())
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{Asking, ModelCall, ToolRun, Work, peer_failed};
 use crate::a2a::directory::Directory as Agents;
-use crate::config::{self, Config, Environment};
+use crate::config::{Config, Environment};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -22,7 +22,6 @@ use crate::engine::effect::Effect;
 use crate::engine::event::{Event, PeerEvent, ToolEvent};
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
-use crate::mcp;
 use crate::outbox::{Directory, Outbox, Pace};
 use crate::provider::{ChatModel, DeltaStream, Models};
 use crate::runtime::clock::System;
@@ -102,20 +101,12 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
     let pace = Pace { backoff: Vec::new(), push_backoff: Vec::new(), push_for: 0, attempt: Duration::ZERO, kept: 0 };
     let documents = Documents::open(store.clone()).await.unwrap();
     let sealer = Arc::new(Sealer::new(KeySource::None));
-    let mcp = mcp::Catalog::start(mcp::Parts {
-        config: config::Mcp::default(),
-        documents: documents.clone(),
-        egress: Arc::new(Egress::new(std::time::Duration::from_secs(1))),
-        now: Arc::new(|| 0),
-    });
     let (nobody, time) = (Arc::new(Egress::new(Duration::ZERO)), Duration::from_secs(1));
     let agents = Agents::new(Vec::new(), documents.clone(), sealer.clone(), nobody, time, 1 << 20);
     let parts = Parts {
         agents,
         config: Arc::new(Config::default()),
-        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, pace)),
-        documents,
-        mcp,
+        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents, sealer.clone()), egress, pace)),
         sealer,
         store,
         hub: Hub::new(1 << 16),

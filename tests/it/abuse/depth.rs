@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
-use pes::runtime::FeedAsk;
+use pes::service::feed::{self, FeedAsk};
 use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
 use super::{calls, one_item};
+use pes::service::threads;
 
 /// Levels that serde_json still reads, and a row that wraps them does not.
 const LEVELS: usize = 120;
@@ -56,9 +57,9 @@ async fn ends(script: &str) -> Vec<String> {
     let built = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Deep));
     let instance = built.open().await.unwrap();
     instance.process(AgentProps::new("t", "go")).await.unwrap();
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    runtime.state(caller, &"t".into(), None).await.unwrap();
-    let log = runtime.events_page(caller, &"t".into(), FeedAsk::default(), 200).await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    threads::state(service, caller, &"t".into(), None).await.unwrap();
+    let log = feed::page(service, caller, &"t".into(), FeedAsk::default(), 200).await.unwrap();
     let told = log.items.iter().filter(|seen| seen.kind.as_str() == "TOOL_EXECUTION");
     let codes = told.map(|seen| seen.content["error"]["code"].as_str().unwrap_or("success").to_owned()).collect();
     instance.close().await;

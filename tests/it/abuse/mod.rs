@@ -16,7 +16,8 @@ use pes::domain::fault::Fault;
 use pes::domain::policy::PolicyRule;
 use pes::domain::run::AgentFinalResponse;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
-use pes::runtime::FeedAsk;
+use pes::service::feed::{self, FeedAsk};
+use pes::service::suspensions;
 use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
@@ -114,8 +115,8 @@ impl Scene {
 
     /// What each call came to: its error's code, or `success`.
     pub async fn ends(&self, thread: &str) -> Vec<String> {
-        let (runtime, caller) = (self.instance.runtime(), self.instance.caller());
-        let log = runtime.events_page(caller, &thread.into(), FeedAsk::default(), 200).await.unwrap();
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        let log = feed::page(service, caller, &thread.into(), FeedAsk::default(), 200).await.unwrap();
         let ends = log.items.iter().filter(|seen| seen.kind.as_str() == "TOOL_EXECUTION");
         ends.map(|seen| seen.content["error"]["code"].as_str().unwrap_or("success").to_owned()).collect()
     }
@@ -123,7 +124,7 @@ impl Scene {
     /// The kinds of the open questions.
     pub async fn questions(&self) -> Vec<Value> {
         let page = pes::store::PageAsk { cursor: None, limit: 100 };
-        self.instance.runtime().suspensions(self.instance.caller(), page).await.unwrap().items
+        suspensions::list(self.instance.service(), self.instance.caller(), page).await.unwrap().items
     }
 }
 

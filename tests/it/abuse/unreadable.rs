@@ -4,13 +4,17 @@ use std::path::Path;
 
 use pes::domain::fault::Code;
 use pes::domain::run::RunStatus;
-use pes::runtime::{Answered, FeedAsk, ProcessAsk};
+use pes::service::feed::{self, FeedAsk};
+use pes::service::once::Answered;
+use pes::service::runs::{self, ProcessAsk};
 use pes::store::{PageAsk, ThreadFilter};
 use pes::{Config, Instance};
 use sqlx::{Connection, Executor};
 
 use super::{calls, one_item};
 use crate::support::http::soon;
+use pes::service::suspensions;
+use pes::service::threads;
 
 async fn instance(folder: &Path) -> Instance {
     let script = folder.join("script.toml");
@@ -24,8 +28,8 @@ async fn instance(folder: &Path) -> Instance {
 
 async fn ask(instance: &Instance, thread: &str) -> pes::domain::ids::RunId {
     let ask = ProcessAsk { query: "go".to_owned(), ..ProcessAsk::default() };
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    match runtime.process(caller, &thread.into(), ask, None).await.unwrap() {
+    let (service, caller) = (instance.service(), instance.caller());
+    match runs::process(service, caller, &thread.into(), ask, None).await.unwrap() {
         Answered::Fresh(receipt) => receipt.run_id,
         Answered::Replayed { .. } => panic!("there was no key"),
     }
@@ -33,7 +37,7 @@ async fn ask(instance: &Instance, thread: &str) -> pes::domain::ids::RunId {
 
 async fn questions(instance: &Instance) -> Vec<String> {
     let page = PageAsk { cursor: None, limit: 10 };
-    let open = instance.runtime().suspensions(instance.caller(), page).await.unwrap().items;
+    let open = suspensions::list(instance.service(), instance.caller(), page).await.unwrap().items;
     open.iter().map(|open| open["threadId"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -42,7 +46,7 @@ async fn spoilt(folder: &Path, sql: &'static str) -> (Instance, [pes::domain::id
     let first = instance(folder).await;
     let runs = [ask(&first, "hurt").await, ask(&first, "well").await];
     for run in &runs {
-        let waited = soon(first.runtime().wait_run(first.caller(), run, std::time::Duration::from_secs(30))).await;
+        let waited = soon(runs::wait(first.service(), first.caller(), run, std::time::Duration::from_secs(30))).await;
         assert_eq!(waited.unwrap().run.status, RunStatus::Suspended);
     }
     first.close().await;
@@ -61,18 +65,18 @@ async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let (instance, [hurt, well]) = spoilt(folder.path(), sql).await;
-        let (runtime, caller) = (instance.runtime(), instance.caller());
+        let (service, caller) = (instance.service(), instance.caller());
         assert!(questions(&instance).await.contains(&"well".to_owned()));
-        runtime.state(caller, &"hurt".into(), None).await.unwrap();
+        threads::state(service, caller, &"hurt".into(), None).await.unwrap();
         // The next thing that is decided about the thread finds it.
         let again = ProcessAsk { query: "again".to_owned(), ..ProcessAsk::default() };
-        let _ = runtime.process(caller, &"hurt".into(), again, None).await;
-        let ended = runtime.run(caller, &hurt).await.unwrap();
+        let _ = runs::process(service, caller, &"hurt".into(), again, None).await;
+        let ended = runs::get(service, caller, &hurt).await.unwrap();
         assert_eq!(ended.status, RunStatus::Failed, "{sql}");
         assert_eq!(ended.result.unwrap().metadata.error.unwrap().code, Code::UnreadableState);
         assert!(questions(&instance).await.contains(&"well".to_owned()));
-        runtime.state(caller, &"hurt".into(), None).await.unwrap();
-        assert_eq!(runtime.run(caller, &well).await.unwrap().status, RunStatus::Suspended);
+        threads::state(service, caller, &"hurt".into(), None).await.unwrap();
+        assert_eq!(runs::get(service, caller, &well).await.unwrap().status, RunStatus::Suspended);
         instance.close().await;
     }
 }
@@ -83,10 +87,11 @@ async fn settings_that_cannot_be_read_break_no_list_of_threads() {
     let sql = "UPDATE threads SET sheet = '{' WHERE thread_id = 'hurt'";
     let (instance, _) = spoilt(folder.path(), sql).await;
     let page = PageAsk { cursor: None, limit: 10 };
-    let listed = instance.runtime().threads(instance.caller(), ThreadFilter::default(), page).await.unwrap().items;
+    let listed =
+        threads::list(instance.service(), instance.caller(), ThreadFilter::default(), page).await.unwrap().items;
     let ids: Vec<&str> = listed.iter().map(|thread| thread.thread_id.as_str()).collect();
     assert_eq!(ids, ["well", "hurt"]);
-    let fault = instance.runtime().thread(instance.caller(), &"hurt".into()).await.unwrap_err();
+    let fault = threads::get(instance.service(), instance.caller(), &"hurt".into()).await.unwrap_err();
     assert_eq!(fault.code, Code::Internal, "by itself it is not shown as if nothing were wrong");
     instance.close().await;
 }
@@ -97,10 +102,10 @@ async fn an_entry_of_the_log_that_cannot_be_read_is_left_out() {
     let sql = "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
                AND seq = (SELECT min(seq) FROM observations)";
     let (instance, _) = spoilt(folder.path(), sql).await;
-    let (runtime, caller) = (instance.runtime(), instance.caller());
+    let (service, caller) = (instance.service(), instance.caller());
     let mut lengths = Vec::new();
     for thread in ["hurt", "well"] {
-        lengths.push(runtime.events_page(caller, &thread.into(), FeedAsk::default(), 200).await.unwrap().items.len());
+        lengths.push(feed::page(service, caller, &thread.into(), FeedAsk::default(), 200).await.unwrap().items.len());
     }
     let (hurt, well) = (lengths[0], lengths[1]);
     assert!(0 < hurt && hurt < well, "{hurt} of {well}");

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pes::domain::run::CallerStatus;
 use pes::domain::settings::ThreadConfig;
-use pes::runtime::{NewThreadAsk, RunSnapshotAsk};
+use pes::service::a2a::tasks::RunSnapshotAsk;
+use pes::service::threads::{self, NewThreadAsk};
 use pes::store::PageAsk;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
@@ -14,6 +15,7 @@ use pes::{AgentProps, Config, Instance};
 mod example;
 
 use example::oneshot::Oneshot;
+use pes::service::a2a::tasks;
 
 #[tokio::test]
 async fn the_example_answers() {
@@ -27,12 +29,12 @@ async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that()
     let instance = Instance::build(Config::default()).store(Arc::new(Memory::new())).core(core).open().await.unwrap();
     let config = ThreadConfig { agent_core: Some("oneshot".to_owned()), ..ThreadConfig::default() };
     let thread = NewThreadAsk { thread_id: Some("t1".into()), config, ..NewThreadAsk::default() };
-    instance.runtime().create_thread(instance.caller(), thread, None).await.unwrap();
+    threads::create(instance.service(), instance.caller(), thread, None).await.unwrap();
     instance.process(AgentProps::new("t1", "go")).await.unwrap();
     let listed = async |standing| {
         let page = PageAsk { cursor: None, limit: 9 };
         let ask = RunSnapshotAsk { thread: None, standings: vec![standing], since: None, with_messages: false, page };
-        instance.runtime().run_snapshots(instance.caller(), ask).await.unwrap().1
+        tasks::list(instance.service(), instance.caller(), ask).await.unwrap().1
     };
     assert_eq!((listed(CallerStatus::Completed).await, listed(CallerStatus::Running).await), (1, 0));
     instance.close().await;

@@ -1,4 +1,4 @@
-//! The library face: the same runtime without HTTP.
+//! The library face: the same service without HTTP.
 
 mod custom_core;
 #[path = "../../../examples/embed.rs"]
@@ -9,6 +9,8 @@ mod reading;
 use std::sync::Arc;
 
 use pes::domain::fault::Code;
+use pes::service::offers;
+use pes::service::threads;
 use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
 
@@ -29,7 +31,7 @@ async fn the_example_answers() {
 #[tokio::test]
 async fn a_run_that_waits_for_a_person_says_what_it_waits_for() {
     let instance = instance().await;
-    let gated = instance.runtime().models()[0].prompts[1].clone();
+    let gated = offers::models(instance.service())[0].prompts[1].clone();
     let fault = instance.process(AgentProps::new("t", gated)).await.unwrap_err();
     assert_eq!(fault.code, Code::Suspended, "{fault:?}");
     let asked = fault.extra.unwrap()["suspensions"][0].clone();
@@ -45,7 +47,7 @@ async fn an_unknown_model_is_refused_before_anything_starts() {
     let mut props = AgentProps::new("t", "hello");
     props.options = serde_json::from_value(serde_json::json!({ "providerConfig": { "modelId": "typo" } })).unwrap();
     instance.process(props).await.unwrap_err();
-    let missing = instance.runtime().thread(instance.caller(), &"t".into()).await.unwrap_err();
+    let missing = threads::get(instance.service(), instance.caller(), &"t".into()).await.unwrap_err();
     assert_eq!(missing.code, Code::NotFound, "nothing may be stored");
     instance.close().await;
 }

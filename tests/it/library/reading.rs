@@ -6,7 +6,7 @@ use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
-use pes::runtime::{After, FeedAsk};
+use pes::service::feed::{self, After, FeedAsk};
 use pes::store::memory::Memory;
 use pes::store::{Commit, Committed, Fence, NewThread, Store};
 use pes::{Config, Instance};
@@ -75,7 +75,7 @@ async fn a_page_costs_what_it_holds() {
     let (instance, store) = instance().await;
     let id = ThreadId::from("t");
     let read = async |seq: i64| {
-        let page = instance.runtime().events_page(instance.caller(), &id, after(seq), PAGE).await.unwrap();
+        let page = feed::page(instance.service(), instance.caller(), &id, after(seq), PAGE).await.unwrap();
         assert_eq!(page.items.len(), PAGE as usize);
         store.observations_read()
     };
@@ -91,7 +91,7 @@ async fn a_page_costs_what_it_holds() {
 #[tokio::test]
 async fn a_reader_that_has_caught_up_keeps_nothing_of_what_it_read() {
     let (instance, _store) = instance().await;
-    let mut feed = instance.runtime().feed(instance.caller(), &"t".into(), after(0)).await.unwrap();
+    let mut feed = feed::open(instance.service(), instance.caller(), &"t".into(), after(0)).await.unwrap();
     feed.next().await.expect("the log has a beginning");
     assert!(feed.bytes() > 400 << 10, "the list takes {}", feed.bytes());
     while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}

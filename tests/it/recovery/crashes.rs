@@ -11,7 +11,7 @@ use pes::engine::event::{Event, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
 use pes::engine::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
-use pes::runtime::ProcessAsk;
+use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
 use pes::store::memory::Memory;
 use pes::{Config, Instance};
@@ -20,18 +20,19 @@ use serde_json::Value;
 use super::probe::{Probe, ask, equipped, instance};
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
+use pes::service::threads;
 
 /// Its end: the status, and the error that it names.
 async fn ended(instance: &Instance, run: &pes::domain::ids::RunId) -> (RunStatus, Option<Code>) {
     let at_most = std::time::Duration::from_secs(30);
-    let waited = soon(instance.runtime().wait_run(instance.caller(), run, at_most)).await.unwrap();
+    let waited = soon(runs::wait(instance.service(), instance.caller(), run, at_most)).await.unwrap();
     let error = waited.run.result.and_then(|result| result.metadata.error);
     (waited.run.status, error.map(|error| error.code))
 }
 
 async fn refused(instance: &Instance, thread: &str) -> Code {
     let ask = ProcessAsk { query: "call".to_owned(), ..ProcessAsk::default() };
-    let refused = instance.runtime().process(instance.caller(), &thread.into(), ask, None).await;
+    let refused = runs::process(instance.service(), instance.caller(), &thread.into(), ask, None).await;
     refused.map(drop).unwrap_err().code
 }
 
@@ -53,16 +54,15 @@ async fn a_thread_on_which_three_processes_died_is_set_aside() {
     let (process, run) = (instance(memory, &probe, |_| {}).await, run.unwrap());
     assert_eq!(ended(&process, &run).await, (RunStatus::Failed, Some(Code::Quarantined)));
     assert_eq!(probe.tally().begun, 3, "and not once more");
-    let (runtime, caller) = (process.runtime(), process.caller());
-    let status = async || runtime.thread(caller, &"t".into()).await.unwrap().status;
+    let (service, caller) = (process.service(), process.caller());
+    let status = async || threads::get(service, caller, &"t".into()).await.unwrap().status;
     assert_eq!(status().await.as_str(), "quarantined");
     assert_eq!(refused(&process, "t").await, Code::ThreadQuarantined);
-    let released = runtime.release_thread(caller, &"t".into()).await.unwrap();
+    let released = threads::release(service, caller, &"t".into()).await.unwrap();
     assert_eq!(released.status.as_str(), "idle");
     let next = ask(&process, "t", "call").await;
     assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None));
-    runtime
-        .release_thread(caller, &"t".into())
+    threads::release(service, caller, &"t".into())
         .await
         .expect("there is nothing to release, and nothing wrong with that");
 }
@@ -111,7 +111,7 @@ async fn a_process_that_was_only_cut_off_counts_for_nobody() {
         memory.end_expired().await.unwrap();
     }
     probe.reaches(|tally| tally.begun == 5).await;
-    let seen = process.runtime().run(process.caller(), &run).await.unwrap();
+    let seen = runs::get(process.service(), process.caller(), &run).await.unwrap();
     assert_eq!(seen.status, RunStatus::Running);
 }
 
@@ -193,11 +193,11 @@ async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
     let first = equip(memory.clone()).await;
     ask(&first, "p", "unreadable").await;
     // Its planning is under way.
-    soon(first.runtime().drain()).await;
+    soon(first.service().drain()).await;
     let process = equip(memory.clone()).await;
-    let (runtime, caller) = (process.runtime(), process.caller());
+    let (service, caller) = (process.service(), process.caller());
     soon(async {
-        while runtime.thread(caller, &"p".into()).await.unwrap().status.as_str() != "quarantined" {
+        while threads::get(service, caller, &"p".into()).await.unwrap().status.as_str() != "quarantined" {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     })

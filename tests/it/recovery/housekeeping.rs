@@ -14,6 +14,7 @@ use pes::store::{Commit, Committed, IdempotencyRow, NewThread, Store};
 use super::probe::{Probe, ask, instance};
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
+use pes::service::runs;
 
 /// Answers that nobody may ask for again.
 async fn with_old_answers(store: &dyn Store, count: i64) {
@@ -51,8 +52,8 @@ async fn a_run_is_carried_out_between_two_batches() {
     let instance = instance(store.clone(), &Probe::new(), |_| {}).await;
     soon(store.holds("forget_idempotency")).await;
     let run = ask(&instance, "t", "call").await;
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    let waited = runtime.wait_run(caller, &run, Duration::from_secs(60)).await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    let waited = runs::wait(service, caller, &run, Duration::from_secs(60)).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
     assert_eq!(soon(store.forgets(1)).await, [500], "the rest waits for its turn");
     store.set("forget_idempotency", Mood::Well);

@@ -12,7 +12,7 @@ use pes::domain::payload::INLINE_LIMIT;
 use pes::domain::run::RunStatus;
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
-use pes::runtime::{After, FeedAsk};
+use pes::service::feed::{self, After, FeedAsk};
 use pes::store::memory::Memory;
 use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, Committed, NewThread, Store};
@@ -25,6 +25,8 @@ use tokio::time::{Instant, advance, pause, resume, sleep};
 use super::probe::{Probe, Tally, ask, instance};
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
+use pes::service::runs;
+use pes::service::threads;
 
 /// A fifth before the lease of 10 s that the store knows of.
 const DEADLINE: Duration = Duration::from_secs(8);
@@ -37,9 +39,9 @@ async fn bed() -> (Arc<Moody>, Probe, Instance) {
 
 /// The log is contiguous, and the run is over: how.
 async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    let waited = runtime.wait_run(caller, run, Duration::from_secs(120)).await.unwrap();
-    let log = runtime.events_page(caller, &"t".into(), FeedAsk::default(), 500).await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    let waited = runs::wait(service, caller, run, Duration::from_secs(120)).await.unwrap();
+    let log = feed::page(service, caller, &"t".into(), FeedAsk::default(), 500).await.unwrap();
     let seqs: Vec<i64> = log.items.iter().map(|seen| seen.seq).collect();
     assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>());
     waited.run.status
@@ -47,9 +49,8 @@ async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
 
 /// Returns when the thread's log has such an observation.
 async fn logged(instance: &Instance, thread: &str, is_wanted: impl Fn(&Observation) -> bool) {
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    while !runtime
-        .events_page(caller, &thread.into(), FeedAsk::default(), 200)
+    let (service, caller) = (instance.service(), instance.caller());
+    while !feed::page(service, caller, &thread.into(), FeedAsk::default(), 200)
         .await
         .unwrap()
         .items
@@ -71,9 +72,9 @@ async fn what_runs_is_aborted_at_the_deadline_whatever_the_store_does(#[case] mo
     let asked = Instant::now();
     store.set("*", mood);
     // The thread's own task waits for the store too, as long as it hangs.
-    let runtime = instance.runtime().clone();
+    let service = instance.service().clone();
     let caller = instance.caller().clone();
-    tokio::spawn(async move { runtime.pause(&caller, &"t".into(), None).await });
+    tokio::spawn(async move { runs::pause(&service, &caller, &"t".into(), None).await });
     while probe.tally().over == 0 {
         sleep(Duration::from_millis(10)).await;
         assert!(asked.elapsed() <= DEADLINE + Duration::from_millis(20), "it still runs");
@@ -98,8 +99,8 @@ async fn what_runs_goes_on_while_another_program_locks_the_database_for_longer_t
     assert_eq!(probe.tally(), Tally { begun: 1, over: 0 }, "it was aborted");
     resume();
     other.execute("ROLLBACK").await.unwrap();
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    soon(runtime.cancel_thread(caller, &"t".into(), None)).await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    soon(runs::cancel_thread(service, caller, &"t".into(), None)).await.unwrap();
     assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
     assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
@@ -164,7 +165,7 @@ async fn a_thread_whose_erasure_failed_goes_on() {
     let run = ask(&instance, "t", "late").await;
     probe.reaches(|tally| tally.begun == 1).await;
     store.set("delete_thread", Mood::Fails);
-    let refused = instance.runtime().delete_thread(instance.caller(), &"t".into()).await.unwrap_err();
+    let refused = threads::delete(instance.service(), instance.caller(), &"t".into()).await.unwrap_err();
     assert_eq!(refused.code.as_str(), "store_unavailable");
     assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
 }
@@ -175,11 +176,11 @@ async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {
     let (_store, probe, instance) = bed().await;
     let run = ask(&instance, "t", "block").await;
     probe.reaches(|tally| tally.begun == 1).await;
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    soon(runtime.cancel_thread(caller, &"t".into(), None)).await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    soon(runs::cancel_thread(service, caller, &"t".into(), None)).await.unwrap();
     assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
     assert_eq!(probe.tally().over, 0, "it is still at it");
-    soon(runtime.drain()).await;
+    soon(service.drain()).await;
     probe.release();
 }
 
@@ -193,7 +194,7 @@ async fn a_thread_that_is_slow_to_wake_delays_no_other() {
     store.holds("commit").await;
     let other = ask(&instance, "t", "retry").await;
     assert_eq!(ended(&instance, &other).await, RunStatus::Completed);
-    let seen = instance.runtime().run(instance.caller(), &slow).await.unwrap();
+    let seen = runs::get(instance.service(), instance.caller(), &slow).await.unwrap();
     assert_eq!(seen.status, RunStatus::Running, "it is the one that waits");
 }
 
@@ -217,9 +218,9 @@ async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over
     let first = instance(store.clone(), &probe, |_| {}).await;
     let run = ask(&first, "t", "retry").await;
     logged(&first, "t", |seen| seen.kind == ObservationType::LlmStreamError).await;
-    soon(first.runtime().drain()).await;
+    soon(first.service().drain()).await;
     let next = instance(store, &probe, |_| {}).await;
-    let waiting = next.runtime().wait_run(next.caller(), &run, Duration::from_secs(600));
+    let waiting = runs::wait(next.service(), next.caller(), &run, Duration::from_secs(600));
     assert_eq!(soon(waiting).await.unwrap().run.status, RunStatus::Completed);
 }
 
@@ -228,9 +229,9 @@ async fn who_waits_for_any_run_of_a_thread_hears_that_it_is_erased() {
     let (_store, _probe, instance) = bed().await;
     ask(&instance, "t", "hang").await;
     let queued = ask(&instance, "t", "talk").await;
-    let (runtime, caller, thread) = (instance.runtime(), instance.caller(), "t".into());
-    let waiting = runtime.wait_run(caller, &queued, Duration::from_secs(600));
-    let (waited, erased) = soon(async { tokio::join!(waiting, runtime.delete_thread(caller, &thread)) }).await;
+    let (service, caller, thread) = (instance.service(), instance.caller(), "t".into());
+    let waiting = runs::wait(service, caller, &queued, Duration::from_secs(600));
+    let (waited, erased) = soon(async { tokio::join!(waiting, threads::delete(service, caller, &thread)) }).await;
     erased.unwrap();
     assert_eq!(waited.unwrap_err().code, Code::NotFound);
 }
@@ -253,7 +254,7 @@ async fn who_listens_gets_no_reference_in_the_place_of_a_value() {
     let (store, probe, instance) = bed().await;
     ask(&instance, "t", &format!("call {}", "x".repeat(INLINE_LIMIT))).await;
     let ask = FeedAsk { after: After::Seq(0), types: Vec::new(), tokens: false, until: None, ends_suspended: false };
-    let mut feed = instance.runtime().feed(instance.caller(), &"t".into(), ask).await.unwrap();
+    let mut feed = feed::open(instance.service(), instance.caller(), &"t".into(), ask).await.unwrap();
     let listening = tokio::spawn(async move {
         let mut frames = Vec::new();
         while let Some(frame) = feed.next().await {

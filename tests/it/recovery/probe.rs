@@ -8,7 +8,9 @@ use pes::domain::ids::RunId;
 use pes::domain::observation::ObservationType;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::live::EncodedKind;
-use pes::runtime::{After, Answered, FeedAsk, ProcessAsk};
+use pes::service::feed::{self, After, FeedAsk};
+use pes::service::once::Answered;
+use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{Builder, Config, Instance};
@@ -165,7 +167,7 @@ pub async fn asked(instance: &Instance, thread: &str, seq: i64) -> (Value, i64) 
     let types = vec![ObservationType::AgentSuspended];
     let ask = FeedAsk { after: After::Seq(seq), types, tokens: false, until: None, ends_suspended: false };
     let mut feed =
-        instance.runtime().feed(instance.caller(), &thread.into(), ask).await.expect("there is such a thread");
+        feed::open(instance.service(), instance.caller(), &thread.into(), ask).await.expect("there is such a thread");
     loop {
         let frame = soon(feed.next()).await.expect("it goes on");
         if let EncodedKind::Observation { seq, .. } = &frame.kind {
@@ -197,7 +199,7 @@ pub async fn equipped(
 /// Asks; the run.
 pub async fn ask(instance: &Instance, thread: &str, query: &str) -> RunId {
     let ask = ProcessAsk { query: query.to_owned(), ..ProcessAsk::default() };
-    let answered = instance.runtime().process(instance.caller(), &thread.into(), ask, None).await;
+    let answered = runs::process(instance.service(), instance.caller(), &thread.into(), ask, None).await;
     match answered.expect("it is accepted") {
         Answered::Fresh(receipt) => receipt.run_id,
         Answered::Replayed { .. } => panic!("there was no key"),

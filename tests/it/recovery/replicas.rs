@@ -9,7 +9,8 @@ use pes::domain::hitl::Answer;
 use pes::domain::ids::RunId;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
-use pes::runtime::{After, Answered, FeedAsk};
+use pes::service::feed::{self, After, FeedAsk};
+use pes::service::once::Answered;
 use pes::store::postgres::Postgres;
 use pes::store::{Registration, Store};
 
@@ -17,6 +18,8 @@ use super::probe::{Probe, ask, asked, instance};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
+use pes::service::runs;
+use pes::service::threads;
 
 /// Far longer than anything here may take: nothing happens because it ran out.
 const LONG: i64 = 600_000;
@@ -32,7 +35,7 @@ async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -> Instance 
 }
 
 async fn cancel(instance: &Instance) -> usize {
-    let answered = soon(instance.runtime().cancel_thread(instance.caller(), &"t".into(), None)).await.unwrap();
+    let answered = soon(runs::cancel_thread(instance.service(), instance.caller(), &"t".into(), None)).await.unwrap();
     match answered {
         Answered::Fresh(receipt) => receipt.run_ids.len(),
         Answered::Replayed { .. } => panic!("there was no key"),
@@ -42,7 +45,7 @@ async fn cancel(instance: &Instance) -> usize {
 /// Keeps the thread, at rest, in this process's memory for as long as the test takes.
 async fn remember(instance: &Instance) {
     let patch = serde_json::json!({ "title": "remembered" });
-    instance.runtime().patch_thread(instance.caller(), &"t".into(), patch).await.unwrap();
+    threads::patch(instance.service(), instance.caller(), &"t".into(), patch).await.unwrap();
 }
 
 async fn remembering(database: &Database, probe: &Probe) -> Instance {
@@ -54,7 +57,7 @@ async fn remembering(database: &Database, probe: &Probe) -> Instance {
 }
 
 async fn finished(instance: &Instance, run: &RunId) -> RunStatus {
-    instance.runtime().wait_run(instance.caller(), run, AT_ONCE).await.unwrap().run.status
+    runs::wait(instance.service(), instance.caller(), run, AT_ONCE).await.unwrap().run.status
 }
 
 /// The answer to a question.
@@ -80,7 +83,7 @@ async fn a_cancel_is_answered_when_the_owner_has_stopped() {
     assert_eq!(cancel(&other).await, 1);
     assert_eq!(probe.tally().over, 1, "answered while the tool still ran");
     assert!(asked.elapsed() < AT_ONCE);
-    let seen = other.runtime().run(other.caller(), &run).await.unwrap();
+    let seen = runs::get(other.service(), other.caller(), &run).await.unwrap();
     assert_eq!(seen.status, RunStatus::Cancelled);
 }
 
@@ -106,7 +109,7 @@ async fn nor_does_it_say_that_a_question_is_not_there() {
     remember(&other).await;
     let run = ask(&owner, "t", "ask").await;
     let (question, _) = asked(&owner, "t", 0).await;
-    other.runtime().resume(other.caller(), &"t".into(), said(&question, "well"), None).await.unwrap();
+    runs::resume(other.service(), other.caller(), &"t".into(), said(&question, "well"), None).await.unwrap();
     assert_eq!(finished(&other, &run).await, RunStatus::Completed);
 }
 
@@ -117,14 +120,14 @@ async fn the_owner_compares_too() {
     ask(&owner, "t", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
     let queued = ask(&other, "t", "talk").await;
-    let (runtime, caller) = (owner.runtime(), owner.caller());
-    let answered = soon(runtime.cancel_run(caller, &queued, None)).await.unwrap();
+    let (service, caller) = (owner.service(), owner.caller());
+    let answered = soon(runs::cancel(service, caller, &queued, None)).await.unwrap();
     assert!(matches!(answered, Answered::Fresh(receipt) if receipt.run_ids == [queued.clone()]));
     assert_eq!(finished(&other, &queued).await, RunStatus::Cancelled);
 
-    other.runtime().pause(other.caller(), &"t".into(), None).await.unwrap();
+    runs::pause(other.service(), other.caller(), &"t".into(), None).await.unwrap();
     let (pause, _) = asked(&other, "t", 0).await;
-    runtime.resume(caller, &"t".into(), said(&pause, "go on"), None).await.unwrap();
+    runs::resume(service, caller, &"t".into(), said(&pause, "go on"), None).await.unwrap();
 }
 
 #[tokio::test]
@@ -138,7 +141,7 @@ async fn or_when_it_took_the_thread_from_an_owner_that_is_gone() {
     frozen.set("*", Mood::Hangs);
     assert_eq!(cancel(&other).await, 1);
     assert_eq!(probe.tally().over, 1, "answered while the tool still ran");
-    let seen = other.runtime().run(other.caller(), &run).await.unwrap();
+    let seen = runs::get(other.service(), other.caller(), &run).await.unwrap();
     assert_eq!(seen.status, RunStatus::Cancelled);
 }
 
@@ -147,12 +150,12 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
     let run = ask(&owner, "t", "ask").await;
-    let (runtime, caller) = (other.runtime(), other.caller());
-    let waited = runtime.wait_run(caller, &run, AT_ONCE).await.unwrap();
+    let (service, caller) = (other.service(), other.caller());
+    let waited = runs::wait(service, caller, &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Suspended, "who waits elsewhere hears of it");
     let answer = said(&waited.suspensions[0], "well");
-    runtime.resume(caller, &"t".into(), answer, None).await.unwrap();
-    let waited = runtime.wait_run(caller, &run, AT_ONCE).await.unwrap();
+    runs::resume(service, caller, &"t".into(), answer, None).await.unwrap();
+    let waited = runs::wait(service, caller, &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
 }
 
@@ -163,14 +166,14 @@ async fn a_call_that_asks_in_the_middle_is_answered_from_elsewhere_and_goes_on()
     let run = ask(&owner, "t", "inquire").await;
     let (question, _) = asked(&other, "t", 0).await;
     assert_eq!((&question["kind"], &question["whileRunning"]), (&"input".into(), &true.into()), "{question:#}");
-    let seen = other.runtime().run(other.caller(), &run).await.unwrap();
+    let seen = runs::get(other.service(), other.caller(), &run).await.unwrap();
     assert_eq!(seen.status, RunStatus::Running);
     let answer = said(&question, "left");
-    other.runtime().resume(other.caller(), &"t".into(), answer, None).await.unwrap();
-    let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
+    runs::resume(other.service(), other.caller(), &"t".into(), answer, None).await.unwrap();
+    let waited = runs::wait(other.service(), other.caller(), &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
     assert_eq!(probe.tally().begun, 1, "it went on, it did not begin again");
-    let state = other.runtime().state(other.caller(), &"t".into(), None).await.unwrap();
+    let state = threads::state(other.service(), other.caller(), &"t".into(), None).await.unwrap();
     assert!(state["todoList"][0]["toolResults"][0]["output"].to_string().contains("left"), "{state:#}");
 }
 
@@ -181,14 +184,14 @@ async fn a_process_that_stops_does_not_wait_for_people_and_the_next_asks_again()
     let run = ask(&owner, "t", "inquire").await;
     let (first, seq) = asked(&other, "t", 0).await;
     let began = Instant::now();
-    soon(owner.runtime().drain()).await;
+    soon(owner.service().drain()).await;
     assert!(began.elapsed() < AT_ONCE);
     let (second, _) = asked(&other, "t", seq).await;
-    let late = other.runtime().resume(other.caller(), &"t".into(), said(&first, "left"), None).await;
+    let late = runs::resume(other.service(), other.caller(), &"t".into(), said(&first, "left"), None).await;
     let taken_back = late.unwrap_err().extra.unwrap();
     assert_eq!(taken_back["resolution"]["reason"], "the call is made again", "{taken_back:#?}");
-    other.runtime().resume(other.caller(), &"t".into(), said(&second, "right"), None).await.unwrap();
-    let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
+    runs::resume(other.service(), other.caller(), &"t".into(), said(&second, "right"), None).await.unwrap();
+    let waited = runs::wait(other.service(), other.caller(), &run, AT_ONCE).await.unwrap();
     assert_eq!((waited.run.status, probe.tally().begun), (RunStatus::Completed, 2));
 }
 
@@ -198,14 +201,14 @@ async fn who_listens_elsewhere_hears_every_observation() {
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
     let run = ask(&owner, "t", "talk").await;
     let ask = FeedAsk { after: After::Seq(0), types: Vec::new(), tokens: true, until: Some(run), ends_suspended: true };
-    let mut feed = other.runtime().feed(other.caller(), &"t".into(), ask).await.unwrap();
+    let mut feed = feed::open(other.service(), other.caller(), &"t".into(), ask).await.unwrap();
     let mut heard = Vec::new();
     while let Some(frame) = soon(feed.next()).await {
         if let EncodedKind::Observation { seq, .. } = &frame.kind {
             heard.push(*seq);
         }
     }
-    let log = other.runtime().events_page(other.caller(), &"t".into(), FeedAsk::default(), 500).await.unwrap();
+    let log = feed::page(other.service(), other.caller(), &"t".into(), FeedAsk::default(), 500).await.unwrap();
     assert_eq!(heard, (1..=log.last_seq).collect::<Vec<_>>());
 }
 
@@ -217,9 +220,9 @@ async fn what_a_draining_process_has_finished_with_is_anothers_at_once() {
     probe.reaches(|tally| tally.begun == 1).await;
     // Its planning call is under way when the drain begins.
     let run = ask(&owner, "t", "talk").await;
-    let draining = owner.runtime().clone();
+    let draining = owner.service().clone();
     let drain = tokio::spawn(async move { draining.drain().await });
-    let waited = other.runtime().wait_run(other.caller(), &run, AT_ONCE).await.unwrap();
+    let waited = runs::wait(other.service(), other.caller(), &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
     assert!(!drain.is_finished(), "it had to wait for the whole drain");
     drain.abort();
@@ -235,11 +238,11 @@ async fn a_thread_that_is_erased_elsewhere_is_let_go_of_by_its_owner_and_all_who
     let mut waits = Vec::new();
     for instance in [&owner, &other] {
         let ask = FeedAsk { after: After::Latest, types: Vec::new(), tokens: true, until: None, ends_suspended: false };
-        feeds.push(instance.runtime().feed(instance.caller(), &"t".into(), ask).await.unwrap());
-        let (runtime, caller, run) = (instance.runtime().clone(), instance.caller().clone(), run.clone());
-        waits.push(tokio::spawn(async move { runtime.wait_run(&caller, &run, Duration::from_secs(600)).await }));
+        feeds.push(feed::open(instance.service(), instance.caller(), &"t".into(), ask).await.unwrap());
+        let (service, caller, run) = (instance.service().clone(), instance.caller().clone(), run.clone());
+        waits.push(tokio::spawn(async move { runs::wait(&service, &caller, &run, Duration::from_secs(600)).await }));
     }
-    other.runtime().delete_thread(other.caller(), &"t".into()).await.unwrap();
+    threads::delete(other.service(), other.caller(), &"t".into()).await.unwrap();
     probe.reaches(|tally| tally.over == 1).await;
     for mut feed in feeds {
         while soon(feed.next()).await.is_some() {}
@@ -263,7 +266,7 @@ async fn a_thread_at_rest_is_nobodys() {
     probe.reaches(|tally| tally.begun == 2).await;
     let held = read.thread(one.caller().tenant, &"t".into()).await.unwrap().unwrap();
     assert!(held.is_owned);
-    soon(one.runtime().drain()).await;
+    soon(one.service().drain()).await;
     assert_eq!(cancel(&other).await, 1);
     assert_eq!(finished(&other, &run).await, RunStatus::Cancelled);
 }

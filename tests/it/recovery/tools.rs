@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pes::domain::run::ResultStatus;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
-use pes::runtime::FeedAsk;
+use pes::service::feed::{self, FeedAsk};
 use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
@@ -82,8 +82,8 @@ async fn a_tool_that_breaks_fails_its_call_and_the_run_goes_on(#[case] how: &str
     let answer = instance.process(AgentProps::new("t", how)).await.unwrap();
     assert_eq!(answer.metadata.status, ResultStatus::Partial, "the tool's last call ended in an error");
     assert_eq!(answer.metadata.tool_errors, 1);
-    let (runtime, caller) = (instance.runtime(), instance.caller());
-    let log = runtime.events_page(caller, &"t".into(), FeedAsk::default(), 200).await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    let log = feed::page(service, caller, &"t".into(), FeedAsk::default(), 200).await.unwrap();
     let result = log.items.iter().find(|seen| seen.kind.as_str() == "TOOL_EXECUTION").unwrap();
     assert_eq!(result.content["error"]["code"], code, "{result:#?}");
     instance.close().await;
@@ -105,8 +105,8 @@ calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
     let (instance, _script) = instance(script, |_| {}).await;
     let fault = instance.process(AgentProps::new("t", "ask")).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "suspended", "{fault:?}");
-    assert_eq!(instance.runtime().active_threads(), 1);
+    assert_eq!(instance.service().active_threads(), 1);
     tokio::time::sleep(Duration::from_millis(999)).await;
-    assert_eq!(instance.runtime().active_threads(), 0);
+    assert_eq!(instance.service().active_threads(), 0);
     instance.close().await;
 }

@@ -13,6 +13,7 @@ use pes::store::sqlite::Sqlite;
 use pes::{AgentProps, Config, Instance};
 
 use crate::support::postgres::Database;
+use pes::service::runs;
 
 const SCRIPT: &str = r#"
 [[reply]]
@@ -46,7 +47,7 @@ async fn one_winner(store: Arc<dyn Store>) {
     let fault = instance.process(AgentProps::new("t", "who")).await.unwrap_err();
     let asked = &fault.extra.unwrap()["suspensions"][0];
     let suspension_id: SuspensionId = asked["suspensionId"].as_str().unwrap().into();
-    let (runtime, caller, thread) = (instance.runtime(), instance.caller(), "t".into());
+    let (service, caller, thread) = (instance.service(), instance.caller(), "t".into());
     let answers = join_all((0..RIVALS).map(|rival| {
         let answer = Answer {
             suspension_id: suspension_id.clone(),
@@ -57,7 +58,7 @@ async fn one_winner(store: Arc<dyn Store>) {
             reason: None,
             action: None,
         };
-        runtime.resume(caller, &thread, answer, None)
+        runs::resume(service, caller, &thread, answer, None)
     }))
     .await;
     let winners: Vec<usize> = (0..RIVALS).filter(|&rival| answers[rival].is_ok()).collect();

@@ -57,7 +57,7 @@ impl App {
         let (listener, address) = bind().await;
         let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
         let state = app.state(address).expect("a sound configuration");
-        Self::serve(listener, state, app.runtime.mcp().clone(), folder)
+        Self::serve(listener, state, app.service.mcp().clone(), folder)
     }
 
     /// A server on a store that the test holds too.
@@ -66,7 +66,7 @@ impl App {
         let (listener, address) = bind().await;
         let app = pes::app::App::on(store, config).await.unwrap_or_else(|error| panic!("{error}"));
         let state = app.state(address).expect("a sound configuration");
-        let mcp = app.runtime.mcp().clone();
+        let mcp = app.service.mcp().clone();
         Self::serve(listener, state, mcp, folder)
     }
 

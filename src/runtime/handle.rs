@@ -1,0 +1,96 @@
+//! What may be asked of the runtime: commands for a thread's task, and a few things that only this process knows.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use super::Runtime;
+use super::command::{Command, CommitExtras, Decided, ProfileEdit, Refusal};
+use super::waiters::Waiter;
+use crate::domain::Millis;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{Mint, RunId, ThreadPk};
+use crate::engine::Core;
+use crate::engine::event::Event;
+use crate::engine::step::Row;
+
+impl Runtime {
+    /// Has the thread's task decide, and commit what comes of it together with `extras`.
+    pub(crate) async fn decide(&self, pk: ThreadPk, event: Event, extras: CommitExtras) -> Result<Decided, Refusal> {
+        let (event, extras) = (Arc::new(event), Box::new(extras));
+        self.0.ask(pk, |reply| Command::Decide { event, extras, reply }).await
+    }
+
+    /// Edits the thread's profile: `edit` is asked again whenever somebody else wrote the thread meanwhile.
+    pub(crate) async fn edit_profile(&self, pk: ThreadPk, edit: ProfileEdit) -> Result<(), Refusal> {
+        self.0.ask(pk, |reply| Command::EditProfile { edit, reply }).await
+    }
+
+    /// Stores a row of the thread that no decision brings: who is told of what happens.
+    pub(crate) async fn keep_row(&self, pk: ThreadPk, row: Row) -> Result<(), Refusal> {
+        self.0.ask(pk, |reply| Command::Keep { row, reply }).await
+    }
+
+    /// Stops everything of the thread and erases it, on behalf of `by`.
+    pub(crate) async fn delete(&self, pk: ThreadPk, by: String) -> Result<(), Refusal> {
+        self.0.ask(pk, |reply| Command::Delete { by, reply }).await
+    }
+
+    /// Everything that happens to the run from now on is told. Read the run after this, not before.
+    pub(crate) fn wait_on(&self, run: &RunId) -> Waiter {
+        self.0.waiters.join(run)
+    }
+
+    /// Refuses what would start or change something once the server is stopping.
+    pub(crate) fn accepting(&self) -> Result<(), Fault> {
+        self.0.accepting()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.is_cancelled()
+    }
+
+    /// Whether effects may start in this process now.
+    pub(crate) fn holds_lease(&self) -> bool {
+        self.0.lease_keeper.hold().is_some()
+    }
+
+    pub(crate) fn core(&self, name: &str) -> Result<&Arc<dyn Core>, Fault> {
+        self.0.core(name)
+    }
+
+    /// A key that no thread ever had.
+    pub(crate) fn new_pk(&self) -> ThreadPk {
+        self.0.new_pk()
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.0.now()
+    }
+
+    pub(crate) fn mint(&self) -> Mint {
+        self.0.mint()
+    }
+
+    /// Where this server is listened for, once that is known.
+    pub(crate) fn served_at(&self, base: String) {
+        // The first address is the one that agents are told of.
+        self.0.base.set(base).ok();
+    }
+
+    /// Works until the server drains.
+    pub(crate) fn spawn_until_drain(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let draining = self.0.draining.clone();
+        self.0.tasks.spawn(async move { draining.run_until_cancelled(work).await });
+    }
+
+    /// Works on while the server drains, which waits for it until the drain's time is up. `None`: it was.
+    pub(crate) fn spawn_until_halt<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<Option<T>> {
+        let halted = self.0.halted.clone();
+        self.0.tasks.spawn(async move { halted.run_until_cancelled(work).await })
+    }
+}

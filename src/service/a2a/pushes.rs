@@ -1,0 +1,127 @@
+//! Who is told of a task's changes as they happen: asked for, looked at and removed.
+
+use crate::a2a::types::{Authentication, PushConfig};
+use crate::a2a::wire::Version;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::RunId;
+use crate::egress::Destination;
+use crate::engine::step::RowKind;
+use crate::outbox::PushTarget;
+use crate::service::pages::Entries;
+use crate::service::rows::read;
+use crate::service::{Result, Service, runs};
+use crate::store::PageAsk;
+
+/// Receivers of one task.
+const MOST: usize = 8;
+const ID_LENGTH: usize = 128;
+const SECRET_LENGTH: usize = 4_096;
+/// Rows read at once.
+const CHUNK: u32 = 200;
+
+/// A receiver of this run's changes, as it is to be stored: its address is judged, its secrets are sealed.
+pub(crate) fn receiver(
+    service: &Service,
+    caller: &Caller,
+    run: &RunId,
+    config: &PushConfig,
+    version: Version,
+) -> Result<PushTarget> {
+    let wrong = |pointer: &str, why: String| Fault::new(Code::Invalid, format!("`{pointer}`: {why}.")).at(pointer, why);
+    let url = config.url.parse().map_err(|error| wrong("/url", format!("this is no URL: {error}")))?;
+    let to = Destination::Untrusted { url, tenant: caller.tenant };
+    service.outbox.egress.judge(&to).map_err(|error| wrong("/url", error.to_string()))?;
+    let id = config.id.clone().filter(|id| !id.is_empty());
+    let id = id.unwrap_or_else(|| format!("push_{}", service.mint().hex()));
+    if id.len() > ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
+        return Err(wrong("/id", format!("an id has at most {ID_LENGTH} characters of A-Z a-z 0-9 . _ : -")));
+    }
+    let with = config.authentication.as_ref();
+    let mut target = PushTarget {
+        run_id: run.clone(),
+        id,
+        url: to.url().to_string(),
+        version: version.as_str().to_owned(),
+        scheme: with.map(|with| with.scheme.clone()),
+        credentials: with.and_then(|with| with.credentials.clone()),
+        token: config.token.clone(),
+        created_at: service.now(),
+    };
+    let said = [
+        ("/authentication/scheme", &target.scheme),
+        ("/authentication/credentials", &target.credentials),
+        ("/token", &target.token),
+    ];
+    let is_sound = |said: &str| said.len() <= SECRET_LENGTH && said.bytes().all(|b| (b' '..=b'~').contains(&b));
+    for (pointer, said) in said {
+        if said.as_deref().is_some_and(|said| !is_sound(said)) {
+            return Err(wrong(pointer, format!("this is more than {SECRET_LENGTH} visible ASCII characters")));
+        }
+    }
+    target.seal(&service.sealer, caller.tenant)?;
+    Ok(target)
+}
+
+/// Adds a receiver to a run, or replaces the one of the same id. Of a run that is over nothing is told any more.
+pub async fn add(
+    service: &Service,
+    caller: &Caller,
+    run: &RunId,
+    config: &PushConfig,
+    version: Version,
+) -> Result<PushConfig> {
+    service.runtime.accepting()?;
+    let known = list(service, caller, run).await?;
+    let (pk, stored) = runs::stored(service, caller, run).await?;
+    let target = receiver(service, caller, run, config, version)?;
+    if known.len() >= MOST && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
+        return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
+    }
+    let row = target.row(stored.status.is_terminal());
+    service.runtime.keep_row(pk, row).await?;
+    Ok(shown(target))
+}
+
+/// Oldest first, without their secrets.
+pub async fn list(service: &Service, caller: &Caller, run: &RunId) -> Result<Vec<PushConfig>> {
+    let (pk, _) = runs::stored(service, caller, run).await?;
+    let mut rows = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+        service.store.rows(pk, RowKind::Push, false, &page).await
+    });
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().await? {
+        found.extend(read::<Option<PushTarget>>(&row)?.filter(|target| target.run_id == *run).map(shown));
+    }
+    Ok(found)
+}
+
+/// `None`: the task has none of that id.
+pub async fn get(service: &Service, caller: &Caller, run: &RunId, id: &str) -> Result<Option<PushConfig>> {
+    let (pk, _) = runs::stored(service, caller, run).await?;
+    let row = service.store.row(pk, RowKind::Push, &PushTarget::name(run, id)).await?;
+    Ok(row.as_ref().map(read::<Option<PushTarget>>).transpose()?.flatten().map(shown))
+}
+
+/// What it was not told yet, it is not told any more. One that is not there is deleted already.
+pub async fn delete(service: &Service, caller: &Caller, run: &RunId, id: &str) -> Result<()> {
+    service.runtime.accepting()?;
+    let (pk, _) = runs::stored(service, caller, run).await?;
+    if get(service, caller, run, id).await?.is_some() {
+        let row = PushTarget::deleted(run, id);
+        service.runtime.keep_row(pk, row).await?;
+    }
+    Ok(())
+}
+
+/// What may be looked at again: who gave the secrets has them.
+fn shown(target: PushTarget) -> PushConfig {
+    PushConfig {
+        tenant: None,
+        id: Some(target.id),
+        task_id: Some(target.run_id.to_string()),
+        url: target.url,
+        token: None,
+        authentication: target.scheme.map(|scheme| Authentication { scheme, credentials: None }),
+    }
+}

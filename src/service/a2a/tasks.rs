@@ -1,0 +1,166 @@
+//! Runs as those see them who asked for them from outside: where they stand, what was said, what is asked.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::hitl::{Suspension, SuspensionStatus};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::{CallerStatus, Run, RunStatus};
+use crate::engine::step::{Row, RowKind};
+use crate::service::pages::Entries;
+use crate::service::rows::{legible, read};
+use crate::service::{Result, Service, runs, threads};
+use crate::store::{Found, Page, PageAsk, StandingAsk};
+
+/// How many messages are read at once.
+const CHUNK: u32 = 100;
+
+/// A run as those see it who asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSnapshot {
+    pub run: Run,
+    /// What it said and was told, in order; empty if nobody wanted to see it.
+    pub messages: Vec<ConversationMessage>,
+    /// The open questions, oldest first.
+    pub open: Vec<Suspension>,
+}
+
+/// Which runs to list: the last to change first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunSnapshotAsk {
+    pub thread: Option<ThreadId>,
+    /// Empty = all.
+    pub standings: Vec<CallerStatus>,
+    /// Only those that have stood so since then, or a shorter time.
+    pub since: Option<Millis>,
+    pub with_messages: bool,
+    pub page: PageAsk,
+}
+
+pub async fn get(service: &Service, caller: &Caller, id: &RunId, with_messages: bool) -> Result<RunSnapshot> {
+    let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+    seen(service, found.ok_or_else(|| Fault::not_found("run"))?, with_messages).await
+}
+
+/// Returns when the run is over or asks something, or when the time is up.
+pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Duration) -> Result<()> {
+    let until = Instant::now() + at_most;
+    let mut waiter = service.runtime.wait_on(id);
+    loop {
+        let (pk, run) = runs::stored(service, caller, id).await?;
+        let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
+        let is_settled = asks || run.status.is_terminal() || run.status == RunStatus::Suspended;
+        if is_settled || timeout_at(until, waiter.moved(pk)).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// The run as of a place in its thread's log, and that place: whoever reads the log from there misses nothing.
+pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Result<(RunSnapshot, i64)> {
+    let find = async || {
+        let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+        found.ok_or_else(|| Fault::not_found("run"))
+    };
+    let found = find().await?;
+    let (thread, rows) = service.reads.load(found.pk).await?.ok_or_else(|| Fault::not_found("run"))?;
+    // One that is over is not loaded, and does not change any more.
+    let row = match rows.iter().find(|row| row.kind == RowKind::Run && row.id == id.as_str()) {
+        Some(row) => row.clone(),
+        None => find().await?.row,
+    };
+    let run: Run = read(&row)?;
+    let open = open_of(service, found.pk, &rows, &run).await?;
+    let messages = messages_of(service, found.pk, row.ord, &run).await?;
+    Ok((RunSnapshot { run, messages, open }, thread.last_seq))
+}
+
+/// The tenant's, and how many there are on all pages.
+pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
+    let thread = match &ask.thread {
+        Some(id) => Some(threads::row(service, caller, id).await?.pk),
+        None => None,
+    };
+    let (tenant, standings) = (caller.tenant, ask.standings);
+    let ask = (StandingAsk { tenant, thread, standings, since: ask.since, page: ask.page }, ask.with_messages);
+    let (page, total) = service.reads.runs_by_standing(&ask.0).await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for found in page.items {
+        items.push(seen(service, found, ask.1).await?);
+    }
+    Ok((Page { items, next_cursor: page.next_cursor }, total))
+}
+
+async fn seen(service: &Service, found: Found, with_messages: bool) -> Result<RunSnapshot> {
+    let run: Run = read(&found.row)?;
+    let open = match run.standing {
+        CallerStatus::Suspended | CallerStatus::NeedsAuth => questions(service, found.pk, found.row.ord, &run).await?,
+        CallerStatus::Queued
+        | CallerStatus::Running
+        | CallerStatus::Waiting
+        | CallerStatus::Completed
+        | CallerStatus::Failed
+        | CallerStatus::Refused
+        | CallerStatus::Cancelled => Vec::new(),
+    };
+    let messages = match with_messages {
+        true => messages_of(service, found.pk, found.row.ord, &run).await?,
+        false => Vec::new(),
+    };
+    Ok(RunSnapshot { run, messages, open })
+}
+
+/// All of them have a number above the run's own.
+async fn questions(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<Suspension>> {
+    let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
+        service.reads.rows(pk, RowKind::Suspension, false, &page).await
+    });
+    let mut open = Vec::new();
+    while let Some(row) = rows.next().await? {
+        open.extend(open_of(service, pk, &[row], run).await?);
+    }
+    Ok(open)
+}
+
+async fn open_of(service: &Service, pk: ThreadPk, rows: &[Row], run: &Run) -> Result<Vec<Suspension>> {
+    let mut open = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
+        let Some(mut suspension) = legible::<Suspension>(row) else { continue };
+        if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
+            for part in [&mut suspension.tool_input, &mut suspension.plan] {
+                if let Some(stored) = part.take() {
+                    *part = Some(service.shown(pk, stored).await?);
+                }
+            }
+            open.push(suspension);
+        }
+    }
+    Ok(open)
+}
+
+/// All of them have a number above the run's own; the last one of a run that is over is its answer.
+async fn messages_of(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<ConversationMessage>> {
+    let answer = run.outcome.as_ref().map(|outcome| &outcome.message_id);
+    let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
+        service.reads.rows(pk, RowKind::Message, false, &page).await
+    });
+    let mut messages = Vec::new();
+    while let Some(row) = rows.next().await? {
+        let Some(mut message) = legible::<ConversationMessage>(&row) else { continue };
+        if message.run_id.as_ref() != Some(&run.run_id) {
+            continue;
+        }
+        message.metadata = threads::whole(service, pk, message.metadata).await?;
+        let is_last = Some(&message.message_id) == answer;
+        messages.push(message);
+        if is_last {
+            break;
+        }
+    }
+    Ok(messages)
+}

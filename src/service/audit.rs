@@ -1,0 +1,40 @@
+//! Who decided what, as it is read. The lines are written in the transaction of what they tell about.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Result, Service, threads};
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::ids::ThreadId;
+use crate::store::{AuditRow, Page, PageAsk};
+
+/// Who did what, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct AuditLine {
+    pub at: Millis,
+    /// A key's name; `policy` and `timer` are the server itself.
+    pub actor: String,
+    pub action: String,
+    pub detail: Value,
+}
+
+impl From<AuditRow> for AuditLine {
+    fn from(row: AuditRow) -> Self {
+        Self { at: row.at, actor: row.actor, action: row.action, detail: row.detail }
+    }
+}
+
+/// Who decided what on this thread, oldest first: also when it was erased, and of all that had its id.
+pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<AuditLine>> {
+    let lines = service.reads.audit(caller.tenant, id).await?;
+    if lines.is_empty() {
+        threads::row(service, caller, id).await?;
+    }
+    Ok(lines.into_iter().map(AuditLine::from).collect())
+}
+
+/// Who configured what of the caller's tenant, made its keys and erased its threads; newest first.
+pub async fn of_tenant(service: &Service, caller: &Caller, page: PageAsk) -> Result<Page<AuditLine>> {
+    Ok(service.reads.audit_of_tenant(caller.tenant, &page).await?.map(AuditLine::from))
+}

@@ -1,0 +1,171 @@
+//! A thread's log as people read it: payloads and lists put back in, as of each seq.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::folds::Folds;
+use super::live::heard;
+use super::{After, EventsPage, FeedAsk};
+use crate::domain::caller::Caller;
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::payload::{self, Payloads};
+use crate::engine::history::fold::Fold;
+use crate::runtime::inline::fetch;
+use crate::service::{self, Service, threads};
+use crate::store::{self, ObservationAsk, Store};
+
+/// Observations read at once.
+pub(crate) const CHUNK: u32 = 200;
+
+/// Observations made whole at once: some of them may hold a megabyte each.
+const BATCH: usize = 4;
+
+/// Bytes of a page of the log; it ends with the observation that passes them.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Reads a log page by page, in order; what it folded for one page serves the next.
+pub(crate) struct Log {
+    store: Arc<dyn Store>,
+    folds: Arc<Folds>,
+    pk: ThreadPk,
+    fold: Fold,
+    /// The seq up to which the fold has seen everything.
+    folded: i64,
+}
+
+impl Log {
+    pub(crate) fn new(service: &Service, pk: ThreadPk) -> Self {
+        Self { store: service.reads.clone(), folds: service.folds.clone(), pk, fold: Fold::default(), folded: 0 }
+    }
+
+    /// Keeps nothing in memory: whoever has read all of it may listen for long.
+    pub(crate) fn rest(&mut self) {
+        (self.fold, self.folded) = (Fold::default(), 0);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.fold.bytes()
+    }
+
+    /// The next observations after `after`, whole: `limit` of them, or fewer that have about `room` bytes together. None
+    /// only where none follows.
+    pub(crate) async fn page(
+        &mut self,
+        after: i64,
+        limit: u32,
+        types: &[ObservationType],
+        room: usize,
+    ) -> store::Result<Page> {
+        let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
+        let mut items = self.store.observations(self.pk, &ask).await?;
+        let (mut bytes, mut whole) = (0, 0);
+        let mut is_full = items.len() >= limit as usize;
+        for batch in items.chunks_mut(BATCH) {
+            if bytes > room {
+                is_full = true;
+                break;
+            }
+            self.complete(batch).await?;
+            bytes += batch.iter().map(|seen| weight(&seen.content)).sum::<usize>();
+            whole += batch.len();
+        }
+        items.truncate(whole);
+        Ok(Page { items, is_full })
+    }
+
+    /// Puts lists and payloads back in.
+    async fn complete(&mut self, batch: &mut [Observation]) -> store::Result<()> {
+        if let Some(last) = batch.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
+            self.unfold(batch, last).await?;
+        }
+        let mut known = Payloads::new();
+        fetch(&*self.store, self.pk, batch.iter().map(|seen| &seen.content), &mut known).await?;
+        for seen in batch {
+            seen.content = payload::inline(seen.content.take(), &known);
+        }
+        Ok(())
+    }
+
+    /// Folds everything up to `last` and completes those observations that stand in the page.
+    async fn unfold(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
+        let before = page.first().map_or(last, |first| first.seq) - 1;
+        if let Some((seq, fold)) = self.folds.nearest(self.pk, before).filter(|(seq, _)| *seq > self.folded) {
+            (self.fold, self.folded) = (fold, seq);
+        }
+        while self.folded < last {
+            let ask =
+                ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
+            let chunk = self.store.observations(self.pk, &ask).await?;
+            for told in &chunk {
+                let whole = self.fold.tell(told);
+                if let Ok(place) = page.binary_search_by_key(&told.seq, |seen| seen.seq) {
+                    page[place].content = whole;
+                }
+            }
+            self.folded = chunk.last().map_or(last, |told| told.seq);
+            self.folds.offer(self.pk, self.folded, &self.fold);
+        }
+        Ok(())
+    }
+}
+
+/// Observations in order.
+pub(crate) struct Page {
+    pub(crate) items: Vec<Observation>,
+    /// There may be more.
+    is_full: bool,
+}
+
+/// About how many bytes a value has.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+    }
+}
+
+/// A fold that was told everything up to `seq`.
+pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
+    let (mut fold, mut after) = (Fold::default(), 0);
+    while after < seq {
+        let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
+        let chunk = service.reads.observations(pk, &ask).await?;
+        let Some(last) = chunk.last() else { break };
+        after = last.seq;
+        for told in &chunk {
+            fold.tell(told);
+        }
+    }
+    Ok(fold)
+}
+
+/// A page of the log, oldest first; every observation whole. Where they are large it has fewer than `limit`.
+pub async fn page(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: FeedAsk,
+    limit: u32,
+) -> service::Result<EventsPage> {
+    let row = threads::row(service, caller, id).await?;
+    let after = match ask.after {
+        After::Seq(seq) => seq,
+        After::Latest => row.last_seq,
+    };
+    let mut log = Log::new(service, row.pk);
+    let Page { mut items, is_full } = log.page(after, limit, &heard(&ask), PAGE_BYTES).await?;
+    let is_end =
+        |seen: &Observation| seen.kind == ObservationType::RunFinished && ask.until.as_ref() == Some(&seen.run_id);
+    let end = items.iter().position(is_end);
+    items.truncate(end.map_or(items.len(), |at| at + 1));
+    // More may have been written since the thread was read.
+    let last_seq = items.last().map_or(row.last_seq, |last| last.seq.max(row.last_seq));
+    let goes_on = |last: &&Observation| is_full && end.is_none() && last.seq < row.last_seq;
+    let next_cursor = items.last().filter(goes_on).map(|last| last.seq.to_string());
+    items.retain(|seen| ask.types.is_empty() || ask.types.contains(&seen.kind));
+    Ok(EventsPage { items, next_cursor, last_seq, min_seq: row.min_seq })
+}

@@ -1,0 +1,54 @@
+//! A thread's log as people read it: page by page, or as it grows.
+
+mod folds;
+mod live;
+mod log;
+
+use serde::Serialize;
+
+use crate::domain::ids::RunId;
+use crate::domain::observation::{Observation, ObservationType};
+
+pub use live::{EarlySubscription, Feed, continued, open, subscribe};
+pub use log::page;
+
+pub(super) use folds::Folds;
+pub(super) use log::fold_to;
+
+/// A page of a thread's log.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsPage {
+    pub items: Vec<Observation>,
+    /// The `after` of the next page; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    pub last_seq: i64,
+    pub min_seq: i64,
+}
+
+/// Where a feed begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    Seq(i64),
+    /// Live only.
+    Latest,
+}
+
+impl Default for After {
+    fn default() -> Self {
+        After::Seq(0)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FeedAsk {
+    pub after: After,
+    /// Empty = all.
+    pub types: Vec<ObservationType>,
+    pub tokens: bool,
+    /// The feed ends after this run's `RUN_FINISHED`.
+    pub until: Option<RunId>,
+    /// It also ends when that run is suspended and nothing of it runs any more.
+    pub ends_suspended: bool,
+}

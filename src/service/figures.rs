@@ -1,0 +1,37 @@
+//! What is open on the whole server, read seldom however often it is asked for.
+
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::Service;
+use crate::store::Figures;
+
+/// How old an answer may be.
+const FRESH: Duration = Duration::from_secs(15);
+
+/// The last answer, and when the store was asked. Who comes meanwhile waits for it and takes it.
+#[derive(Default)]
+pub(super) struct Read(Mutex<Option<(Instant, Figures)>>);
+
+/// `None`: the store did not say so for a while.
+pub async fn read(service: &Service) -> Option<Figures> {
+    let mut read = service.figures.0.lock().await;
+    if let Some((at, figures)) = &*read
+        && at.elapsed() < FRESH
+    {
+        return Some(figures.clone());
+    }
+    match service.reads.figures().await {
+        Ok(figures) => {
+            *read = Some((Instant::now(), figures.clone()));
+            Some(figures)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "what is open cannot be counted");
+            *read = None;
+            None
+        }
+    }
+}

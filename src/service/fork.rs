@@ -1,0 +1,119 @@
+//! A thread as of an observation: looked at, or continued as a new one.
+
+use serde_json::Value;
+
+use super::once::{self, Answered, Idempotent};
+use super::{Service, feed, threads};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::thread::{ForkedFrom, Thread};
+use crate::engine::event::{Event, PersonEvent};
+use crate::engine::history::fold::{Fold, agent_state};
+use crate::runtime::{AnswerToKeep, CommitExtras, Refusal};
+use crate::store::{self, NewThread, ThreadRow};
+
+type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// A new, idle thread that begins as this one was at `at` (absent = now): what was completed is kept. Where an old log
+/// does not tell the application's state as it was, the copy has today's.
+pub async fn fork(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    at: Option<i64>,
+    new_id: Option<ThreadId>,
+    key: Option<Idempotent>,
+) -> Result<Answered<Thread>> {
+    service.runtime.accepting()?;
+    once::perform(service, caller, key.as_ref(), copy(service, caller, id, at, new_id, &key)).await
+}
+
+async fn copy(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    at: Option<i64>,
+    new_id: Option<ThreadId>,
+    key: &Option<Idempotent>,
+) -> Result<Thread, Refusal> {
+    let row = threads::row(service, caller, id).await?;
+    let at = within(&row, at.unwrap_or(row.last_seq))?;
+    let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
+    threads::check_id(service, &new_id)?;
+    let fold = feed::fold_to(service, row.pk, at).await?;
+    let event = Event::Person(PersonEvent::Forked {
+        from: ForkedFrom { thread_id: id.clone(), seq: at },
+        state: Box::new(service.shown(row.pk, fold.view()).await?),
+        messages: conversation(service, row.pk, &fold).await?,
+        agent_state: match fold.agent_state() {
+            Some(told) => agent_state(&service.shown(row.pk, told).await?),
+            None => threads::agent_state(service, caller, id).await?,
+        },
+        summary: match fold.summary() {
+            Some(summary) => Some(service.shown(row.pk, summary.clone()).await?),
+            None => None,
+        },
+    });
+    let new = NewThread {
+        tenant: caller.tenant,
+        thread_id: new_id.clone(),
+        core: row.core.clone(),
+        created_at: service.now(),
+        created_by: caller.name.clone(),
+    };
+    let new_thread = threads::fresh(&new, &row.sheet);
+    let extras = CommitExtras {
+        kept: key.clone().map(|key| kept(caller, key, &new_thread)),
+        create: Some((new, row.sheet)),
+        audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
+        ..CommitExtras::default()
+    };
+    let decided = service.runtime.decide(service.runtime.new_pk(), event, extras).await?;
+    Ok(Thread { last_seq: decided.last_seq, ..new_thread })
+}
+
+/// The view as of an observation.
+pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Result<Value> {
+    let seq = within(row, seq)?;
+    let mut view = service.shown(row.pk, feed::fold_to(service, row.pk, seq).await?.view()).await?;
+    view["threadId"] = row.thread_id.as_str().into();
+    view["minSeq"] = row.min_seq.into();
+    Ok(view)
+}
+
+/// The messages that the fold heard: all of them stand in the log.
+async fn conversation(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<Vec<ConversationMessage>> {
+    let mut messages = Vec::with_capacity(fold.messages().len());
+    for heard in fold.messages() {
+        let whole = service.shown(pk, heard.clone()).await?;
+        messages.push(serde_json::from_value(whole).map_err(damaged)?);
+    }
+    Ok(messages)
+}
+
+fn damaged(error: serde_json::Error) -> Fault {
+    store::Error::Damaged(format!("a message in the log: {error}")).into()
+}
+
+/// A seq of this thread's log that is still kept; 0 is the thread before its first observation.
+fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
+    if seq < row.min_seq - 1 {
+        let detail = format!("The history begins at {}; what was before is gone.", row.min_seq);
+        return Err(Fault::new(Code::HistoryCompacted, detail).with("minSeq", row.min_seq));
+    }
+    if seq > row.last_seq {
+        let detail = format!("The last observation is {}.", row.last_seq);
+        return Err(Fault::new(Code::Invalid, detail.clone()).at("/at", detail));
+    }
+    Ok(seq)
+}
+
+fn kept(caller: &Caller, key: Idempotent, thread: &Thread) -> AnswerToKeep {
+    let (tenant, thread) = (caller.tenant, thread.clone());
+    Box::new(move |decided, now| {
+        let thread = Thread { last_seq: decided.last_seq, ..thread.clone() };
+        key.row(tenant, now, threads::answer(&thread))
+    })
+}

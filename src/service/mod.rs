@@ -1,0 +1,36 @@
+//! The use cases: what callers may ask of this server, one module for each thing that they ask about. Called by `http`,
+//! by the binary, and by whoever embeds the server.
+//!
+//! Every function takes the [`Service`] first. Where something belongs to a tenant it takes the
+//! [`Caller`](crate::domain::caller::Caller) next: what belongs to another tenant does not exist for it. It answers with
+//! a [`Fault`] or with what is durable. Whether a key permits the call is known before, by `http`.
+
+pub mod a2a;
+mod admission;
+pub mod audit;
+pub mod callbacks;
+pub mod delegated_tasks;
+pub mod feed;
+pub mod figures;
+pub mod fork;
+mod handle;
+mod housekeeping;
+pub mod offers;
+pub mod once;
+mod pages;
+pub mod plan;
+pub mod policy;
+pub mod readiness;
+pub mod resources;
+mod rows;
+pub mod runs;
+mod settings;
+pub mod suspensions;
+pub mod threads;
+pub mod usage;
+
+use crate::domain::fault::Fault;
+
+pub use handle::{Parts, Service};
+
+type Result<T> = std::result::Result<T, Fault>;

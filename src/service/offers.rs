@@ -1,0 +1,42 @@
+//! What this server offers: models and tools.
+
+use std::sync::Arc;
+
+use super::Service;
+use crate::domain::caller::Caller;
+use crate::domain::tool::ToolSpec;
+use crate::provider;
+use crate::provider::gate::{BreakerState, Health};
+
+pub use crate::provider::ModelInfo;
+
+/// The models that runs may name, and how their providers do.
+pub fn models(service: &Service) -> Vec<ModelInfo> {
+    let health = |info: ModelInfo| ModelInfo { health: service.runtime.provider_health(&info.provider), ..info };
+    service.models.list().into_iter().map(health).collect()
+}
+
+/// Every model with whether it answers now; each is asked for a word, with the caller's tenant's keys.
+pub async fn check_models(service: &Service, caller: &Caller) -> Vec<ModelInfo> {
+    provider::check(&*service.models, &caller.tenant_name).await
+}
+
+/// What `/metrics` shows of the gated providers: a gauge's name, and its value for each.
+pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize)>); 3] {
+    let mut names: Vec<String> = service.models.list().into_iter().map(|info| info.provider).collect();
+    names.sort();
+    names.dedup();
+    let known: Vec<(String, Health)> =
+        names.into_iter().filter_map(|name| Some((name.clone(), service.runtime.provider_health(&name)?))).collect();
+    let figure = |of: fn(&Health) -> usize| known.iter().map(|(name, health)| (name.clone(), of(health))).collect();
+    [
+        ("pes_provider_running_calls", figure(|health| health.running)),
+        ("pes_provider_waiting_calls", figure(|health| health.waiting)),
+        ("pes_provider_breaker_open", figure(|health| usize::from(health.breaker != BreakerState::Closed))),
+    ]
+}
+
+/// What the caller's agents may call.
+pub fn tools(service: &Service, caller: &Caller) -> Vec<Arc<ToolSpec>> {
+    service.tools.toolset(caller.tenant).specs()
+}

@@ -1,0 +1,172 @@
+//! `Idempotency-Key`: the same request, sent again, is answered again and done once.
+//!
+//! An answer is stored in the transaction of what it tells about, so it is there if and only if that was done. Those of
+//! one key wait for each other in this process; between processes the store says who was first.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Result, Service};
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::runtime::Refusal;
+use crate::store::IdempotencyRow;
+use crate::store::document::{ANSWER, SEALED, answer_id, owner_of_answer};
+
+/// How long a concurrent duplicate waits for the first one's answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A request's `Idempotency-Key`, where it was used, and what it was used with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotent {
+    pub key: String,
+    /// Method and path; keys of different tenants and scopes are strangers.
+    pub scope: String,
+    /// SHA-256 of the body, hex.
+    pub fingerprint: String,
+}
+
+/// A fresh answer, or the stored one of an earlier request with the same key and body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answered<T> {
+    Fresh(T),
+    Replayed { status: u16, body: String, location: Option<String> },
+}
+
+impl Idempotent {
+    /// The answer as it is stored under this key.
+    pub(crate) fn row(
+        &self,
+        tenant: TenantPk,
+        created_at: Millis,
+        (status, body, location): (u16, String, Option<String>),
+    ) -> IdempotencyRow {
+        let Self { key, scope, fingerprint } = self.clone();
+        IdempotencyRow { tenant, scope, key, fingerprint, status, body, location, created_at }
+    }
+}
+
+/// Does `work`, unless the request was answered before under its key. `work` stores its answer under that key together
+/// with what it does, and ends as [`Refusal::Duplicate`] where another process was faster.
+pub(crate) async fn perform<T>(
+    service: &Service,
+    caller: &Caller,
+    key: Option<&Idempotent>,
+    work: impl Future<Output = std::result::Result<T, Refusal>>,
+) -> Result<Answered<T>> {
+    let Some(key) = key else { return Ok(Answered::Fresh(work.await?)) };
+    let _turn = service.flights.turn(caller.tenant, &key.scope, &key.key, PATIENCE).await?;
+    if let Some(row) = stored(service, caller, key).await? {
+        return opened(service, row);
+    }
+    match work.await {
+        Err(Refusal::Duplicate) => opened(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
+        done => Ok(Answered::Fresh(done?)),
+    }
+}
+
+/// Whether this very request was answered before. Another one under its key is refused.
+pub async fn is_repeat(service: &Service, caller: &Caller, key: &Idempotent) -> Result<bool> {
+    Ok(stored(service, caller, key).await?.is_some())
+}
+
+async fn stored(service: &Service, caller: &Caller, key: &Idempotent) -> Result<Option<IdempotencyRow>> {
+    let row = service.store.idempotency(caller.tenant, &key.scope, &key.key).await?;
+    row.map(|row| same_body(row, key)).transpose()
+}
+
+/// An answer that may be the only place where a secret is ever shown: sealed, unless this server keeps no secrets.
+pub(crate) fn sealed(
+    service: &Service,
+    caller: &Caller,
+    key: &Idempotent,
+    status: u16,
+    shown: &impl Serialize,
+) -> Result<IdempotencyRow> {
+    let plain = serde_json::to_string(shown).map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
+    let owner = answer_id(&key.scope, &key.key);
+    let body = match service.sealer.is_able() {
+        true => service.sealer.seal(&plain, owner_of_answer(caller.tenant, &owner))?,
+        false => plain,
+    };
+    Ok(key.row(caller.tenant, service.now(), (status, body, None)))
+}
+
+fn opened<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
+    let IdempotencyRow { tenant, scope, key, status, mut body, location, .. } = row;
+    // What is not sealed is JSON, which begins otherwise.
+    if body.starts_with(SEALED) {
+        body = service.sealer.open(&body, owner_of_answer(tenant, &answer_id(&scope, &key))).map_err(|why| {
+            why.warn(ANSWER, tenant, &scope);
+            let detail = format!("What was answered to the first request of this key is not known any more: {why}.");
+            Fault::new(Code::SecretUnreadable, detail)
+        })?;
+    }
+    Ok(Answered::Replayed { status, body, location })
+}
+
+type Name = (TenantPk, String, String);
+
+/// Requests with a key that are being answered in this process.
+#[derive(Clone, Default)]
+pub(crate) struct Flights(Arc<Mutex<HashMap<Name, watch::Sender<()>>>>);
+
+/// The right to answer under a key; dropping it lets duplicates look again.
+pub(crate) struct Flight {
+    name: Name,
+    all: Flights,
+}
+
+impl Flights {
+    /// Lets those of one name in one after another.
+    pub(crate) async fn turn(&self, tenant: TenantPk, scope: &str, key: &str, patience: Duration) -> Result<Flight> {
+        let name = (tenant, scope.to_owned(), key.to_owned());
+        let until = Instant::now() + patience;
+        loop {
+            let mut landed = match self.lock().entry(name.clone()) {
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(watch::channel(()).0);
+                    return Ok(Flight { name, all: self.clone() });
+                }
+                std::collections::hash_map::Entry::Occupied(entry) => entry.get().subscribe(),
+            };
+            // Closed means landed: the sender is dropped with its flight.
+            timeout_at(until, landed.changed()).await.map_err(|_| in_progress())?.ok();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, watch::Sender<()>>> {
+        self.0.lock()
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.name);
+    }
+}
+
+fn same_body(row: IdempotencyRow, key: &Idempotent) -> Result<IdempotencyRow> {
+    if row.fingerprint == key.fingerprint {
+        return Ok(row);
+    }
+    Err(Fault::new(
+        Code::IdempotencyMismatch,
+        "This Idempotency-Key was used with another body; use a new key for a new request.",
+    ))
+}
+
+fn in_progress() -> Fault {
+    let mut fault = Fault::new(Code::RequestInProgress, "The same request is still being answered; repeat it.");
+    fault.retry_after_ms = Some(1_000);
+    fault
+}

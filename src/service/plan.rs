@@ -1,0 +1,101 @@
+//! The todo list as people read and edit it.
+
+mod patch;
+
+use serde_json::{Value, json};
+
+use super::{Result, Service, settings, threads};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::forecast::PlanForecast;
+use crate::domain::ids::ThreadId;
+use crate::domain::settings::{CallOptions, RunSettings};
+use crate::engine::event::{Event, PersonEvent};
+use crate::runtime::{CommitExtras, ThreadSnapshot};
+use crate::store::ThreadRow;
+
+/// How a person edits the todo list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanPatch {
+    /// RFC 6902 operations on the list.
+    JsonPatch(json_patch::Patch),
+    /// RFC 7386, where an object `{id: change}` merges by item id and an array replaces the list.
+    MergePatch(Value),
+}
+
+/// The todo list and its planVersion.
+pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<(Value, i64)> {
+    let row = threads::row(service, caller, id).await?;
+    list(service, &service.runtime.snapshot(row.pk).await?).await
+}
+
+async fn list(service: &Service, thread: &ThreadSnapshot) -> Result<(Value, i64)> {
+    let mut view = thread.view();
+    let version = view["planVersion"].as_i64().unwrap_or(0);
+    Ok((service.shown(thread.row.pk, view["todoList"].take()).await?, version))
+}
+
+/// What the plan may do: under the settings of the active run, or those that the next one would have.
+pub async fn forecast(service: &Service, caller: &Caller, id: &ThreadId) -> Result<PlanForecast> {
+    let row = threads::row(service, caller, id).await?;
+    let thread = service.runtime.snapshot(row.pk).await?;
+    forecast_of(&thread, &next_settings(service, caller, &thread.row)?)
+}
+
+/// The same of the plan with this edit, which changes nothing and must be one that could be made.
+pub async fn forecast_edit(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    patch: PlanPatch,
+) -> Result<PlanForecast> {
+    let row = threads::row(service, caller, id).await?;
+    let thread = service.runtime.snapshot(row.pk).await?;
+    let (list, expected) = list(service, &thread).await?;
+    let list = patch::apply(list, patch, &service.config.limits)?;
+    let next = next_settings(service, caller, &thread.row)?;
+    let settings = Box::new(next.clone());
+    let event = Event::Person(PersonEvent::PlanEdited { expected, list, by: caller.name.clone(), settings });
+    forecast_of(&thread.after(event)?, &next)
+}
+
+fn forecast_of(thread: &ThreadSnapshot, next: &RunSettings) -> Result<PlanForecast> {
+    thread.forecast(next).ok_or_else(|| {
+        let core = &thread.row.core;
+        let detail = format!("The agent core `{core}` works without a plan; there is nothing to foresee.");
+        Fault::new(Code::PlanNotEditable, detail)
+    })
+}
+
+fn next_settings(service: &Service, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {
+    settings::of_run(service, caller, &row.core, &row.sheet.config, &CallOptions::default())
+}
+
+/// Edits the list that stands at version `if_match`; answers with the list after it.
+pub async fn edit(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    patch: PlanPatch,
+    if_match: i64,
+) -> Result<(Value, i64)> {
+    service.runtime.accepting()?;
+    let row = threads::row(service, caller, id).await?;
+    let (list, version) = get(service, caller, id).await?;
+    if version != if_match {
+        return Err(stale(version));
+    }
+    let list = patch::apply(list, patch, &service.config.limits)?;
+    let (by, settings) = (caller.name.clone(), Box::new(next_settings(service, caller, &row)?));
+    let event = Event::Person(PersonEvent::PlanEdited { expected: if_match, list, by, settings });
+    let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
+    let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };
+    let decided = service.runtime.decide(row.pk, event, extras).await?;
+    let (list, version) = decided.plan.unwrap_or_default();
+    Ok((service.shown(row.pk, list).await?, version))
+}
+
+fn stale(version: i64) -> Fault {
+    let detail = format!("The plan is at version {version} now; read it again and repeat the edit.");
+    Fault::new(Code::PreconditionFailed, detail).with("planVersion", version)
+}

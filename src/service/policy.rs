@@ -1,0 +1,184 @@
+//! A tenant's policy: read, replaced, and tried on what has happened.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::pages::Entries;
+use super::rows::read;
+use super::{Result, Service};
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{CallId, RunId, ThreadId};
+use crate::domain::policy::{PolicyRule, PolicyRules, Ruling};
+use crate::domain::run::Run;
+use crate::domain::settings::{PolicyAction, RunSettings};
+use crate::domain::tool::{CallRecord, Proposal};
+use crate::engine::step::{Row, RowKind};
+use crate::store::document::{Change, DocumentKind, Expected};
+use crate::store::{PageAsk, ThreadFilter, ThreadRow};
+use crate::tool::Toolset;
+use crate::tool::policy::{POLICY_ID, check};
+
+/// Calls that a dry run looks at unless it is told otherwise, and at most.
+const TRIED: u32 = 500;
+const MOST_TRIED: u32 = 5_000;
+/// Rows read at once.
+const CHUNK: u32 = 200;
+
+/// Rules to be tried on the tool calls of past runs.
+#[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DryRun {
+    /// Instead of the tenant's own; the server's stay.
+    pub rules: Vec<PolicyRule>,
+    /// Only calls made at this time or later.
+    pub since: Option<Millis>,
+    /// How many calls, newest threads first; 500 by default, 5000 at most.
+    pub limit: Option<u32>,
+}
+
+/// What the rules would have changed.
+#[derive(Clone, Debug, Default, Serialize, utoipa::ToSchema)]
+pub struct DryRunReport {
+    pub calls: Vec<TriedCall>,
+    /// How many calls went which way: `{"auto": {"ask": 3}}`.
+    pub counts: BTreeMap<PolicyAction, BTreeMap<PolicyAction, u32>>,
+    /// How many were decided otherwise.
+    pub changed: u32,
+    /// Whether there were no more calls than these.
+    pub complete: bool,
+}
+
+/// A past call, as it was decided and as it would be.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TriedCall {
+    pub thread_id: ThreadId,
+    pub call_id: CallId,
+    pub tool_name: String,
+    pub created_at: Millis,
+    pub old: Ruling,
+    pub new: Ruling,
+}
+
+/// The tenant's rules and their version; 0 where it never wrote any.
+pub async fn get(service: &Service, caller: &Caller) -> Result<(PolicyRules, i64)> {
+    let Some(stored) = service.store.document(caller.tenant, DocumentKind::Policy, POLICY_ID).await? else {
+        return Ok((PolicyRules::default(), 0));
+    };
+    let unreadable = |_| Fault::new(Code::Internal, "The stored policy cannot be read; write it again.");
+    let rules = serde_json::from_value(stored.body.unwrap_or_default()).map_err(unreadable)?;
+    Ok((rules, stored.version))
+}
+
+/// Replaces the tenant's rules if `version` is still theirs; returns the new one. Calls that are judged from now on
+/// are judged by them, on other replicas within two seconds.
+pub async fn put(service: &Service, caller: &Caller, rules: &PolicyRules, version: i64) -> Result<i64> {
+    service.runtime.accepting()?;
+    check(&rules.rules)?;
+    let change = Change {
+        tenant: caller.tenant,
+        kind: DocumentKind::Policy,
+        id: POLICY_ID.to_owned(),
+        body: Some(serde_json::json!(rules)),
+        by: caller.name.clone(),
+        now: service.now(),
+    };
+    let expected = if version == 0 { Expected::Absent } else { Expected::Version(version) };
+    service
+        .documents
+        .write(change, expected)
+        .await?
+        .ok_or_else(|| Fault::new(Code::PreconditionFailed, "Somebody else has written the policy; read it again."))
+}
+
+/// What these rules would have decided about the tool calls that the tenant's agents made.
+pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result<DryRunReport> {
+    check(&ask.rules)?;
+    let limit = ask.limit.unwrap_or(TRIED);
+    if !(1..=MOST_TRIED).contains(&limit) {
+        let how = format!("must be 1 to {MOST_TRIED}");
+        return Err(Fault::new(Code::Invalid, format!("`limit` {how}.")).at("/limit", how));
+    }
+    let tools = &service.tools;
+    let policy = Arc::new(tools.policies().trying(&ask.rules));
+    let toolset = tools.toolset(caller.tenant).under(policy);
+    let mut trial = Trial { service, toolset, since: ask.since.unwrap_or(0), limit, report: Default::default() };
+    let mut threads = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+        service.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await
+    });
+    while let Some(thread) = threads.next().await? {
+        if thread.updated_at >= trial.since && !trial.thread(&thread).await? {
+            return Ok(trial.report);
+        }
+    }
+    Ok(DryRunReport { complete: true, ..trial.report })
+}
+
+struct Trial<'a> {
+    service: &'a Service,
+    toolset: Toolset,
+    since: Millis,
+    limit: u32,
+    report: DryRunReport,
+}
+
+impl Trial<'_> {
+    /// The calls of a thread, newest first. `false`: enough were looked at.
+    async fn thread(&mut self, thread: &ThreadRow) -> Result<bool> {
+        let (store, pk) = (&self.service.store, thread.pk);
+        let mut calls = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+            store.rows(pk, RowKind::Call, true, &page).await
+        });
+        let mut settings = HashMap::new();
+        while let Some(row) = calls.next().await? {
+            if !self.call(thread, &row, &mut settings).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn call(
+        &mut self,
+        thread: &ThreadRow,
+        row: &Row,
+        settings: &mut HashMap<RunId, RunSettings>,
+    ) -> Result<bool> {
+        let call: CallRecord = read(row)?;
+        let Some(old) = call.policy.filter(|_| call.created_at >= self.since) else { return Ok(true) };
+        if self.report.calls.len() >= self.limit as usize {
+            return Ok(false);
+        }
+        let service = self.service;
+        if !settings.contains_key(&call.run_id) {
+            let stored = service.store.row(thread.pk, RowKind::Run, call.run_id.as_str()).await?;
+            let run: Option<Run> = stored.as_ref().map(read).transpose()?;
+            settings.insert(call.run_id.clone(), run.map(|run| run.settings).unwrap_or_default());
+        }
+        let arguments = service.shown(thread.pk, call.arguments).await?;
+        let proposal = Proposal {
+            thread: &thread.thread_id,
+            settings: &settings[&call.run_id],
+            tool: &call.tool_name,
+            arguments: &arguments,
+        };
+        // A tool that is gone is not judged any more.
+        let Some(new) = self.toolset.ruling(&proposal) else { return Ok(true) };
+        let ways = self.report.counts.entry(old.action).or_default();
+        *ways.entry(new.action).or_default() += 1;
+        self.report.changed += u32::from(new.action != old.action);
+        self.report.calls.push(TriedCall {
+            thread_id: thread.thread_id.clone(),
+            call_id: call.call_id,
+            tool_name: call.tool_name,
+            created_at: call.created_at,
+            old,
+            new,
+        });
+        Ok(true)
+    }
+}

@@ -1,0 +1,171 @@
+//! What a tenant's administrators do with webhooks.
+
+use serde_json::{Value, json};
+
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::DeliveryId;
+use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
+use crate::egress::{Destination, SigningSecret};
+use crate::outbox::Webhook;
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::{Result, Service, resources};
+use crate::store::delivery::{Delivery, TargetKind};
+use crate::store::document::{Change, DocumentKind, owner_of_document};
+use crate::store::{Page, PageAsk};
+
+/// The operator's first.
+pub fn list(service: &Service, caller: &Caller) -> Vec<WebhookResource> {
+    let webhooks = service.outbox.directory.of(caller.tenant);
+    webhooks.iter().map(|webhook| resource(webhook, None)).collect()
+}
+
+pub fn get(service: &Service, caller: &Caller, id: &str) -> Result<WebhookResource> {
+    let webhook = service.outbox.directory.one(caller.tenant, id);
+    webhook.map(|webhook| resource(&webhook, None)).ok_or_else(|| Fault::not_found("webhook"))
+}
+
+/// Without secrets it gets one, which the answer shows.
+pub async fn create(
+    service: &Service,
+    caller: &Caller,
+    spec: WebhookSpec,
+    key: Option<Idempotent>,
+) -> Result<Answered<WebhookResource>> {
+    let taken = Fault::new(Code::Internal, "The new webhook has the id of another; ask again.");
+    resources::create(service, caller, key, taken, || {
+        let id = service.mint().webhook();
+        let made = match &spec.secrets {
+            Some(_) => None,
+            None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
+        };
+        let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
+        let change = webhook_change(service, caller, &id, &spec, sealed(service, caller, &id, &secrets)?)?;
+        let shown = WebhookResource {
+            url: change.body.as_ref().and_then(|body| body["url"].as_str()).unwrap_or_default().to_owned(),
+            webhook_id: id,
+            events: spec.events,
+            secret_count: secrets.len(),
+            is_fixed: false,
+            secret: made,
+            secret_error: None,
+        };
+        Ok((change, shown))
+    })
+    .await
+}
+
+/// Without secrets it keeps those that it has.
+pub async fn put(service: &Service, caller: &Caller, id: &str, spec: WebhookSpec) -> Result<WebhookResource> {
+    let known = service.documents.one(caller.tenant, DocumentKind::Webhook, id);
+    let known = known.ok_or_else(|| Fault::not_found("webhook"))?;
+    let sealed = match &spec.secrets {
+        Some(secrets) => sealed(service, caller, id, secrets)?,
+        None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
+    };
+    resources::replace(service, webhook_change(service, caller, id, &spec, sealed)?, known.version).await?;
+    get(service, caller, id)
+}
+
+/// What it was not told yet is dead, and says why.
+pub async fn delete(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+    resources::remove(service, resources::change(service, caller, DocumentKind::Webhook, id, None), "webhook").await?;
+    let (store, now) = (&service.store, service.now());
+    let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
+    tracing::info!(webhook = id, given_up, "a webhook was removed");
+    Ok(())
+}
+
+/// What it was told and is to be told, newest first.
+pub async fn deliveries(service: &Service, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
+    get(service, caller, id)?;
+    let page = service.reads.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
+    Ok(Page { items: page.items.into_iter().map(told).collect(), next_cursor: page.next_cursor })
+}
+
+/// Makes a delivery that is over once more, from its first attempt, under the same id.
+pub async fn replay(
+    service: &Service,
+    caller: &Caller,
+    id: &DeliveryId,
+    key: Option<Idempotent>,
+) -> Result<Answered<()>> {
+    let work = async {
+        let now = service.now();
+        let kept = key.as_ref().map(|key| key.row(caller.tenant, now, (202, "null".to_owned(), None)));
+        match service.store.replay_delivery(caller.tenant, id, now, kept).await? {
+            None => Err(Fault::not_found("delivery").into()),
+            Some(false) => {
+                let detail = "The delivery is not over: it is still being tried.";
+                Err(Fault::new(Code::PreconditionFailed, detail).into())
+            }
+            Some(true) => {
+                service.outbox.bell.ring();
+                Ok(())
+            }
+        }
+    };
+    once::perform(service, caller, key.as_ref(), work).await
+}
+
+fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> Result<Value> {
+    if secrets.is_empty() || secrets.len() > MOST_SECRETS {
+        let why = format!("has 1 to {MOST_SECRETS} entries");
+        return Err(Fault::new(Code::Invalid, format!("`secrets` {why}.")).at("/secrets", why));
+    }
+    for (at, secret) in secrets.iter().enumerate() {
+        let wrong = |why: String| Fault::new(Code::Invalid, why.clone()).at(format!("/secrets/{at}"), why);
+        SigningSecret::parse(secret).map_err(wrong)?;
+    }
+    let owner = owner_of_document(caller.tenant, DocumentKind::Webhook, id);
+    secrets.iter().map(|secret| service.sealer.seal(secret, owner).map(Value::from)).collect()
+}
+
+fn webhook_change(service: &Service, caller: &Caller, id: &str, spec: &WebhookSpec, sealed: Value) -> Result<Change> {
+    let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
+    let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
+    let to = Destination::Untrusted { url, tenant: caller.tenant };
+    service.outbox.egress.judge(&to).map_err(|error| wrong(error.to_string()))?;
+    if spec.events.is_empty() {
+        return Err(Fault::new(Code::Invalid, "`events` names none.").at("/events", "names none"));
+    }
+    let body = json!({ "url": to.url().as_str(), "events": spec.events, "secrets": sealed });
+    Ok(resources::change(service, caller, DocumentKind::Webhook, id, Some(body)))
+}
+
+/// What is said of a message whose receiver is gone.
+const REMOVED: &str = "the webhook was removed";
+/// Two while one is changed for the other; more is a mistake.
+const MOST_SECRETS: usize = 4;
+
+fn resource(webhook: &Webhook, secret: Option<String>) -> WebhookResource {
+    WebhookResource {
+        webhook_id: webhook.id.clone(),
+        url: shown_url(webhook),
+        events: webhook.events.clone(),
+        secret_count: webhook.secret_count,
+        is_fixed: webhook.is_fixed,
+        secret,
+        secret_error: webhook.secrets.as_ref().err().map(ToString::to_string),
+    }
+}
+
+/// Of an operator's own only where it leads: the rest of such a URL often is a secret.
+fn shown_url(webhook: &Webhook) -> String {
+    let url = webhook.to.url();
+    if webhook.is_fixed { url.origin().ascii_serialization() } else { url.to_string() }
+}
+
+fn told(delivery: Delivery) -> DeliveryResource {
+    DeliveryResource {
+        delivery_id: delivery.id.to_string(),
+        event: delivery.event,
+        status: delivery.status.as_str().to_owned(),
+        attempts: delivery.attempts,
+        created_at: delivery.created_at,
+        due_at: delivery.due_at,
+        finished_at: delivery.finished_at,
+        said: delivery.said,
+        body: serde_json::from_str(&delivery.body).unwrap_or_default(),
+    }
+}

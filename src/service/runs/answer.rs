@@ -1,0 +1,140 @@
+//! What people say to a run: the answer to what it asks, and that it is to pause. Each is one decision of the thread's
+//! task, answered when durable.
+
+use serde_json::{Value, json};
+
+use super::process::{kept, no_run, receipt};
+use super::{Receipt, SaidAsk};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::run::{Run, RunStatus};
+use crate::engine::event::{Event, PersonEvent};
+use crate::engine::step::RowKind;
+use crate::failpoint;
+use crate::outbox::PushTarget;
+use crate::runtime::CommitExtras;
+use crate::service::a2a::pushes;
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::rows::read;
+use crate::service::{Result, Service, threads};
+
+/// Answers a suspension, once.
+pub async fn resume(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    answer: Answer,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    settle(service, caller, id, answer, None, Vec::new(), key).await
+}
+
+/// Answers a suspension, once, with a message that joins the conversation.
+pub async fn reply(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    answer: Answer,
+    said: SaidAsk,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    let pushes = match &said.push {
+        Some((run, config, version)) => vec![pushes::receiver(service, caller, run, config, *version)?],
+        None => Vec::new(),
+    };
+    let said = ConversationMessage {
+        message_id: service.mint().message(),
+        thread_id: id.clone(),
+        role: MessageRole::User,
+        content: said.content,
+        timestamp: service.now(),
+        run_id: None,
+        metadata: said.metadata,
+    };
+    settle(service, caller, id, answer, Some(Box::new(said)), pushes, key).await
+}
+
+async fn settle(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    answer: Answer,
+    said: Option<Box<ConversationMessage>>,
+    pushes: Vec<PushTarget>,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    let suspension = answer.suspension_id.clone();
+    let event = Event::Person(PersonEvent::Resumed { answer: Box::new(answer), by: caller.name.clone(), said });
+    let extras = CommitExtras { pushes, ..CommitExtras::default() };
+    match act(service, caller, id, event, extras, key).await {
+        Err(fault) if fault.code == Code::NotFound => {
+            Err(past(service, caller, id, &suspension).await?.unwrap_or(fault))
+        }
+        answered => {
+            failpoint::reached("resume.committed");
+            answered
+        }
+    }
+}
+
+/// What became of a suspension that is no longer open: the engine has forgotten it, the store has not.
+async fn past(service: &Service, caller: &Caller, id: &ThreadId, suspension: &SuspensionId) -> Result<Option<Fault>> {
+    let thread = threads::row(service, caller, id).await?;
+    let row = service.store.row(thread.pk, RowKind::Suspension, suspension.as_str()).await?;
+    let Some(past) = row.as_ref().map(read::<Suspension>).transpose()? else { return Ok(None) };
+    let fault = match past.status {
+        SuspensionStatus::Pending => return Ok(None),
+        SuspensionStatus::Resolved => Fault::new(Code::AlreadyResolved, "Somebody answered it first."),
+        SuspensionStatus::Expired => Fault::new(Code::Expired, "The time to answer is over."),
+        SuspensionStatus::Cancelled if is_cancelled(service, thread.pk, &past.run_id).await? => {
+            Fault::new(Code::RunCancelled, "Its run was cancelled.")
+        }
+        SuspensionStatus::Cancelled => {
+            Fault::new(Code::AlreadyResolved, "It was withdrawn; look at what is asked now.")
+        }
+    };
+    Ok(Some(match past.resolution {
+        Some(resolution) => fault.with("resolution", json!(resolution)),
+        None => fault,
+    }))
+}
+
+async fn is_cancelled(service: &Service, pk: ThreadPk, run: &RunId) -> Result<bool> {
+    let row = service.store.row(pk, RowKind::Run, run.as_str()).await?;
+    let run: Option<Run> = row.as_ref().map(read).transpose()?;
+    Ok(run.is_none_or(|run| run.status == RunStatus::Cancelled))
+}
+
+/// Nothing new starts until somebody answers the suspension that this opens.
+pub async fn pause(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    let event = Event::Person(PersonEvent::PauseAsked { by: caller.name.clone() });
+    // What is recorded of it does not tell it already.
+    let extras = CommitExtras { audit: Some((caller.name.clone(), "pause", Value::Null)), ..CommitExtras::default() };
+    act(service, caller, id, event, extras, key).await
+}
+
+async fn act(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    event: Event,
+    extras: CommitExtras,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    service.runtime.accepting()?;
+    let work = async {
+        let row = threads::row(service, caller, id).await?;
+        let extras = CommitExtras { kept: kept(caller, &key, id, None), ..extras };
+        let decided = service.runtime.decide(row.pk, event, extras).await?;
+        Ok(receipt(id, None, &decided).ok_or_else(no_run)?)
+    };
+    once::perform(service, caller, key.as_ref(), work).await
+}

@@ -1,0 +1,148 @@
+//! Cancel: a barrier. Answered only when nothing of the run can start any more.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::CancelReceipt;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::run::{Run, RunStatus};
+use crate::engine::event::{CancelEvent, Event};
+use crate::runtime::{AnswerToKeep, CommitExtras, Decided, Refusal};
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::{Service, runs, threads};
+
+type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// How long, beyond an owner's lease, its thread may take to be taken over.
+const TAKEOVER: Duration = Duration::from_secs(5);
+
+/// Cancels the active run and every queued one.
+pub async fn cancel_thread(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    key: Option<Idempotent>,
+) -> Result<Answered<CancelReceipt>> {
+    let work = async {
+        let row = threads::row(service, caller, id).await?;
+        request(service, caller, row.pk, None, &key).await
+    };
+    stopped(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
+}
+
+pub async fn cancel(
+    service: &Service,
+    caller: &Caller,
+    id: &RunId,
+    key: Option<Idempotent>,
+) -> Result<Answered<CancelReceipt>> {
+    let work = async {
+        let (pk, run) = runs::stored(service, caller, id).await?;
+        match run.status {
+            RunStatus::Cancelled => Ok(CancelReceipt { run_ids: vec![run.run_id], already: true }),
+            RunStatus::Completed | RunStatus::Failed => {
+                let detail = "The run is over; there is nothing to cancel.";
+                Err(Fault::new(Code::RunFinished, detail).with("status", run.status.as_str()).into())
+            }
+            RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
+                request(service, caller, pk, Some(run.run_id), &key).await
+            }
+        }
+    };
+    stopped(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
+}
+
+async fn request(
+    service: &Service,
+    caller: &Caller,
+    pk: ThreadPk,
+    run: Option<RunId>,
+    key: &Option<Idempotent>,
+) -> Result<CancelReceipt, Refusal> {
+    service.runtime.accepting()?;
+    let detail = run.as_ref().map_or(Value::Null, |run| json!({ "runId": run }));
+    let extras = CommitExtras {
+        kept: key.clone().map(|key| kept(caller, key, run.clone())),
+        audit: Some((caller.name.clone(), "cancel", detail)),
+        ..CommitExtras::default()
+    };
+    let event = Event::Cancel(CancelEvent::Asked { run: run.clone(), by: caller.name.clone() });
+    let decided = service.runtime.decide(pk, event, extras).await?;
+    let receipt = receipt(run.as_ref(), &decided);
+    if let (true, Some(current)) = (decided.stop_effects, &decided.current) {
+        await_stop(service, caller, &current.run_id).await?;
+    }
+    Ok(receipt)
+}
+
+/// A stored answer is given once what it says is so: whoever made it may have died before.
+async fn stopped(
+    service: &Service,
+    caller: &Caller,
+    answered: Answered<CancelReceipt>,
+) -> Result<Answered<CancelReceipt>> {
+    if let Answered::Replayed { body, .. } = &answered
+        && let Ok(receipt) = serde_json::from_str::<CancelReceipt>(body)
+    {
+        for run in &receipt.run_ids {
+            await_stop(service, caller, run).await?;
+        }
+    }
+    Ok(answered)
+}
+
+/// Returns when the thread's owner has stopped the run, or this process did, because the owner is gone.
+async fn await_stop(service: &Service, caller: &Caller, run: &RunId) -> Result<()> {
+    let lease = Duration::from_millis(u64::try_from(service.config.runtime.lease_ms).unwrap_or(0));
+    let until = Instant::now() + lease + TAKEOVER;
+    let mut waiter = service.runtime.wait_on(run);
+    loop {
+        let pk = match runs::stored(service, caller, run).await {
+            Ok((_, run)) if run.status.is_terminal() => return Ok(()),
+            Ok((pk, _)) => pk,
+            Err(fault) if fault.code == Code::NotFound => return Ok(()),
+            Err(fault) => return Err(fault),
+        };
+        timeout_at(until, waiter.moved(pk)).await.map_err(|_| not_yet())?;
+    }
+}
+
+/// The runs that it ends: by now, or as soon as their effects are stopped. Cancelling one run moves the next one too,
+/// which is none of them.
+fn receipt(run: Option<&RunId>, decided: &Decided) -> CancelReceipt {
+    if let Some(run) = run {
+        return CancelReceipt { run_ids: vec![run.clone()], already: false };
+    }
+    let stopping = decided.current.iter().filter(|_| decided.stop_effects);
+    let ended = decided.runs.iter().filter(is_cancelled).chain(stopping);
+    let mut run_ids: Vec<RunId> = ended.map(|run| run.run_id.clone()).collect();
+    run_ids.sort_unstable();
+    run_ids.dedup();
+    let already = run_ids.is_empty();
+    CancelReceipt { run_ids, already }
+}
+
+fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> AnswerToKeep {
+    let tenant = caller.tenant;
+    Box::new(move |decided, now| {
+        let receipt = receipt(run.as_ref(), decided);
+        let status = if receipt.already { 200 } else { 202 };
+        let body = serde_json::to_string(&receipt).expect("a receipt is plain data");
+        key.row(tenant, now, (status, body, None))
+    })
+}
+
+fn is_cancelled(run: &&Run) -> bool {
+    run.status == RunStatus::Cancelled
+}
+
+fn not_yet() -> Fault {
+    let detail = "The cancel is stored, but the thread's owner has not stopped the run yet; repeat it.";
+    let mut fault = Fault::new(Code::StoreUnavailable, detail);
+    fault.retry_after_ms = Some(1_000);
+    fault
+}

@@ -1,0 +1,182 @@
+//! A query becomes a run: accepted by one decision of the thread's task, answered when that is durable.
+
+use super::{ProcessAsk, Receipt};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::run::{Ask, RunStatus};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
+use crate::domain::trace::{TraceOrigin, is_trace_id};
+use crate::engine::event::Event;
+use crate::failpoint;
+use crate::runtime::{AnswerToKeep, CommitExtras, Decided, Refusal};
+use crate::service::a2a::pushes;
+use crate::service::feed::EarlySubscription;
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::{Service, admission, settings, threads};
+use crate::store::NewThread;
+
+type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// How often a thread's id is looked up again because the thread came or went in between.
+const LOOKUPS: usize = 8;
+
+/// Accepts a query; an unknown thread is created by the same commit.
+pub async fn process(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: ProcessAsk,
+    idempotent: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    Ok(process_as(service, caller, id, ask, idempotent, false).await?.0)
+}
+
+/// The same, with a subscription to everything that follows; none for an answer that was stored before.
+pub async fn process_subscribed(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: ProcessAsk,
+    idempotent: Option<Idempotent>,
+) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
+    process_as(service, caller, id, ask, idempotent, true).await
+}
+
+async fn process_as(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: ProcessAsk,
+    key: Option<Idempotent>,
+    subscribes: bool,
+) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
+    service.runtime.accepting()?;
+    let accepted = once::perform(service, caller, key.as_ref(), accept(service, caller, id, ask, &key, subscribes));
+    Ok(match accepted.await? {
+        Answered::Fresh((receipt, early)) => (Answered::Fresh(receipt), early),
+        Answered::Replayed { status, body, location } => (Answered::Replayed { status, body, location }, None),
+    })
+}
+
+async fn accept(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: ProcessAsk,
+    key: &Option<Idempotent>,
+    subscribes: bool,
+) -> Result<(Receipt, Option<EarlySubscription>), Refusal> {
+    service.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
+    let mut mint = service.mint();
+    let (run, message) = (mint.run(), mint.message());
+    let (trace_id, trace) = traced(&ask, || mint.hex());
+    let pushes = match &ask.push {
+        Some((config, version)) => vec![pushes::receiver(service, caller, &run, config, *version)?],
+        None => Vec::new(),
+    };
+    for _ in 0..LOOKUPS {
+        let (pk, core, sheet, last_seq) = thread_or_new(service, caller, id).await?;
+        let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, last_seq.unwrap_or(0)));
+        let settings = settings::of_run(service, caller, &core, &sheet.config, &ask.options)?;
+        let _place = admission::check(service, caller, &settings)?;
+        let asked = Ask {
+            query: ask.query.clone(),
+            metadata: ask.metadata.clone(),
+            user_id: ask.user_id.clone(),
+            session_id: ask.session_id.clone(),
+            trace_id: trace_id.clone(),
+            trace: trace.clone(),
+            on_busy: ask.on_busy,
+            requested_by: caller.name.clone(),
+            settings,
+        };
+        let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
+        let created_by = caller.name.clone();
+        let new =
+            NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
+        let extras = CommitExtras {
+            create: last_seq.is_none().then_some((new, sheet)),
+            kept: kept(caller, key, id, Some(&run)),
+            pushes: pushes.clone(),
+            ..CommitExtras::default()
+        };
+        match service.runtime.decide(pk, event, extras).await {
+            Err(Refusal::Exists | Refusal::Gone) => {}
+            Err(refusal) => return Err(refusal),
+            Ok(decided) => {
+                failpoint::reached("process.acked");
+                return Ok((receipt(id, Some(&run), &decided).ok_or_else(no_run)?, early));
+            }
+        }
+    }
+    Err(Refusal::Gone)
+}
+
+/// With its last seq, if it is there.
+async fn thread_or_new(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+) -> Result<(ThreadPk, String, ThreadProfile, Option<i64>)> {
+    if let Some(row) = service.store.thread(caller.tenant, id).await? {
+        // Not even read any further: that may be what breaks.
+        if row.status == ThreadStatus::Quarantined {
+            return Err(Fault::quarantined());
+        }
+        return Ok((row.pk, row.core, row.sheet, Some(row.last_seq)));
+    }
+    threads::check_id(service, id)?;
+    Ok((service.runtime.new_pk(), service.config.agent.core.clone(), ThreadProfile::default(), None))
+}
+
+/// The receipt of the run that was asked for, else of the active one.
+pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &Decided) -> Option<Receipt> {
+    let asked = decided.runs.iter().find(|moved| Some(&moved.run_id) == run);
+    let other = || decided.current.as_ref().or(decided.runs.first());
+    let run = asked.or_else(other)?;
+    Some(Receipt {
+        run_id: run.run_id.clone(),
+        thread_id: id.clone(),
+        status: run.status,
+        events_url: format!("/threads/{id}/events"),
+        run_url: format!("/runs/{}", run.run_id),
+        suspensions: Vec::new(),
+    })
+}
+
+/// What is stored under the key: the receipt as it will be answered, a 202.
+pub(super) fn kept(
+    caller: &Caller,
+    key: &Option<Idempotent>,
+    id: &ThreadId,
+    run: Option<&RunId>,
+) -> Option<AnswerToKeep> {
+    let (key, tenant, id, run) = (key.clone()?, caller.tenant, id.clone(), run.cloned());
+    Some(Box::new(move |decided, now| {
+        let receipt = receipt(&id, run.as_ref(), decided);
+        let location = receipt.as_ref().map(|receipt| receipt.run_url.clone());
+        let body = serde_json::to_string(&receipt).expect("a receipt is plain data");
+        key.row(tenant, now, (202, body, location))
+    }))
+}
+
+pub(super) fn no_run() -> Fault {
+    Fault::new(Code::RunFinished, "There is no active run on this thread.")
+        .with("status", RunStatus::Completed.as_str())
+}
+
+/// The run's trace. A client that names one by its W3C id means that trace; any other text is its own name of it.
+fn traced(ask: &ProcessAsk, new: impl FnOnce() -> String) -> (String, TraceOrigin) {
+    let told = ask.trace.clone();
+    match ask.trace_id.clone() {
+        Some(id) if is_trace_id(&id) => {
+            let origin = told.filter(|(told, _)| *told == id).map(|(_, origin)| origin);
+            (id, origin.unwrap_or_default())
+        }
+        client_trace_id => {
+            let (id, origin) = told.unwrap_or_else(|| (new(), TraceOrigin::default()));
+            (id, TraceOrigin { client_trace_id, ..origin })
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Runs as people see them, and waiting for one.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Waited, WaitsFor};
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::hitl::{Suspension, SuspensionStatus};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
+use crate::engine::step::RowKind;
+use crate::service::rows::{legible, read};
+use crate::service::{Result, Service, threads};
+use crate::store::{Found, Page, PageAsk, StandingAsk};
+
+pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
+    let (pk, run) = stored(service, caller, id).await?;
+    resource(service, pk, run).await
+}
+
+/// The run once it has ended or is suspended, or as it is when the time is up.
+pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Duration) -> Result<Waited> {
+    wait_for(service, caller, id, WaitsFor::Suspension, at_most).await
+}
+
+/// The run once it has ended or what is waited for has come, or as it is when the time is up.
+pub async fn wait_for(
+    service: &Service,
+    caller: &Caller,
+    id: &RunId,
+    what: WaitsFor,
+    at_most: Duration,
+) -> Result<Waited> {
+    let until = Instant::now() + at_most;
+    let mut waiter = service.runtime.wait_on(id);
+    loop {
+        let (pk, run) = stored(service, caller, id).await?;
+        if !has_come(service, what, pk, &run).await? {
+            match timeout_at(until, waiter.moved(pk)).await {
+                Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
+                Ok(Some(_) | None) => continue,
+                Err(_) => {}
+            }
+        }
+        let suspensions = match run.status {
+            RunStatus::Suspended | RunStatus::Running | RunStatus::Waiting => {
+                open_suspensions_of(service, pk, id).await?
+            }
+            RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Vec::new(),
+        };
+        return Ok(Waited { run: resource(service, pk, run).await?, suspensions });
+    }
+}
+
+async fn has_come(service: &Service, what: WaitsFor, pk: ThreadPk, run: &Run) -> Result<bool> {
+    if run.status.is_terminal() || run.status == RunStatus::Suspended {
+        return Ok(true);
+    }
+    // Only where a question is open the thread is read.
+    let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
+    if what == WaitsFor::Suspension || !asks {
+        return Ok(false);
+    }
+    let open = open_suspensions_of(service, pk, &run.run_id).await?;
+    Ok(open.iter().any(|question| what == WaitsFor::Question || question["whileRunning"] == true))
+}
+
+/// Oldest first.
+pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<RunResource>> {
+    let thread = threads::row(service, caller, id).await?;
+    let page = service.reads.rows(thread.pk, RowKind::Run, false, &page).await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for row in page.items {
+        let Some(run) = legible(&row) else { continue };
+        items.push(resource(service, thread.pk, run).await?);
+    }
+    Ok(Page { items, next_cursor: page.next_cursor })
+}
+
+/// The tenant's runs, or a thread's, the last to change first. A page may hold fewer than it could: a run may stand
+/// as it was asked for without having that status.
+pub async fn list(
+    service: &Service,
+    caller: &Caller,
+    status: Option<RunStatus>,
+    thread: Option<&ThreadId>,
+    page: PageAsk,
+) -> Result<Page<RunResource>> {
+    let thread = match thread {
+        Some(id) => Some(threads::row(service, caller, id).await?.pk),
+        None => None,
+    };
+    let standings = status.map(standings).unwrap_or_default();
+    let ask = StandingAsk { tenant: caller.tenant, thread, standings, since: None, page };
+    let (page, _) = service.reads.runs_by_standing(&ask).await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for found in page.items {
+        let Some(run) = legible::<Run>(&found.row) else { continue };
+        if status.is_none_or(|status| run.status == status) {
+            items.push(resource(service, found.pk, run).await?);
+        }
+    }
+    Ok(Page { items, next_cursor: page.next_cursor })
+}
+
+pub(crate) async fn stored(service: &Service, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
+    let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+    let Found { pk, row, .. } = found.ok_or_else(|| Fault::not_found("run"))?;
+    Ok((pk, read(&row)?))
+}
+
+async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResource> {
+    let answer: Option<ConversationMessage> = match &run.outcome {
+        None => None,
+        Some(outcome) => {
+            let row = service.reads.row(pk, RowKind::Message, outcome.message_id.as_str()).await?;
+            row.as_ref().and_then(legible)
+        }
+    };
+    Ok(run.resource(answer))
+}
+
+/// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first.
+async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
+    let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
+    let mut open = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
+        let Some(suspension) = legible::<Suspension>(row) else { continue };
+        if suspension.status == SuspensionStatus::Pending && suspension.run_id == *run {
+            open.push(service.shown(pk, told(&suspension)).await?);
+        }
+    }
+    Ok(open)
+}
+
+/// How a run of this status may stand.
+fn standings(status: RunStatus) -> Vec<CallerStatus> {
+    match status {
+        RunStatus::Queued => vec![CallerStatus::Queued],
+        RunStatus::Running => vec![CallerStatus::Running, CallerStatus::Suspended, CallerStatus::NeedsAuth],
+        RunStatus::Suspended => vec![CallerStatus::Suspended, CallerStatus::NeedsAuth],
+        RunStatus::Waiting => vec![CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth],
+        RunStatus::Completed => vec![CallerStatus::Completed],
+        RunStatus::Failed => vec![CallerStatus::Failed, CallerStatus::Refused],
+        RunStatus::Cancelled => vec![CallerStatus::Cancelled, CallerStatus::Refused],
+    }
+}
+
+/// The content of its `AGENT_SUSPENDED`.
+fn told(suspension: &Suspension) -> Value {
+    const TOLD: [&str; 14] = [
+        "suspensionId",
+        "kind",
+        "callId",
+        "toolName",
+        "toolInput",
+        "plan",
+        "message",
+        "feedbackSchema",
+        "whileRunning",
+        "digest",
+        "riskLevel",
+        "policy",
+        "expiresAt",
+        "expiryPolicy",
+    ];
+    let mut whole = serde_json::to_value(suspension).expect("a suspension is plain data");
+    if let Some(fields) = whole.as_object_mut() {
+        fields.retain(|field, _| TOLD.contains(&field.as_str()));
+    }
+    whole
+}

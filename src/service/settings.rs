@@ -1,0 +1,267 @@
+//! What a run is accepted with: call > thread > server, resolved once and stored with the run.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use serde_json::Map;
+
+use super::{Result, Service};
+use crate::config;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
+use crate::domain::settings::{
+    CallOptions, ExecutionConfig, ExecutionOverrides, LONGEST_SPAN, ModelChoice, PlanReview, ProviderConfig,
+    RunSettings, ThreadConfig,
+};
+use crate::provider::Catalog;
+
+/// The settings of a run of this caller.
+pub(super) fn of_run(
+    service: &Service,
+    caller: &Caller,
+    core: &str,
+    thread: &ThreadConfig,
+    call: &CallOptions,
+) -> Result<RunSettings> {
+    let mut settings = resolve(&service.config.agent, &*service.models, &caller.tenant_name, core, thread, call)?;
+    if settings.execution.plan_review != PlanReview::Off && !service.runtime.core(core)?.reviews_plans() {
+        check_no_review(core, [&call.execution_config, &thread.execution_config])?;
+        settings.execution.plan_review = PlanReview::Off;
+    }
+    Ok(settings)
+}
+
+/// Whether a run of this caller could be accepted with this configuration of its thread; the fault points into it.
+pub(super) fn check(service: &Service, caller: &Caller, core: &str, thread: &ThreadConfig) -> Result<()> {
+    let Err(mut fault) = of_run(service, caller, core, thread, &CallOptions::default()) else { return Ok(()) };
+    for pointed in &mut fault.errors {
+        let inside = pointed.pointer.strip_prefix("/options/").map(|inside| match inside.strip_prefix("llmParams/") {
+            Some(name) => format!("/config/providerConfig/adapterOptions/{name}"),
+            None => format!("/config/{inside}"),
+        });
+        pointed.pointer = inside.unwrap_or_else(|| pointed.pointer.clone());
+    }
+    Err(fault)
+}
+
+/// Resolves the settings of a run, and asks the model's provider whether it may be called like that.
+fn resolve(
+    server: &config::Agent,
+    models: &dyn Catalog,
+    tenant: &str,
+    core: &str,
+    thread: &ThreadConfig,
+    call: &CallOptions,
+) -> Result<RunSettings> {
+    let layers = [&call.provider_config, &thread.provider_config];
+    let (provider, model) = chosen_model(models, layers)?;
+    let fallbacks = fallbacks(models, layers)?;
+    let mut llm_params = Map::new();
+    for layer in [&thread.provider_config, &call.provider_config].into_iter().flatten() {
+        llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
+    }
+    llm_params.extend(call.llm_params.clone().unwrap_or_default());
+    models.model_of(tenant, &provider)?.admit(&model, &llm_params)?;
+    for (at, other) in fallbacks.iter().enumerate() {
+        let admitted =
+            models.model_of(tenant, &other.provider_name).and_then(|it| it.admit(&other.model_id, &llm_params));
+        admitted.map_err(|fault| {
+            let pointer = format!("/options/providerConfig/fallbacks/{at}");
+            Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
+        })?;
+    }
+    Ok(RunSettings {
+        core: core.to_owned(),
+        provider,
+        model,
+        fallbacks,
+        llm_params,
+        enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
+        // The server's own is among the rules of every policy.
+        tool_policy: thread.tool_policy.clone(),
+        history_limit: thread.history_limit.unwrap_or(server.history_limit),
+        system_prompt: compose(
+            &server.templates,
+            [
+                ("the server's agent.system_prompt", &server.system_prompt),
+                ("/config/systemPrompt", &thread.system_prompt),
+                ("/options/systemPrompt", &call.system_prompt),
+            ],
+        )?,
+        persona: persona([Some(&server.persona), thread.persona.as_ref(), call.persona.as_ref()]),
+        execution: execution([
+            Some(&server.execution),
+            thread.execution_config.as_ref(),
+            call.execution_config.as_ref(),
+        ])?,
+        state_saving: thread.state_saving_strategy.unwrap_or(server.state_saving),
+        budget: call.budget.clone(),
+        client_tools: call.client_tools.clone(),
+    })
+}
+
+/// How many models may stand behind the first.
+const FALLBACKS: usize = 8;
+
+/// Those of the nearest layer that names any; those of the server for a run that names no model either.
+fn fallbacks(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<Vec<ModelChoice>> {
+    let nearest = layers
+        .into_iter()
+        .flatten()
+        .find(|layer| layer.fallbacks.is_some() || layer.provider_name.is_some() || layer.model_id.is_some());
+    let Some(layer) = nearest else { return Ok(models.fallbacks()) };
+    let named = layer.fallbacks.clone().unwrap_or_default();
+    if named.len() > FALLBACKS {
+        let detail = format!("At most {FALLBACKS} fallbacks may be named.");
+        return Err(Fault::new(Code::Invalid, detail.clone()).at("/options/providerConfig/fallbacks", detail));
+    }
+    Ok(named)
+}
+
+/// The nearest layer that names a provider or a model; what it leaves open is the default of what it names.
+fn chosen_model(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<(String, String)> {
+    let (default_provider, default_model) = models.default_model();
+    let named = |layer: &&ProviderConfig| layer.provider_name.is_some() || layer.model_id.is_some();
+    let Some(layer) = layers.into_iter().flatten().find(named) else {
+        return Ok((default_provider, default_model));
+    };
+    let provider = layer.provider_name.clone().unwrap_or_else(|| default_provider.clone());
+    if let Some(model) = &layer.model_id {
+        return Ok((provider, model.clone()));
+    }
+    if provider == default_provider {
+        return Ok((provider, default_model));
+    }
+    let offered = models.list().into_iter().find(|known| known.provider == provider);
+    match offered {
+        Some(known) => Ok((provider, known.model)),
+        None => models.model(&provider).and_then(|_| {
+            let detail = format!("Name a model of `{provider}`.");
+            Err(Fault::new(Code::Invalid, detail.clone()).at("/options/providerConfig/modelId", detail))
+        }),
+    }
+}
+
+/// The layers joined by blank lines, each after or before those below it, variables put in.
+fn compose(templates: &BTreeMap<String, String>, layers: [(&str, &Option<SystemPrompt>); 3]) -> Result<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for (place, layer) in layers {
+        let (texts, strategy) = match layer {
+            None => continue,
+            Some(SystemPrompt::Text(text)) => (vec![text.clone()], MergeStrategy::Append),
+            Some(SystemPrompt::Layer(layer)) => (texts(templates, place, layer)?, layer.strategy),
+        };
+        let text = texts.join("\n\n");
+        match strategy {
+            _ if text.trim().is_empty() => {}
+            MergeStrategy::Append => parts.push(text),
+            MergeStrategy::Prepend => parts.insert(0, text),
+        }
+    }
+    Ok(parts.join("\n\n"))
+}
+
+fn texts(templates: &BTreeMap<String, String>, place: &str, layer: &SystemPromptLayer) -> Result<Vec<String>> {
+    let template = match &layer.tag {
+        None => None,
+        Some(tag) => Some(templates.get(tag).ok_or_else(|| {
+            let known: Vec<&str> = templates.keys().map(String::as_str).collect();
+            let detail = format!("There is no template `{tag}`; known: {}.", known.join(", "));
+            Fault::new(Code::Invalid, detail.clone()).at(format!("{place}/tag"), detail)
+        })?),
+    };
+    let given = [template, layer.content.as_ref()].into_iter().flatten();
+    given.map(|text| filled(text, &layer.variables).map_err(|name| unset(place, name))).collect()
+}
+
+fn unset(place: &str, name: &str) -> Fault {
+    let detail = format!("The system prompt needs a value for `{name}`; give one in `variables`.");
+    Fault::new(Code::Invalid, detail.clone()).at(format!("{place}/variables/{name}"), detail)
+}
+
+/// `{{name}}` becomes the variable's value; `Err`: it has none. What stands between braces and is no name stays as it is. A
+/// value is never looked at again.
+fn filled<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> std::result::Result<String, &'a str> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let named = after.split_once("}}").map(|(name, after)| (name.trim(), after));
+        match named.filter(|(name, _)| is_name(name)) {
+            Some((name, after)) => {
+                out.push_str(variables.get(name).ok_or(name)?);
+                rest = after;
+            }
+            None => {
+                out.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    Ok(out + rest)
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
+}
+
+fn persona(layers: [Option<&Persona>; 3]) -> Persona {
+    layers.into_iter().flatten().fold(Persona::default(), |below, layer| Persona {
+        name: layer.name.clone().or(below.name),
+        prompts: PersonaPrompts {
+            planning: layer.prompts.planning.clone().or(below.prompts.planning),
+            execution: layer.prompts.execution.clone().or(below.prompts.execution),
+            synthesis: layer.prompts.synthesis.clone().or(below.prompts.synthesis),
+        },
+    })
+}
+
+fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig> {
+    let mut config = ExecutionConfig::default();
+    for layer in layers.into_iter().flatten() {
+        for (field, least, most, value, into) in [
+            ("maxIterations", 1, 100, layer.max_iterations, &mut config.max_iterations),
+            ("taefMaxRetries", 0, 10, layer.taef_max_retries, &mut config.taef_max_retries),
+            ("toolResultMaxLength", 1, u32::MAX, layer.tool_result_max_length, &mut config.tool_result_max_length),
+            ("maxParallelItems", 1, 64, layer.max_parallel_items, &mut config.max_parallel_items),
+        ] {
+            *into = within(field, least, most, value.unwrap_or(*into))?;
+        }
+        config.enable_a2a_delegation = layer.enable_a2a_delegation.unwrap_or(config.enable_a2a_delegation);
+        config.on_budget = layer.on_budget.unwrap_or(config.on_budget);
+        config.plan_review = layer.plan_review.unwrap_or(config.plan_review);
+        config.on_item_failure = layer.on_item_failure.unwrap_or(config.on_item_failure);
+        for (field, span, into) in [
+            ("delegationTimeoutMs", layer.delegation_timeout_ms, &mut config.delegation_timeout_ms),
+            ("suspensionTimeoutMs", layer.suspension_timeout_ms, &mut config.suspension_timeout_ms),
+        ] {
+            *into = span.map(|span| within(field, 1, LONGEST_SPAN, span)).transpose()?.or(*into);
+        }
+        config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);
+        config.parallel_reads = layer.parallel_reads.unwrap_or(config.parallel_reads);
+    }
+    Ok(config)
+}
+
+/// Nobody may believe that the plans of a core without plans are reviewed; what the server wants of those that have some
+/// does not concern it.
+fn check_no_review(core: &str, layers: [&Option<ExecutionOverrides>; 2]) -> Result<()> {
+    let nearest = layers.into_iter().flatten().find_map(|layer| layer.plan_review);
+    match nearest {
+        None | Some(PlanReview::Off) => Ok(()),
+        Some(PlanReview::Risky | PlanReview::Always) => {
+            let detail =
+                format!("The agent core `{core}` makes no plan that could be reviewed; set planReview to off.");
+            Err(Fault::new(Code::Invalid, detail.clone()).at("/options/executionConfig/planReview", detail))
+        }
+    }
+}
+
+fn within<T: Copy + PartialOrd + Display>(field: &str, least: T, most: T, value: T) -> Result<T> {
+    if (least..=most).contains(&value) {
+        return Ok(value);
+    }
+    let detail = format!("`{field}` is {value}; it must be {least} to {most}.");
+    Err(Fault::new(Code::Invalid, detail.clone()).at(format!("/options/executionConfig/{field}"), detail))
+}

@@ -1,0 +1,172 @@
+//! Threads as people manage them: create, list, look at, change, erase.
+
+use serde_json::{Value, json};
+
+use super::tool_policy::signed;
+use super::{NewThreadAsk, profile};
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadId;
+use crate::domain::thread::{Thread, ThreadProfile, ThreadStatus};
+use crate::engine::event::{Event, SystemEvent};
+use crate::runtime::{CommitExtras, Refusal};
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::{Service, settings};
+use crate::store::{Committed, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
+
+type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// Creates a thread. The same id with the same content again is the same thread (`false`); with another, a fault.
+pub async fn create(
+    service: &Service,
+    caller: &Caller,
+    ask: NewThreadAsk,
+    key: Option<Idempotent>,
+) -> Result<Answered<(Thread, bool)>> {
+    service.runtime.accepting()?;
+    once::perform(service, caller, key.as_ref(), make(service, caller, ask, &key)).await
+}
+
+async fn make(
+    service: &Service,
+    caller: &Caller,
+    ask: NewThreadAsk,
+    key: &Option<Idempotent>,
+) -> Result<(Thread, bool), Refusal> {
+    let id = ask.thread_id.unwrap_or_else(|| new_id(service));
+    check_id(service, &id)?;
+    let sheet =
+        ThreadProfile { title: ask.title, config: ask.config, metadata: ask.metadata, ..ThreadProfile::default() };
+    let sheet = signed(&ThreadProfile::default(), sheet, caller, service.config.env)?;
+    let core = sheet.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
+    service.runtime.core(&core)?;
+    settings::check(service, caller, &core, &sheet.config)?;
+    let created_by = caller.name.clone();
+    let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
+    let fresh = fresh(&new, &sheet);
+    let kept = key.as_ref().map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
+    match service.store.create_thread(service.runtime.new_pk(), new, sheet.clone(), kept).await? {
+        Committed::Done => Ok((fresh, true)),
+        Committed::Duplicate => Err(Refusal::Duplicate),
+        Committed::Exists | Committed::Stale => {
+            let row = row(service, caller, &id).await?;
+            // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
+            let same = ThreadProfile {
+                title: sheet.title.or_else(|| row.sheet.title.clone()),
+                tool_policy_by: row.sheet.tool_policy_by.clone(),
+                ..sheet
+            };
+            if row.sheet == same {
+                return Ok((shown(row), false));
+            }
+            let detail = format!("`{id}` exists with other content; use PATCH to change it.");
+            Err(Fault::new(Code::ThreadExists, detail).into())
+        }
+    }
+}
+
+/// A new thread as it is answered: a 201, and where it is.
+pub(crate) fn answer(thread: &Thread) -> (u16, String, Option<String>) {
+    let body = serde_json::to_string(thread).expect("a thread is plain data");
+    (201, body, Some(format!("/threads/{}", thread.thread_id)))
+}
+
+pub async fn list(service: &Service, caller: &Caller, filter: ThreadFilter, page: PageAsk) -> Result<Page<Thread>> {
+    let page = service.reads.threads(caller.tenant, &filter, &page).await?;
+    Ok(Page { items: page.items.into_iter().map(shown).collect(), next_cursor: page.next_cursor })
+}
+
+pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {
+    row(service, caller, id).await.map(shown)
+}
+
+/// A merge patch of `title`, `config` and `metadata`; what runs already keeps the settings it was accepted with.
+pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patch: Value) -> Result<Thread> {
+    service.runtime.accepting()?;
+    let row = row(service, caller, id).await?;
+    let sheet = profile::patched(&row, &merge_patch, caller, service.config.env)?;
+    if merge_patch.get("config").is_some() {
+        settings::check(service, caller, &row.core, &sheet.config)?;
+    }
+    service.runtime.edit_profile(row.pk, profile::edit(merge_patch, caller.clone(), service.config.env)).await?;
+    get(service, caller, id).await
+}
+
+/// Lets a quarantined thread go on: it is told of no crash any more. Another thread stays as it is.
+pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {
+    service.runtime.accepting()?;
+    let row = row(service, caller, id).await?;
+    if row.status == ThreadStatus::Quarantined {
+        service.store.forget_crashes(&[row.pk], false).await?;
+        let extras =
+            CommitExtras { audit: Some((caller.name.clone(), "release", Value::Null)), ..CommitExtras::default() };
+        service.runtime.decide(row.pk, Event::System(SystemEvent::Released), extras).await?;
+    }
+    get(service, caller, id).await
+}
+
+/// Stops what runs and erases everything of the thread but its audit. Whoever did not create it must be an
+/// administrator.
+pub async fn delete(service: &Service, caller: &Caller, id: &ThreadId) -> Result<()> {
+    service.runtime.accepting()?;
+    let row = row(service, caller, id).await?;
+    if row.created_by != caller.name && !caller.may(Scope::Admin) {
+        let detail = format!(
+            "`{id}` was created by `{}`; a key that may `run` erases its own threads, one that may `admin` any.",
+            row.created_by
+        );
+        return Err(Fault::new(Code::Forbidden, detail).with("scope", json!(Scope::Admin)));
+    }
+    Ok(service.runtime.delete(row.pk, caller.name.clone()).await?)
+}
+
+/// An id for a thread that is to be made.
+pub fn new_id(service: &Service) -> ThreadId {
+    service.mint().thread()
+}
+
+/// The thread of this tenant, or the fault that says that there is none.
+pub(crate) async fn row(service: &Service, caller: &Caller, id: &ThreadId) -> Result<ThreadRow> {
+    service.store.thread(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("thread"))
+}
+
+pub(crate) fn check_id(service: &Service, id: &ThreadId) -> Result<()> {
+    let (text, most) = (id.as_str(), service.config.limits.id_length);
+    let is_valid = (1..=most).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
+        && text.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    if is_valid {
+        return Ok(());
+    }
+    let detail = format!("A thread id has 1 to {most} characters of A-Z a-z 0-9 . _ : - and one letter or digit.");
+    Err(Fault::new(Code::Invalid, detail.clone()).at("/threadId", detail))
+}
+
+pub(crate) fn shown(row: ThreadRow) -> Thread {
+    Thread {
+        thread_id: row.thread_id,
+        status: row.status,
+        title: row.sheet.title.unwrap_or_default(),
+        config: row.sheet.config,
+        metadata: row.sheet.metadata,
+        tool_policy_by: row.sheet.tool_policy_by,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        last_seq: row.last_seq,
+    }
+}
+
+/// A thread as it is right after its creation.
+pub(crate) fn fresh(new: &NewThread, sheet: &ThreadProfile) -> Thread {
+    Thread {
+        thread_id: new.thread_id.clone(),
+        status: Default::default(),
+        title: sheet.title.clone().unwrap_or_default(),
+        config: sheet.config.clone(),
+        metadata: sheet.metadata.clone(),
+        tool_policy_by: sheet.tool_policy_by.clone(),
+        created_at: new.created_at,
+        updated_at: new.created_at,
+        last_seq: 0,
+    }
+}

@@ -1,0 +1,27 @@
+//! Threads: as people manage them, and what is in one.
+
+mod manage;
+mod profile;
+mod tool_policy;
+mod view;
+
+use serde_json::{Map, Value};
+
+use crate::domain::ids::ThreadId;
+use crate::domain::settings::ThreadConfig;
+
+pub use manage::{create, delete, get, list, new_id, patch, release};
+pub use view::{agent_state, messages, put_agent_state, state, tool_call};
+
+pub(crate) use manage::{answer, check_id, fresh, row};
+pub(crate) use view::whole;
+
+/// The body of `POST /threads`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewThreadAsk {
+    /// Absent = the server makes one.
+    pub thread_id: Option<ThreadId>,
+    pub title: Option<String>,
+    pub config: ThreadConfig,
+    pub metadata: Map<String, Value>,
+}

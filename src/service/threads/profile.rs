@@ -1,0 +1,75 @@
+//! A thread's profile after a merge patch, and what the audit says of the change.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::tool_policy::signed;
+use crate::config::Environment;
+use crate::domain::Millis;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::thread::ThreadProfile;
+use crate::domain::typed::typed;
+use crate::runtime::ProfileEdit;
+use crate::runtime::audit::line;
+use crate::service::Result;
+use crate::store::{AuditRow, ThreadRow};
+
+/// The patch as the thread's task applies it, to the thread as it is then.
+pub(super) fn edit(patch: Value, by: Caller, environment: Environment) -> ProfileEdit {
+    Box::new(move |row, now| {
+        let profile = patched(row, &patch, &by, environment)?;
+        let audit = audited(row, &profile, now, &by.name);
+        Ok((profile, audit))
+    })
+}
+
+/// The profile after a merge patch, checked.
+pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: Environment) -> Result<ThreadProfile> {
+    let invalid = |pointer: &str, detail: String| Err(Fault::new(Code::Invalid, detail.clone()).at(pointer, detail));
+    let Some(fields) = patch.as_object() else {
+        return invalid("", "A merge patch of a thread is an object.".to_owned());
+    };
+    if let Some(field) = fields.keys().find(|field| !["title", "config", "metadata"].contains(&field.as_str())) {
+        return invalid(&format!("/{field}"), format!("`{field}` cannot be changed; title, config and metadata can."));
+    }
+    let mut whole = serde_json::to_value(&row.sheet).expect("a sheet is plain data");
+    json_patch::merge(&mut whole, patch);
+    for (field, empty) in
+        [("config", Value::Object(Default::default())), ("metadata", Value::Object(Default::default()))]
+    {
+        if whole.get(field).is_none() {
+            whole[field] = empty;
+        }
+    }
+    let sheet: ThreadProfile = typed(whole)?;
+    if sheet.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
+        return invalid(
+            "/config/agentCore",
+            format!("This thread was begun with the core `{}` and keeps it.", row.core),
+        );
+    }
+    signed(&row.sheet, sheet, by, environment)
+}
+
+/// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is
+/// as it was.
+fn audited(thread: &ThreadRow, sheet: &ThreadProfile, at: Millis, actor: &str) -> Option<AuditRow> {
+    let old = &thread.sheet;
+    let mut changed = differing(&json!(old.config), &json!(sheet.config), "/config/");
+    changed.extend((old.title != sheet.title).then(|| "/title".to_owned()));
+    changed.extend((old.metadata != sheet.metadata).then(|| "/metadata".to_owned()));
+    let mut detail = json!({ "changed": changed });
+    if old.config.tool_policy != sheet.config.tool_policy {
+        detail["toolPolicy"] = json!(sheet.config.tool_policy);
+    }
+    (!changed.is_empty()).then(|| line(thread, at, actor, "patch thread", detail))
+}
+
+/// The members that two objects do not have alike, in the order of their names.
+fn differing(old: &Value, new: &Value, place: &str) -> Vec<String> {
+    let names = [old, new].into_iter().filter_map(Value::as_object).flat_map(|object| object.keys());
+    let names: BTreeSet<&String> = names.filter(|name| old.get(name) != new.get(name)).collect();
+    names.into_iter().map(|name| format!("{place}{name}")).collect()
+}

@@ -1,0 +1,107 @@
+//! What is in a thread: its state, messages and calls. Everything is read from the store.
+
+use serde_json::{Map, Value};
+
+use super::row;
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{CallId, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::thread::AgentState;
+use crate::engine::event::{Event, PersonEvent};
+use crate::engine::step::RowKind;
+use crate::runtime::CommitExtras;
+use crate::service::rows::read;
+use crate::service::{Result, Service, fork};
+use crate::store::{self, Page, PageAsk, ThreadRow};
+
+/// `PESAgentStateData`, now or as of an observation.
+pub async fn state(service: &Service, caller: &Caller, id: &ThreadId, at: Option<i64>) -> Result<Value> {
+    let row = row(service, caller, id).await?;
+    match at {
+        Some(seq) => fork::state_at(service, &row, seq).await,
+        None => {
+            let snapshot = service.runtime.snapshot(row.pk).await?;
+            dressed(service, &snapshot.row, snapshot.view()).await
+        }
+    }
+}
+
+/// The application's own state.
+pub async fn agent_state(service: &Service, caller: &Caller, id: &ThreadId) -> Result<AgentState> {
+    let thread = row(service, caller, id).await?;
+    let row = service.reads.row(thread.pk, RowKind::AgentState, "").await?;
+    Ok(row.as_ref().map(read).transpose()?.unwrap_or_else(no_state))
+}
+
+/// Replaces the application state; with `if_match`, only if that is still its version.
+pub async fn put_agent_state(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    data: Value,
+    if_match: Option<i64>,
+) -> Result<AgentState> {
+    service.runtime.accepting()?;
+    let row = row(service, caller, id).await?;
+    let event = Event::Person(PersonEvent::StatePut { data, expected: if_match, by: caller.name.clone() });
+    let extras =
+        CommitExtras { audit: Some((caller.name.clone(), "put agent state", Value::Null)), ..CommitExtras::default() };
+    match service.runtime.decide(row.pk, event, extras).await?.agent_state {
+        Some(state) => Ok(state),
+        None => agent_state(service, caller, id).await,
+    }
+}
+
+/// The conversation, oldest first.
+pub async fn messages(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    page: PageAsk,
+) -> Result<Page<ConversationMessage>> {
+    let thread = row(service, caller, id).await?;
+    let page = service.reads.rows(thread.pk, RowKind::Message, false, &page).await?;
+    let mut items: Vec<ConversationMessage> = page.items.iter().map(read).collect::<store::Result<_>>()?;
+    for message in &mut items {
+        message.metadata = whole(service, thread.pk, message.metadata.take()).await?;
+    }
+    Ok(Page { items, next_cursor: page.next_cursor })
+}
+
+/// What a message carries, with its payloads.
+pub(crate) async fn whole(
+    service: &Service,
+    pk: ThreadPk,
+    metadata: Option<Map<String, Value>>,
+) -> Result<Option<Map<String, Value>>> {
+    let Some(metadata) = metadata else { return Ok(None) };
+    match service.shown(pk, Value::Object(metadata)).await? {
+        Value::Object(metadata) => Ok(Some(metadata)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Ok(None),
+    }
+}
+
+/// One tool call, whole.
+pub async fn tool_call(service: &Service, caller: &Caller, id: &ThreadId, call: &CallId) -> Result<Value> {
+    let thread = row(service, caller, id).await?;
+    let row = service.reads.row(thread.pk, RowKind::Call, call.as_str()).await?;
+    let row = row.ok_or_else(|| Fault::not_found("tool call"))?;
+    Ok(service.shown(thread.pk, read(&row)?).await?)
+}
+
+/// A view with its payloads, and what the thread's row knows better.
+async fn dressed(service: &Service, row: &ThreadRow, view: Value) -> Result<Value> {
+    let mut view = service.shown(row.pk, view).await?;
+    let Some(fields) = view.as_object_mut() else {
+        return Err(Fault::new(Code::Internal, "The thread's state cannot be shown."));
+    };
+    fields.insert("lastSeq".to_owned(), row.last_seq.into());
+    fields.insert("minSeq".to_owned(), row.min_seq.into());
+    fields.insert("status".to_owned(), row.status.as_str().into());
+    Ok(view)
+}
+
+fn no_state() -> AgentState {
+    AgentState { data: Value::Object(Default::default()), version: 0 }
+}
