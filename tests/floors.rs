@@ -4,6 +4,8 @@
 
 #[path = "floors/docs.rs"]
 mod docs;
+#[path = "floors/engine_rooms.rs"]
+mod engine_rooms;
 #[path = "floors/lexer.rs"]
 mod lexer;
 #[path = "floors/marks.rs"]

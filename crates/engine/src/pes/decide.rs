@@ -5,8 +5,9 @@ mod reply;
 mod resumed;
 mod schedule;
 
+use crate::domain::task::Task;
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
-use crate::pes::peers::{report, send};
+use crate::pes::peers::{TaskOutcome, report, send};
 use crate::pes::people::{pause, question};
 use crate::pes::plan::edit;
 use crate::pes::run::{ask, cancel, fork, summary};
@@ -63,18 +64,22 @@ fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> Handled {
 }
 
 fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> Handled {
-    match event {
+    let outcome = match event {
         PeerEvent::Seen { task, attempt, seen } => report::task_seen(tx, &task, attempt, *seen),
         PeerEvent::Failed { task, attempt, failure } => report::failed(tx, &task, attempt, failure),
         PeerEvent::CalledBack { task, remote_task_id } => report::called_back(tx, &task, remote_task_id),
-    }
+    };
+    Ok(after_task(tx, outcome))
 }
 
 fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
     match event {
         PersonEvent::Resumed { answer, by, said } => resumed::resume(tx, *answer, &by, said.map(|said| *said)),
         PersonEvent::PauseAsked { by } => pause::pause(tx, &by),
-        PersonEvent::TaskCancelAsked { task, by } => send::cancel(tx, &task, &by),
+        PersonEvent::TaskCancelAsked { task, by } => {
+            let outcome = send::cancel(tx, &task, &by)?;
+            Ok(after_task(tx, outcome))
+        }
         PersonEvent::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
         PersonEvent::Forked { from, state, messages, agent_state, summary } => {
@@ -88,11 +93,32 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
         SystemEvent::Recovered => recover::recover(tx),
         SystemEvent::Woke => {
             resumed::expire(tx);
-            send::overdue(tx);
+            look_at_tasks(tx);
             Ok(Taken::Yes)
         }
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
         SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
         SystemEvent::Released => cancel::release(tx),
+    }
+}
+
+/// What follows for the item whose call became a task.
+fn after_task(tx: &mut Tx<'_>, outcome: TaskOutcome) -> Taken {
+    match outcome {
+        TaskOutcome::Unchanged => Taken::No,
+        TaskOutcome::Continues => Taken::Yes,
+        TaskOutcome::CallEnded(call) => {
+            batch::on_call_ended(tx, &call);
+            Taken::Yes
+        }
+    }
+}
+
+/// Tasks whose time is over end, one after the other.
+fn look_at_tasks(tx: &mut Tx<'_>) {
+    let tasks: Vec<Task> = tx.state.tasks.values().map(|(_, task)| task.clone()).collect();
+    for task in &tasks {
+        let outcome = send::look_at_time(tx, task);
+        after_task(tx, outcome);
     }
 }

@@ -4,12 +4,14 @@ use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
 use crate::domain::usage::{ModelUse, Nanos};
-use crate::pes::plan::{make, refine};
-use crate::pes::run::{finish, summary, synthesize};
+use crate::pes::plan::make::{self, Planned};
+use crate::pes::plan::refine;
+use crate::pes::run::{finish, flow, summary, synthesize};
 use crate::pes::settle::{item, model_call};
 use crate::pes::state::{ModelCall, ModelSlot, Phase, Replied, rows, text};
 use crate::pes::tx::{Handled, Taken, Tx};
-use crate::pes::work::{retry, step};
+use crate::pes::work::retry;
+use crate::pes::work::step::{self, StepOutcome};
 
 pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
     let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
@@ -30,11 +32,28 @@ pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, re
     }
     let replied = Replied { stream, call: &call, reply: &reply, text };
     match (&item, tx.state.phase()) {
-        (Some(item), _) => step::replied(tx, item, replied),
+        (Some(item), _) => step_replied(tx, item, replied),
         (None, Phase::Synthesizing) => synthesize::replied(tx, replied),
-        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => make::replied(tx, replied),
+        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => plan_replied(tx, replied),
     }
     Ok(Taken::Yes)
+}
+
+fn step_replied(tx: &mut Tx<'_>, item: &ItemId, replied: Replied<'_>) {
+    match step::replied(tx, item, replied) {
+        StepOutcome::Settled => {}
+        StepOutcome::Completed { content, shown } => flow::item_completed(tx, content, shown),
+        StepOutcome::CutOff { content } => flow::item_cut_off(tx, item, content),
+    }
+}
+
+fn plan_replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
+    match make::replied(tx, &replied) {
+        Planned::Continues => {}
+        Planned::FirstStep { item, calls } => step::begin_with_calls(tx, &item, replied, calls),
+        Planned::Answers(text) => finish::answer_directly(tx, text),
+        Planned::Fails { code, message } => finish::fail(tx, code, message, model::Phase::Planning),
+    }
 }
 
 /// Adds the call to the run's sums and writes what it took; returns its cost, if its price is known.

@@ -9,11 +9,29 @@ use crate::pes::peers::send;
 use crate::pes::people::resume::{self, Verdict};
 use crate::pes::people::{question, suspend};
 use crate::pes::plan::review::{self, Reviewed};
-use crate::pes::run::{budget, message};
+use crate::pes::run::{budget, end_early, message};
 use crate::pes::settle::{call, item, suspension};
+use crate::pes::state::Ends;
 use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::batch;
+
+/// What an answer was about.
+enum Answered {
+    /// A call, or the run.
+    Question(Verdict),
+    Plan(Reviewed),
+}
+
+impl Answered {
+    /// That of what runs now, if it was edited.
+    fn digest(&self) -> Option<&str> {
+        match self {
+            Answered::Question(verdict) => verdict.digest(),
+            Answered::Plan(reviewed) => reviewed.digest(),
+        }
+    }
+}
 
 pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<ConversationMessage>) -> Handled {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
@@ -30,32 +48,42 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<Con
     }
     resume::check_answerer(tx, &open, &answer, by)?;
     let reason = answer.reason.clone();
-    let (decision, verdict) = resume::judge(tx, &open, answer, by)?;
-    let digest = match &verdict {
-        Verdict::Run { modified: Some(modified) } => Some(modified.digest.clone()),
-        Verdict::AskAnew(anew) => Some(anew.modified.digest.clone()),
-        Verdict::Plan(Reviewed::Runs(Some(digest))) => Some(digest.clone()),
-        Verdict::Run { modified: None }
-        | Verdict::End { .. }
-        | Verdict::Again
-        | Verdict::Reply(_)
-        | Verdict::Look
-        | Verdict::Abort
-        | Verdict::GoOn
-        | Verdict::Tell(_)
-        | Verdict::Extend(_)
-        | Verdict::Stop
-        | Verdict::Plan(_) => open.digest.clone(),
-    };
+    let (decision, answered) = judge(tx, &open, answer, by)?;
+    let digest = answered.digest().map(str::to_owned).or_else(|| open.digest.clone());
     if let Some(said) = said {
         message::hear(tx, said);
     }
     suspension::close_bound(tx, &open.suspension_id, decision, by, reason, digest);
-    match &open.call_id {
-        Some(call) => settle_call(tx, call, verdict),
-        None => settle_run(tx, verdict),
+    match (answered, &open.call_id) {
+        (Answered::Plan(reviewed), _) => {
+            if let Some(why) = review::apply(tx, reviewed) {
+                end_early::end_early(tx, Ends::Rejected, &why);
+            }
+        }
+        (Answered::Question(verdict), Some(call)) => settle_call(tx, call, verdict),
+        (Answered::Question(verdict), None) => settle_run(tx, verdict),
     }
     Ok(Taken::Yes)
+}
+
+/// What the answer means. Changes nothing, but for a plan that was edited.
+fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Answered), Fault> {
+    let (decision, verdict) = match open.kind {
+        SuspensionKind::PlanReview => {
+            let (decision, reviewed) = review::judge(tx, answer, by)?;
+            return Ok((decision, Answered::Plan(reviewed)));
+        }
+        SuspensionKind::Approval => resume::judge_approval(tx, open, answer, by)?,
+        SuspensionKind::InDoubt => resume::judge_doubt(answer)?,
+        SuspensionKind::Pause => (Decision::Resumed, Verdict::GoOn),
+        SuspensionKind::Budget => resume::judge_budget(tx.state, answer)?,
+        SuspensionKind::Input | SuspensionKind::ClientTool => resume::judge_input(tx, open, answer, |value| {
+            Verdict::End { status: ToolStatus::Success, result: Ok(value) }
+        })?,
+        SuspensionKind::PeerInput => resume::judge_input(tx, open, answer, Verdict::Reply)?,
+        SuspensionKind::PeerAuth => resume::judge_peer_auth(answer),
+    };
+    Ok((decision, Answered::Question(verdict)))
 }
 
 /// What an answer to a question about the whole run comes to.
@@ -64,7 +92,6 @@ fn settle_run(tx: &mut Tx<'_>, verdict: Verdict) {
         Verdict::GoOn => tx.active().pause = None,
         Verdict::Extend(more) => budget::extend(tx, &more),
         Verdict::Stop => budget::refuse_more(tx, "nobody wanted to extend it"),
-        Verdict::Plan(reviewed) => review::apply(tx, reviewed),
         Verdict::Run { .. }
         | Verdict::AskAnew(_)
         | Verdict::End { .. }
@@ -96,7 +123,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, verdict: Verdict) {
             return;
         }
         Verdict::Tell(reply) => return question::reply_to(tx, call, reply),
-        Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop | Verdict::Plan(_) => {}
+        Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop => {}
     }
     batch::on_call_ended(tx, call);
 }
@@ -155,7 +182,10 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
 fn run_question_expired(tx: &mut Tx<'_>, kind: SuspensionKind, policy: ExpiryPolicy, why: &str) {
     match kind {
         SuspensionKind::Budget => budget::refuse_more(tx, why),
-        SuspensionKind::PlanReview => review::expired(tx, policy, why),
+        SuspensionKind::PlanReview => {
+            let ends = review::expired(tx, policy);
+            end_early::end_early(tx, ends, why);
+        }
         SuspensionKind::Pause
         | SuspensionKind::Approval
         | SuspensionKind::Input

@@ -7,12 +7,11 @@ use crate::domain::task::{
     PeerFailure, PeerFailureKind, PeerState, Seen, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
 };
 use crate::domain::tool::ToolStatus;
-use crate::pes::peers::send;
+use crate::pes::peers::{TaskOutcome, send};
 use crate::pes::people::suspend;
 use crate::pes::settle::{call, suspension, task};
 use crate::pes::state::State;
-use crate::pes::tx::{Handled, Taken, Tx};
-use crate::pes::work::batch;
+use crate::pes::tx::Tx;
 
 /// So often a message is sent to an agent that cannot be reached, or an interrupted sending is looked into.
 const MOST_SENDS: u32 = 6;
@@ -30,11 +29,11 @@ struct PeerQuestion {
     input_type: InputType,
 }
 
-pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> Handled {
-    let Some((task, what)) = under_way(tx.state, id, attempt) else { return Ok(Taken::No) };
+pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> TaskOutcome {
+    let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
         cancel_settled(tx, id, true);
-        return Ok(Taken::Yes);
+        return TaskOutcome::Continues;
     }
     let is_news = task.remote_task_id.is_none() && seen.remote_task_id.is_some();
     tx.change_task(id, |task| {
@@ -60,27 +59,26 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
         // What it said before our answer reached it.
         PeerState::InputRequired if what != TaskActionKind::Ask && task.reply.is_some() => {
             task_continues(tx, id, TaskStatus::Working, is_news);
-            return Ok(Taken::Yes);
+            return TaskOutcome::Continues;
         }
         PeerState::Working => {
             task_continues(tx, id, TaskStatus::Working, is_news);
-            return Ok(Taken::Yes);
+            return TaskOutcome::Continues;
         }
         PeerState::InputRequired => {
             task_continues(tx, id, TaskStatus::InputRequired, is_news);
             let asked = PeerQuestion { message: seen.message, form: seen.form, input_type: InputType::Text };
             ask_a_person(tx, &task, SuspensionKind::PeerInput, asked);
-            return Ok(Taken::Yes);
+            return TaskOutcome::Continues;
         }
         PeerState::AuthRequired => {
             task_continues(tx, id, TaskStatus::AuthRequired, is_news);
             let asked = PeerQuestion { message: seen.message, form: None, input_type: InputType::Confirm };
             ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
-            return Ok(Taken::Yes);
+            return TaskOutcome::Continues;
         }
     };
-    task_ended(tx, id, &call, status, result);
-    Ok(Taken::Yes)
+    task_ended(tx, id, &call, status, result)
 }
 
 /// It is not over: it is asked about again, sooner if something changed.
@@ -122,35 +120,41 @@ fn task_ended(
     call: &CallId,
     status: TaskStatus,
     result: Result<serde_json::Value, crate::domain::tool::ToolError>,
-) {
+) -> TaskOutcome {
     suspension::withdraw(tx, call, "the agent ended the task");
     task::set_status(tx, id, status);
     let age = task::age(tx, call);
     let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
     call::end(tx, call, status, result, None, age);
-    batch::on_call_ended(tx, call);
+    TaskOutcome::CallEnded(call.clone())
 }
 
-pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> Handled {
-    let Some((task, what)) = under_way(tx.state, id, attempt) else { return Ok(Taken::No) };
+pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> TaskOutcome {
+    let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     match what {
         TaskActionKind::Send => send_failed(tx, &task, failure),
         TaskActionKind::Resend => resend_failed(tx, &task, failure),
         TaskActionKind::Ask => ask_failed(tx, &task, failure),
-        TaskActionKind::Cancel => cancel_failed(tx, &task, failure),
+        TaskActionKind::Cancel => {
+            cancel_failed(tx, &task, failure);
+            TaskOutcome::Continues
+        }
     }
-    Ok(Taken::Yes)
 }
 
-fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let id = &task.task_id;
     match failure.kind {
         PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
             // Of a message that follows others, the agent is at work already.
             tx.change_task(id, |task| task.is_out = task.remote_task_id.is_some());
             send::put_off(tx, id, TaskActionKind::Send, failure.retry_after_ms);
+            TaskOutcome::Continues
         }
-        PeerFailureKind::Unknown => look_into(tx, id),
+        PeerFailureKind::Unknown => {
+            look_into(tx, id);
+            TaskOutcome::Continues
+        }
         PeerFailureKind::NotFound if task.remote_task_id.is_some() => lost(tx, task),
         PeerFailureKind::Gone => ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
         PeerFailureKind::Unreachable => undeliverable(tx, task, "peer_unreachable", failure.message),
@@ -174,7 +178,7 @@ fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
     }
 }
 
-fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) {
+fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     tx.change_task(&task.task_id, |task| {
         task.errand = None;
@@ -187,24 +191,28 @@ fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) {
         true => {
             let age = task::age(tx, &task.call_id);
             call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
-            batch::on_call_ended(tx, &task.call_id);
+            TaskOutcome::CallEnded(task.call_id.clone())
         }
         false => task_ended(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended),
     }
 }
 
-fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
         PeerFailureKind::NotFound if is_known => lost(tx, task),
         PeerFailureKind::Gone => ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
         PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
             send::put_off(tx, &task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
+            TaskOutcome::Continues
         }
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
         | PeerFailureKind::Refused
-        | PeerFailureKind::NotFound => in_doubt(tx, &task.task_id, &failure.message),
+        | PeerFailureKind::NotFound => {
+            in_doubt(tx, &task.task_id, &failure.message);
+            TaskOutcome::Continues
+        }
     }
 }
 
@@ -220,7 +228,7 @@ fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     suspend::park_in_doubt(tx, &call, &format!("Whether the agent got the task is not known: {why}"));
 }
 
-fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
+fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     if failure.kind == PeerFailureKind::Gone {
         return ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message);
     }
@@ -233,20 +241,21 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         return lost(tx, task);
     }
     send::put_off(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
+    TaskOutcome::Continues
 }
 
-fn lost(tx: &mut Tx<'_>, task: &Task) {
+fn lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let why = format!("{} no longer knows the task", task.agent_id);
-    ended_without(tx, task, TaskStatus::Lost, "peer_lost", why);
+    ended_without(tx, task, TaskStatus::Lost, "peer_lost", why)
 }
 
 /// Nobody is left who could say more about it.
-fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) {
+fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) -> TaskOutcome {
     tx.change_task(&task.task_id, |task| {
         task.errand = None;
         task.reason = Some(why.clone());
     });
-    task_ended(tx, &task.task_id, &task.call_id, status, Err(call::error(code, why)));
+    task_ended(tx, &task.task_id, &task.call_id, status, Err(call::error(code, why)))
 }
 
 fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
@@ -284,23 +293,23 @@ fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActi
 
 /// Somebody who knows the task's secret says that something happened: the agent is asked. The first one to name the
 /// agent's own id of a task that we do not know yet is believed: the answer is what counts.
-pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> Handled {
-    let Some((_, task)) = tx.state.tasks.get(id) else { return Ok(Taken::No) };
+pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> TaskOutcome {
+    let Some((_, task)) = tx.state.tasks.get(id) else { return TaskOutcome::Unchanged };
     if task.remote_task_id.is_some() && remote.is_some() && task.remote_task_id != remote {
-        return Ok(Taken::No);
+        return TaskOutcome::Unchanged;
     }
     let names_it = task.remote_task_id.is_none() && remote.is_some();
     let (task, now) = (task.clone(), tx.stamp.now);
     let next = match task.errand {
         Some(TaskAction { what, slot: Slot::Running { .. } }) => {
             if task.called && !names_it {
-                return Ok(Taken::No);
+                return TaskOutcome::Unchanged;
             }
             tx.change_task(id, |task| task.called = true);
             Some((what, None))
         }
         Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } }) if at <= now => {
-            return Ok(Taken::No);
+            return TaskOutcome::Unchanged;
         }
         Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { .. } }) => {
             Some((TaskActionKind::Ask, Some(now)))
@@ -313,7 +322,7 @@ pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
         {
             Some((TaskActionKind::Ask, Some(now)))
         }
-        Some(TaskAction { slot: Slot::Ready { .. }, .. }) | None => return Ok(Taken::No),
+        Some(TaskAction { slot: Slot::Ready { .. }, .. }) | None => return TaskOutcome::Unchanged,
     };
     tx.change_task(id, |task| {
         task.remote_task_id = task.remote_task_id.take().or(remote);
@@ -329,7 +338,7 @@ pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     } else if names_it && !task.status.is_terminal() {
         task::record(tx, id);
     }
-    Ok(Taken::Yes)
+    TaskOutcome::Continues
 }
 
 /// After a crash: asking and cancelling are done again; a sending that may have taken place is looked into.

@@ -8,9 +8,9 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
 use crate::domain::tool::{CallStatus, ToolStatus};
+use crate::pes::peers::TaskOutcome;
 use crate::pes::settle::{call, suspension, task};
-use crate::pes::tx::{Handled, Taken, Tx};
-use crate::pes::work::batch;
+use crate::pes::tx::Tx;
 
 /// How long a task may take if nobody says otherwise.
 const WEEK: Millis = 7 * 24 * 3_600_000;
@@ -119,43 +119,40 @@ pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
     }
 }
 
-/// Tasks whose time is over end their calls; actions that nobody answered are done anew.
-pub(crate) fn overdue(tx: &mut Tx<'_>) {
+/// A task whose time is over ends its call; an action that nobody answered is done anew.
+pub(crate) fn look_at_time(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let now = tx.stamp.now;
-    let tasks: Vec<Task> = tx.state.tasks.values().map(|(_, task)| task.clone()).collect();
-    for task in tasks {
-        match task.errand {
-            Some(TaskAction {
-                what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
-                slot: Slot::Running { since, .. },
-            }) if now - since >= PATIENCE => {
-                tx.put_action(&task.task_id, what, now);
-            }
-            Some(_) | None => {}
+    match task.errand {
+        Some(TaskAction {
+            what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
+            slot: Slot::Running { since, .. },
+        }) if now - since >= PATIENCE => {
+            tx.put_action(&task.task_id, what, now);
         }
-        let is_sent_now = matches!(task.sending(), Some(Slot::Running { .. }));
-        if task.deadline <= now && !task.status.is_terminal() && !is_sent_now {
-            let why = format!("{} did not finish within {} ms", task.agent_id, task.deadline - task.created_at);
-            give_up(tx, &task.call_id, "timeout", why);
-        }
+        Some(_) | None => {}
     }
+    let is_sent_now = matches!(task.sending(), Some(Slot::Running { .. }));
+    if task.deadline > now || task.status.is_terminal() || is_sent_now {
+        return TaskOutcome::Continues;
+    }
+    let why = format!("{} did not finish within {} ms", task.agent_id, task.deadline - task.created_at);
+    give_up(tx, &task.call_id, "timeout", why)
 }
 
 /// A person or a program gives one task up; its item goes on without it.
-pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Handled {
+pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutcome, Fault> {
     let Some((_, task)) = tx.state.tasks.get(id) else { return Err(Fault::not_found("task")) };
     if task.status.is_terminal() {
-        return Ok(Taken::No);
+        return Ok(TaskOutcome::Unchanged);
     }
     let call = task.call_id.clone();
-    give_up(tx, &call, "cancelled", format!("{by} cancelled the task"));
-    Ok(Taken::Yes)
+    Ok(give_up(tx, &call, "cancelled", format!("{by} cancelled the task")))
 }
 
-fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) {
+fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
     suspension::withdraw(tx, call, &why);
     call::end(tx, call, ToolStatus::Error, Err(call::error(code, why)), None, task::age(tx, call));
-    batch::on_call_ended(tx, call);
+    TaskOutcome::CallEnded(call.clone())
 }
 
 /// A person answered what the agent had asked: that is sent to it, as a message of its own.

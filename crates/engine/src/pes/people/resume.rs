@@ -9,7 +9,6 @@ use crate::domain::policy::{Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, Judgement, Proposal, ToolStatus};
 use crate::pes::people::suspend::{Anew, Modified};
-use crate::pes::plan::review::{self, Reviewed};
 use crate::pes::settle::call;
 use crate::pes::state::State;
 use crate::pes::state::outcome::REJECTED;
@@ -39,8 +38,25 @@ pub(crate) enum Verdict {
     Extend(Box<Budget>),
     /// It does not: the run ends.
     Stop,
-    /// Of a plan.
-    Plan(Reviewed),
+}
+
+impl Verdict {
+    /// That of what runs now, if its arguments were edited.
+    pub(crate) fn digest(&self) -> Option<&str> {
+        match self {
+            Verdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
+            Verdict::AskAnew(anew) => Some(anew.modified.digest.as_str()),
+            Verdict::End { .. }
+            | Verdict::Again
+            | Verdict::Reply(_)
+            | Verdict::Look
+            | Verdict::Abort
+            | Verdict::GoOn
+            | Verdict::Tell(_)
+            | Verdict::Extend(_)
+            | Verdict::Stop => None,
+        }
+    }
 }
 
 /// Whether this person may answer so, and speaks of what is asked.
@@ -82,38 +98,30 @@ fn has_edited(state: &State, open: &Suspension, by: &str) -> bool {
     call.is_some_and(|call| call.record.edited_by.iter().any(|name| name == by))
 }
 
-/// Changes nothing, but for a plan that was edited.
-pub(crate) fn judge(
-    tx: &mut Tx<'_>,
-    open: &Suspension,
-    answer: Answer,
-    by: &str,
-) -> Result<(Decision, Verdict), Fault> {
-    match open.kind {
-        SuspensionKind::Approval => judge_approval(tx, open, answer, by),
-        SuspensionKind::PlanReview => {
-            review::judge(tx, answer, by).map(|(decision, reviewed)| (decision, Verdict::Plan(reviewed)))
-        }
-        SuspensionKind::InDoubt => judge_doubt(answer),
-        SuspensionKind::Pause => Ok((Decision::Resumed, Verdict::GoOn)),
-        SuspensionKind::Budget => match answer.approved {
-            Some(true) => Ok((Decision::Approved, Verdict::Extend(Box::new(extension(tx.state, answer.value)?)))),
-            Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
-            None => Err(invalid("/approved", "true extends the budget, false ends the run")),
-        },
-        SuspensionKind::Input | SuspensionKind::ClientTool => {
-            judge_input(tx, open, answer, |value| Verdict::End { status: ToolStatus::Success, result: Ok(value) })
-        }
-        SuspensionKind::PeerInput => judge_input(tx, open, answer, Verdict::Reply),
-        SuspensionKind::PeerAuth => match answer.approved == Some(false) || answer.value == Some(false.into()) {
-            true => Ok((Decision::Rejected, rejection(answer.reason))),
-            false => Ok((Decision::Answered, Verdict::Look)),
-        },
+/// A larger budget, or the end of the run.
+pub(crate) fn judge_budget(state: &State, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+    match answer.approved {
+        Some(true) => Ok((Decision::Approved, Verdict::Extend(Box::new(extension(state, answer.value)?)))),
+        Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
+        None => Err(invalid("/approved", "true extends the budget, false ends the run")),
+    }
+}
+
+/// Whether a person did what the agent wanted to be done elsewhere.
+pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, Verdict) {
+    match answer.approved == Some(false) || answer.value == Some(false.into()) {
+        true => (Decision::Rejected, rejection(answer.reason)),
+        false => (Decision::Answered, Verdict::Look),
     }
 }
 
 /// Edited arguments are another call: who may let that one run is asked again.
-fn judge_approval(tx: &Tx<'_>, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Verdict), Fault> {
+pub(crate) fn judge_approval(
+    tx: &Tx<'_>,
+    open: &Suspension,
+    answer: Answer,
+    by: &str,
+) -> Result<(Decision, Verdict), Fault> {
     let Some(approved) = answer.approved else {
         return Err(invalid("/approved", "an approval needs true or false"));
     };
@@ -142,7 +150,7 @@ fn judge_approval(tx: &Tx<'_>, open: &Suspension, answer: Answer, by: &str) -> R
     Ok((Decision::Modified, verdict))
 }
 
-fn judge_input(
+pub(crate) fn judge_input(
     tx: &Tx<'_>,
     open: &Suspension,
     answer: Answer,
@@ -189,7 +197,7 @@ fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
     Anew { modified, message, schema, risk }
 }
 
-fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
+pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
     let Some(action) = answer.action else {
         return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
     };

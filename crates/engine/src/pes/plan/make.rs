@@ -4,22 +4,32 @@ use serde_json::Value;
 
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
-use crate::domain::model::{self, ModelReply};
+use crate::domain::model::ModelReply;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ChangeType, TodoItemChange};
-use crate::parse::{self, PlanDraft};
+use crate::parse::{self, CallDraft, PlanDraft};
 use crate::pes::plan::change::{self, Merged, Source};
 use crate::pes::plan::{forget, merge, names, refine, review};
-use crate::pes::run::finish;
-use crate::pes::state::{Item, ModelCall, Phase, REPAIRS, Repair, Replied, model_call, text};
+use crate::pes::state::{Item, ModelCall, Phase, REPAIRS, Repair, Replied, State, model_call, text};
 use crate::pes::tx::Tx;
-use crate::pes::work::step;
 
 const TITLE_WORDS: usize = 10;
 
 const REFUSAL_CHARS: usize = 2_000;
 
-pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
+/// What a planner's reply came to.
+pub(crate) enum Planned {
+    /// There is a plan, or another reply is waited for.
+    Continues,
+    /// There is a plan, and the first step of this item came with it.
+    FirstStep { item: ItemId, calls: Vec<CallDraft> },
+    /// No plan is needed for this answer.
+    Answers(String),
+    /// There is no plan, and so the run fails.
+    Fails { code: Code, message: String },
+}
+
+pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     let text = replied.text.clone();
     let mut draft = match usable(tx, replied.reply) {
         Ok(draft) => draft,
@@ -34,10 +44,10 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
         let answer = answer.clone();
         record(tx, &draft, text, &[]);
-        return finish::answer_directly(tx, answer);
+        return Planned::Answers(answer);
     }
     if let (true, Some(reason)) = (draft.items.is_empty(), &draft.refuse) {
-        return refuse(tx, text::cut(reason, REFUSAL_CHARS));
+        return refused(tx.state, text::cut(reason, REFUSAL_CHARS));
     }
     let (source, merged) = match tx.state.phase() {
         Phase::Refining => (Source::Refinement, merge::merge(tx, &draft, replied.call.shown)),
@@ -55,16 +65,17 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     // What a person must see first begins with a step of its own.
     if let (false, true, Some(item)) = (draft.calls.is_empty(), tx.state.is_reviewed(), draft.items.first()) {
         let id = ItemId::from(item.id.as_str());
-        step::begin_with_calls(tx, &id, replied, draft.calls);
+        return Planned::FirstStep { item: id, calls: draft.calls };
     }
+    Planned::Continues
 }
 
 /// Only a run that has done nothing yet can be refused, and one whose every message the planner has seen; else it is
 /// an answer to what was said so far.
-fn refuse(tx: &mut Tx<'_>, reason: String) {
-    match tx.state.is_mid_run() || tx.state.is_refinement_due() {
-        true => finish::answer_directly(tx, reason),
-        false => finish::fail(tx, Code::TaskRefused, reason, model::Phase::Planning),
+fn refused(state: &State, reason: String) -> Planned {
+    match state.is_mid_run() || state.is_refinement_due() {
+        true => Planned::Answers(reason),
+        false => Planned::Fails { code: Code::TaskRefused, message: reason },
     }
 }
 
@@ -89,18 +100,20 @@ fn usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
     Ok(draft)
 }
 
-fn repair(tx: &mut Tx<'_>, call: &ModelCall, reply: Value, fault: String, names: bool) {
+fn repair(tx: &mut Tx<'_>, call: &ModelCall, reply: Value, fault: String, names: bool) -> Planned {
     let round = model_call::repairs(call) + 1;
     if round > REPAIRS {
         let message = format!("The model's plan could not be read: {}", text::cut(&fault, 500));
         if tx.state.is_mid_run() {
-            return refine::failed(tx, Code::PlanUnreadable, &message);
+            refine::failed(tx, Code::PlanUnreadable, &message);
+            return Planned::Continues;
         }
-        return finish::fail(tx, Code::PlanUnreadable, message, model::Phase::Planning);
+        return Planned::Fails { code: Code::PlanUnreadable, message };
     }
     let names = names || call.repair.as_ref().is_some_and(|before| before.names);
     let repair = Some(Repair { round, reply, fault, names });
     tx.active().model = Some(ModelCall { repair, ..call.again(call.iteration + 1) });
+    Planned::Continues
 }
 
 fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {

@@ -14,9 +14,8 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::settings::PlanReview;
 use crate::pes::people::{resume, suspend};
 use crate::pes::plan::{change, edit, forecast};
-use crate::pes::run::end_early;
 use crate::pes::settle::{item, suspension};
-use crate::pes::state::{Asked, Ends, Phase, Review, SentBack, Shape, State, text};
+use crate::pes::state::{Asked, Ends, Phase, SentBack, Shape, State, text};
 use crate::pes::tx::{Taken, Tx};
 
 /// The member of `modifiedArgs` that holds the edited list.
@@ -38,8 +37,14 @@ pub(crate) enum Reviewed {
     Ends(String),
 }
 
-pub(crate) fn review(state: &State) -> Option<&Review> {
-    state.head.active.as_ref().map(|active| &active.review)
+impl Reviewed {
+    /// That of the plan that runs now, if it was edited.
+    pub(crate) fn digest(&self) -> Option<&str> {
+        match self {
+            Reviewed::Runs(digest) => digest.as_deref(),
+            Reviewed::Again { .. } | Reviewed::Ends(_) => None,
+        }
+    }
 }
 
 /// The question follows the plan: it is asked about a version that has not passed, and withdrawn when the plan is
@@ -125,7 +130,7 @@ fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, R
 /// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
 fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
     let most = state.settings().execution.max_iterations.max(1);
-    let rejections = review(state).map_or(0, |review| review.rejections);
+    let rejections = state.review().map_or(0, |review| review.rejections);
     match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
         None => Reviewed::Ends("a person said no".into()),
         Some(reason) if rejections < most => Reviewed::Again { reason, by: by.to_owned() },
@@ -133,13 +138,14 @@ fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
     }
 }
 
-/// The answer takes effect; its question is closed by now.
-pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) {
+/// The answer takes effect; its question is closed by now. `Some`: the run ends, for this reason.
+pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
     tx.active().review.asked = None;
     match reviewed {
         Reviewed::Runs(_) => {
             let version = tx.state.head.plan_version;
             tx.active().review.passed = Some(version);
+            None
         }
         Reviewed::Again { reason, by } => {
             // Whoever tells the planner what to do steers the run.
@@ -149,25 +155,25 @@ pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) {
             let review = &mut tx.active().review;
             review.rejections += 1;
             review.sent_back = SentBack::Due;
+            None
         }
-        Reviewed::Ends(why) => end_early::end_early(tx, Ends::Rejected, &why),
+        Reviewed::Ends(why) => Some(why),
     }
 }
 
-/// Nobody answered in time.
-pub(crate) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy, why: &str) {
+/// Nobody answered in time: what the run ends as.
+pub(crate) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> Ends {
     tx.active().review.asked = None;
-    let ends = match policy {
+    match policy {
         ExpiryPolicy::Fail => Ends::TimedOut,
         ExpiryPolicy::Deny | ExpiryPolicy::Remind => Ends::Rejected,
-    };
-    end_early::end_early(tx, ends, why);
+    }
 }
 
 /// The planner was sent back and answers without another plan: what was rejected is off, and if nothing was done
 /// before, the answer is the run's.
 pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
-    let is_told = review(tx.state).is_some_and(|review| review.sent_back == SentBack::Told);
+    let is_told = tx.state.review().is_some_and(|review| review.sent_back == SentBack::Told);
     if !is_told || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
         return false;
     }

@@ -7,7 +7,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::run::Counters;
 use crate::domain::usage::Nanos;
-use crate::pes::state::ModelCall;
+use crate::pes::state::model_call::ModelCall;
 
 /// What people added to the budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

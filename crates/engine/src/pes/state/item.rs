@@ -8,7 +8,7 @@ use crate::domain::ids::{CallId, ItemId, RunId};
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode, ValidationStatus};
 use crate::domain::tool::CallRecord;
 use crate::parse::PlanPatchDraft;
-use crate::pes::state::ModelCall;
+use crate::pes::state::model_call::ModelCall;
 
 /// A todo item: what it is, how it goes, and what happened in it.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
-use crate::pes::state::Item;
+use crate::pes::state::item::Item;
 
 #[derive(Default)]
 pub(crate) struct TodoList {

@@ -7,8 +7,7 @@ use crate::domain::settings::{PlanReview, RunSettings};
 use crate::domain::task::Slot;
 use crate::domain::thread::ThreadStatus;
 use crate::domain::tool::CallStatus;
-use crate::pes::plan::review;
-use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, SentBack, Shape, State};
+use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, Review, SentBack, Shape, State};
 
 impl State {
     /// Whether the active run has had its plan.
@@ -26,14 +25,14 @@ impl State {
 
     /// Nothing of the plan begins before a person has said yes.
     pub(crate) fn is_review_open(&self) -> bool {
-        review::review(self).is_some_and(|review| review.asked.is_some())
+        self.review().is_some_and(|review| review.asked.is_some())
     }
 
     /// Whether this version of the plan may run as far as reviews are concerned.
     pub(crate) fn is_reviewed(&self) -> bool {
         let version = self.head.plan_version;
         self.settings().execution.plan_review == PlanReview::Off
-            || review::review(self).is_some_and(|review| review.passed == Some(version))
+            || self.review().is_some_and(|review| review.passed == Some(version))
     }
 
     pub(crate) fn placed(&self) -> impl Iterator<Item = ItemId> + use<'_> {
@@ -65,6 +64,10 @@ impl State {
 
     pub(crate) fn settings(&self) -> &RunSettings {
         &self.active_run().settings
+    }
+
+    pub(crate) fn review(&self) -> Option<&Review> {
+        self.head.active.as_ref().map(|active| &active.review)
     }
 
     pub(crate) fn item(&self, id: &ItemId) -> Option<&Item> {

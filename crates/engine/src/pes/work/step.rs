@@ -7,14 +7,26 @@ use crate::domain::model::{ModelReply, Phase};
 use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
 use crate::pes::plan::merge;
-use crate::pes::run::flow;
 use crate::pes::settle::item;
 use crate::pes::state::{ModelCall, REPAIRS, Replied, Said, Shape, State};
 use crate::pes::tx::Tx;
 use crate::pes::work::required_tools::{self, Missing};
 use crate::pes::work::{batch, item_loop};
 
-pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) {
+/// What a reply came to for its item.
+pub(crate) enum StepOutcome {
+    /// It goes on, or it has failed.
+    Settled,
+    Completed {
+        content: String,
+        /// The same as observations hold it.
+        shown: Value,
+    },
+    /// Its replies stay cut off for their length; this is the last one.
+    CutOff { content: String },
+}
+
+pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> StepOutcome {
     let draft = read(tx.state, replied.reply);
     tx.change_loop(id, |work| work.model = None);
     let says_nothing = draft.is_empty() && !is_done_without_words(tx.state, id, &draft);
@@ -27,14 +39,14 @@ pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) {
     }
     tx.change_loop(id, |work| work.notes.clear());
     if draft.calls.is_empty() {
-        answered(tx, id, draft, &replied);
-    } else {
-        if let Some(patch) = draft.updated_plan {
-            tx.add_turn(id, Said::Patch { shown: replied.call.shown, patch });
-            tx.change_loop(id, |work| work.patches = true);
-        }
-        batch::open(tx, id, &replied, draft.calls);
+        return answered(tx, id, draft, &replied);
     }
+    if let Some(patch) = draft.updated_plan {
+        tx.add_turn(id, Said::Patch { shown: replied.call.shown, patch });
+        tx.change_loop(id, |work| work.patches = true);
+    }
+    batch::open(tx, id, &replied, draft.calls);
+    StepOutcome::Settled
 }
 
 /// The item is said to be complete, or all tools that it needs were called successfully, and its last call brought
@@ -55,7 +67,7 @@ fn read(state: &State, reply: &ModelReply) -> StepDraft {
 }
 
 /// A reply without calls: a patch of the plan takes effect, then the item goes on or ends.
-fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) {
+fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) -> StepOutcome {
     let is_silent = draft.is_empty();
     if let Some(patch) = draft.updated_plan {
         merge::apply_patch(tx, id, replied.call.shown, patch);
@@ -67,13 +79,14 @@ fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_
     };
     if goes_on {
         item_loop::keep_reply(tx, id, replied, Vec::new());
-        return item_loop::next_iteration(tx, id);
+        item_loop::next_iteration(tx, id);
+        return StepOutcome::Settled;
     }
     match required_tools::missing(tx.state, id) {
         Missing::Nothing(validation) => {
             let result = result_text(tx, id, &draft.content, replied);
             item::complete(tx, id, result.clone(), validation);
-            flow::item_completed(tx, draft.content, result);
+            return StepOutcome::Completed { content: draft.content, shown: result };
         }
         Missing::Enforce(message) => {
             item_loop::keep_reply(tx, id, replied, Vec::new());
@@ -81,6 +94,7 @@ fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_
         }
         Missing::Hopeless(code, message) => item::fail(tx, id, code, message),
     }
+    StepOutcome::Settled
 }
 
 /// The result refers to the stream's text where it is the same; an item that is said to be complete without a word
@@ -101,16 +115,17 @@ fn last_output(state: &State, id: &ItemId) -> Option<Value> {
 }
 
 /// What was cut off is no result: it may end before what matters.
-fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) {
+fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) -> StepOutcome {
     let round = tx.change_loop(id, |work| {
         work.repaired += 1;
         work.repaired
     });
     if round.is_none_or(|round| round > REPAIRS) {
-        return match replied.reply.is_cut() {
-            true => flow::item_cut_off(tx, id, content),
-            false => item::fail(tx, id, "empty_reply", "the model kept answering nothing".into()),
-        };
+        if replied.reply.is_cut() {
+            return StepOutcome::CutOff { content };
+        }
+        item::fail(tx, id, "empty_reply", "the model kept answering nothing".into());
+        return StepOutcome::Settled;
     }
     if replied.reply.is_cut() && !replied.reply.text.trim().is_empty() {
         item_loop::keep_reply(tx, id, replied, Vec::new());
@@ -122,6 +137,7 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) 
     tx.add_turn(id, Said::Engine { text });
     let again = replied.call.again(replied.call.iteration);
     tx.change_loop(id, |work| work.model = Some(again));
+    StepOutcome::Settled
 }
 
 /// An item whose first step came with the plan.
