@@ -48,10 +48,13 @@ need_cargo() {
     return 1
 }
 
+has_curl() { command -v curl >/dev/null; }
 has_python() { command -v python3 >/dev/null; }
 has_node() { command -v npm >/dev/null; }
 
 need_node() { need 'Node with npm' has_node npm; }
+
+need_curl() { need 'curl' has_curl curl; }
 
 need_python() { need 'Python 3' has_python python3; }
 

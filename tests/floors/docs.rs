@@ -15,6 +15,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/EVENTS.md",
     "docs/GLOSSARY.md",
     "docs/GUARANTEES.md",
+    "docs/GUIDE.md",
     "docs/METRICS.md",
     "docs/MODELS.md",
     "docs/OPERATIONS.md",

@@ -6,6 +6,7 @@ mod abuse;
 mod auth;
 mod cli;
 mod delegate;
+mod docs;
 mod egress;
 mod front;
 mod library;

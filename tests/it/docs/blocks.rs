@@ -1,0 +1,55 @@
+//! The fenced blocks of a document.
+
+use std::path::Path;
+
+/// Every document in which a reader finds commands, settings or answers.
+pub const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "docs/AGENTS.md",
+    "docs/DEMO_SCRIPT.md",
+    "docs/EVENTS.md",
+    "docs/GUIDE.md",
+    "docs/MODELS.md",
+    "docs/OPERATIONS.md",
+    "docs/POLICY.md",
+    "docs/TOOLS.md",
+];
+
+pub struct Block {
+    /// `sh`: run by a test. `console`: not run. `json`: what the commands before it answer. `toml`: settings.
+    pub kind: String,
+    pub text: String,
+    /// Of the opening fence.
+    pub line: usize,
+}
+
+impl Block {
+    /// Whether the other block, after one empty line, is the answer to this one.
+    pub fn is_answered_by(&self, other: &Block) -> bool {
+        other.kind == "json" && other.line == self.line + self.text.lines().count() + 3
+    }
+}
+
+pub fn blocks(document: &str) -> Vec<Block> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{document}: {error}"));
+    let mut found: Vec<Block> = Vec::new();
+    let mut is_open = false;
+    for (index, line) in text.lines().enumerate() {
+        match line.strip_prefix("```") {
+            Some(_) if is_open => is_open = false,
+            Some(kind) => {
+                is_open = true;
+                found.push(Block { kind: kind.trim().to_owned(), text: String::new(), line: index + 1 });
+            }
+            None if is_open => {
+                let block = found.last_mut().unwrap();
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    assert!(!is_open, "{document}: a block is not closed");
+    found
+}

@@ -1,0 +1,74 @@
+//! Every `sh` block is run by bash, in its document's order, against a server of the document's own.
+
+use rstest::rstest;
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::blocks::{Block, DOCUMENTS, blocks};
+use super::shape::difference;
+use crate::support::app::App;
+use crate::support::http::soon;
+
+/// What bash prints after each block; no answer has it.
+const END: &str = "--- end of block ---";
+
+/// The commands of all blocks as one script, so that a block sees the variables of those before it.
+fn script(app: &App, commands: &[&Block]) -> String {
+    let mut script = format!("B=http://{}; J='content-type: application/json'\n", app.address);
+    for block in commands {
+        script.push_str(&block.text);
+        script.push_str(&format!("\nprintf '\\n%s\\n' '{END}'\n"));
+    }
+    // The address that a reader would use.
+    script.replace("B=http://127.0.0.1:7070", &format!("B=http://{}", app.address))
+}
+
+/// The last line that is JSON.
+fn answer(said: &str) -> Option<Value> {
+    said.lines().rev().find_map(|line| serde_json::from_str(line).ok())
+}
+
+#[rstest]
+#[case("README.md")]
+#[case("docs/AGENTS.md")]
+#[case("docs/GUIDE.md")]
+#[case("docs/POLICY.md")]
+#[tokio::test]
+async fn the_commands_of_a_document_do_what_it_shows(#[case] document: &str) {
+    let app = App::with(|config| config.models.demo.script = None).await;
+    let all = blocks(document);
+    let commands: Vec<&Block> = all.iter().filter(|block| block.kind == "sh").collect();
+    assert!(!commands.is_empty(), "{document}");
+    let mut bash = Command::new("bash");
+    bash.args(["-eu", "-o", "pipefail", "-c", &script(&app, &commands)]).env("no_proxy", "*").kill_on_drop(true);
+    let output = soon(bash.output()).await.expect("there is bash");
+    let (said, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{document}: {said}{errors}");
+    let said: Vec<&str> = said.split(END).collect();
+    for (block, said) in commands.iter().zip(said) {
+        let problem = said.contains(r#""type":"http"#).then_some(said);
+        assert_eq!(problem, None, "{document}:{} is refused", block.line);
+        let Some(shown) = all.iter().find(|next| block.is_answered_by(next)) else { continue };
+        let answer = answer(said).unwrap_or_else(|| panic!("{document}:{}: no JSON in {said}", block.line));
+        let shown_value: Value = serde_json::from_str(&shown.text).unwrap();
+        let found = difference(&shown_value, &answer, "");
+        assert_eq!(found, None, "{document}:{}: the server says {answer:#}", shown.line);
+    }
+}
+
+#[test]
+fn every_block_is_of_a_kind_that_is_tried() {
+    let run = ["README.md", "docs/AGENTS.md", "docs/GUIDE.md", "docs/POLICY.md"];
+    for document in DOCUMENTS {
+        for block in blocks(document) {
+            let place = format!("{document}:{}", block.line);
+            match block.kind.as_str() {
+                "sh" => assert!(run.contains(document), "{place}: the commands of this document are not run"),
+                "json" => drop(serde_json::from_str::<Value>(&block.text).unwrap_or_else(|no| panic!("{place}: {no}"))),
+                "toml" => drop(block.text.parse::<toml::Table>().unwrap_or_else(|no| panic!("{place}: {no}"))),
+                "console" | "text" => {}
+                other => panic!("{place}: `{other}` is no kind of block"),
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The documents, tried: every command in them is run, and every answer in them is one that a server gives.
+
+mod blocks;
+mod commands;
+mod shape;
