@@ -93,20 +93,41 @@ fn every_guarantee_names_its_test() {
     }
 }
 
-/// What a link of Markdown leads to, but for addresses of the web and places in the same document.
+/// What a link of Markdown leads to, but for addresses of the web.
 fn linked(text: &str) -> Vec<&str> {
     let ends = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    ends.filter(|to| !to.starts_with("http") && !to.starts_with('#')).collect()
+    ends.filter(|to| !to.starts_with("http")).collect()
+}
+
+/// The fragments under which a reader finds the headings of a document.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let slug = |heading: &str| {
+        let kept = heading.trim_start_matches('#').trim().chars();
+        let kept = kept.filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    };
+    headings.map(slug).collect()
+}
+
+/// Links of a document to files and headings that are not there.
+fn dead_links(document: &str, text: &str) -> Vec<String> {
+    let folder = root().join(document).parent().unwrap().to_owned();
+    let is_dead = |to: &&str| {
+        let (file, anchor) = to.split_once('#').unwrap_or((to, ""));
+        let target = if file.is_empty() { root().join(document) } else { folder.join(file) };
+        match std::fs::read_to_string(&target) {
+            Ok(text) => !anchor.is_empty() && !anchors(&text).contains(anchor),
+            Err(_) => !target.is_dir(),
+        }
+    };
+    linked(text).into_iter().filter(is_dead).map(str::to_owned).collect()
 }
 
 #[test]
 fn every_link_of_a_document_leads_somewhere() {
     for document in DOCUMENTS {
-        let folder = root().join(document).parent().unwrap().to_owned();
-        for to in linked(&read(document)) {
-            let file = to.split('#').next().unwrap();
-            assert!(folder.join(file).exists(), "{document} links to {to}, which is not there");
-        }
+        assert_eq!(dead_links(document, &read(document)), Vec::<String>::new(), "{document}");
     }
 }
 
@@ -173,6 +194,9 @@ fn every_code_of_a_failed_call_or_item_is_explained() {
 #[test]
 fn a_stale_document_is_seen() {
     assert_eq!(missing_paths("see `src/nowhere.rs` and `src/lib.rs`, `GET /x`"), ["src/nowhere.rs"]);
+    let links =
+        "[a](ERRORS.md) [b](NOWHERE.md) [c](OPERATIONS.md#no-such-heading) [d](OPERATIONS.md#changing-the-sealing-key)";
+    assert_eq!(dead_links("docs/AGENTS.md", links), ["NOWHERE.md", "OPERATIONS.md#no-such-heading"]);
     let known = BTreeSet::from(["it_holds".to_owned()]);
     assert_eq!(missing_tests("`store::it_holds` `store::it_broke` `Code::ALL`", &known), ["store::it_broke"]);
 }

@@ -23,9 +23,9 @@ fn script(app: &App, commands: &[&Block]) -> String {
     script.replace("B=http://127.0.0.1:7070", &format!("B=http://{}", app.address))
 }
 
-/// The last line that is JSON.
+/// What the last command of a block answered.
 fn answer(said: &str) -> Option<Value> {
-    said.lines().rev().find_map(|line| serde_json::from_str(line).ok())
+    serde_json::Deserializer::from_str(said).into_iter().map_while(Result::ok).last()
 }
 
 #[rstest]
