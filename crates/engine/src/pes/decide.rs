@@ -17,6 +17,7 @@ use crate::pes::work::{agent_state, batch};
 use crate::step::Step;
 use crate::{Illegal, Stamp, World};
 
+/// Takes one event. On `Err` the state is untouched; an event that finds nothing open is a step without changes.
 pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
     let mut tx = Tx::begin(state, world, stamp);
     match dispatch(&mut tx, event)? {

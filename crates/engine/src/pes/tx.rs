@@ -1,4 +1,7 @@
 //! One transition in the making: the state under change, what must be written of it, and what is recorded.
+//!
+//! Everything that changes a state does so through a [`Tx`]. It decides nothing: it keeps what is asked of it, in the order
+//! in which it is asked, writes each changed row once, and ends as the one [`Step`] that is committed.
 
 mod record;
 
@@ -44,13 +47,14 @@ pub(crate) struct Tx<'a> {
     definitions: BTreeSet<ItemId>,
     progressed: BTreeSet<ItemId>,
     calls: BTreeSet<CallId>,
-    pub(crate) tasks: BTreeSet<TaskId>,
+    tasks: BTreeSet<TaskId>,
     run_touched: bool,
     /// Recovery and refusals are no progress.
     pub is_progress: bool,
 }
 
 impl<'a> Tx<'a> {
+    /// Nothing is written yet.
     pub fn begin(state: &'a mut State, world: &'a World<'a>, stamp: Stamp) -> Self {
         Self {
             state,
@@ -77,6 +81,7 @@ impl<'a> Tx<'a> {
         self.state.head.ord
     }
 
+    /// What the active run is in the middle of.
     pub fn active(&mut self) -> &mut Active {
         self.state.head.active.as_mut().expect("only asked for while a run is active")
     }
@@ -93,22 +98,26 @@ impl<'a> Tx<'a> {
         self.change_progress(id, |progress| progress.work.as_mut().map(change)).flatten()
     }
 
+    /// The item is to be written whole.
     pub fn definition_changed(&mut self, id: &ItemId) {
         self.definitions.insert(id.clone());
         self.progressed.insert(id.clone());
     }
 
+    /// The item is not to be written any more.
     pub fn item_removed(&mut self, id: &ItemId) {
         self.definitions.remove(id);
         self.progressed.remove(id);
     }
 
+    /// Changes a call; nothing happens if there is no such call.
     pub fn change_call<T>(&mut self, id: &CallId, change: impl FnOnce(&mut Call) -> T) -> Option<T> {
         let call = self.state.calls.get_mut(id)?;
         self.calls.insert(id.clone());
         Some(change(call))
     }
 
+    /// The active run is to be written.
     pub fn run_changed(&mut self) {
         self.run_touched = true;
     }
@@ -130,6 +139,7 @@ impl<'a> Tx<'a> {
         written
     }
 
+    /// Writes a message of the conversation, in place of one with the same id.
     pub fn write_message(&mut self, ord: i64, message: &ConversationMessage) {
         self.rows.retain(|row| row.kind != RowKind::Message || row.id != message.message_id.as_str());
         self.rows.push(rows::message(ord, message));
@@ -138,6 +148,7 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// Adds a turn to an item's loop.
     pub fn add_turn(&mut self, item: &ItemId, said: Said) {
         let ord = self.next_ord();
         let turn = Turn { item: item.clone(), said };
@@ -147,6 +158,7 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// Writes a question, in place of what was written of it before.
     pub fn write_suspension(&mut self, ord: i64, suspension: &Suspension, keep: Keep) {
         let id = suspension.suspension_id.to_string();
         self.rows.retain(|row| row.kind != RowKind::Suspension || row.id != id);
@@ -159,6 +171,70 @@ impl<'a> Tx<'a> {
         self.rows.push(rows::run(ord, run));
         self.runs.retain(|other| other.run_id != run.run_id);
         self.runs.push(run.clone());
+    }
+
+    /// Who steers a run or edits its plan has asked for what it does; where none is active, for what the next one does.
+    pub(crate) fn add_requesters(&mut self, names: &[String]) {
+        let Some(active) = self.state.run.as_mut() else {
+            return add_names(&mut self.state.head.shapers, names);
+        };
+        add_names(&mut active.requested_by, names);
+        self.run_changed();
+    }
+
+    /// Changes a task; nothing happens if it is over.
+    pub(crate) fn change_task<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut Task) -> T) -> Option<T> {
+        let now = self.stamp.now;
+        let (_, task) = self.state.tasks.get_mut(id)?;
+        self.tasks.insert(id.clone());
+        task.updated_at = now;
+        Some(change(task))
+    }
+
+    /// What is to be done next about a task, and when.
+    pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
+        self.change_task(id, |task| task.errand = Some(TaskAction { what, slot: Slot::Ready { at } }));
+    }
+
+    /// `delay`: in how many milliseconds the call is made again.
+    pub(crate) fn record_stream_error(
+        &mut self,
+        stream: &StreamId,
+        item: Option<&ItemId>,
+        failure: &ModelFailure,
+        delay: Option<i64>,
+    ) {
+        let mut body = serde_json::json!({
+            "streamId": stream, "code": failure.kind, "message": text::cut(&failure.message, 2000),
+            "retryable": delay.is_some(),
+        });
+        if let Some(status) = failure.http_status {
+            body["httpStatus"] = status.into();
+        }
+        if let Some(delay) = delay {
+            body["retryInMs"] = delay.into();
+        }
+        self.record(ObservationType::LlmStreamError, item, "Model call failed", body);
+    }
+
+    /// The planner's or the synthesizer's call, or that of an item, is over.
+    pub(crate) fn clear_model_call(&mut self, item: Option<&ItemId>) {
+        match item {
+            Some(item) => {
+                self.change_loop(item, |work| work.model = None);
+            }
+            None => self.active().model = None,
+        }
+    }
+
+    /// The next call of the planner, the synthesizer or an item.
+    pub(crate) fn put_model_call(&mut self, item: Option<&ItemId>, call: ModelCall) {
+        match item {
+            Some(item) => {
+                self.change_loop(item, |work| work.model = Some(call));
+            }
+            None => self.active().model = Some(call),
+        }
     }
 
     /// What is to be committed. Nothing was changed: a step without changes.
@@ -244,77 +320,11 @@ impl<'a> Tx<'a> {
     }
 }
 
-impl Tx<'_> {
-    /// Who steers a run or edits its plan has asked for what it does; where none is active, for what the next one does.
-    pub(crate) fn add_requesters(&mut self, names: &[String]) {
-        let Some(active) = self.state.run.as_mut() else {
-            return add_names(&mut self.state.head.shapers, names);
-        };
-        add_names(&mut active.requested_by, names);
-        self.run_changed();
-    }
-}
-
 /// Each name stands there once.
 pub(crate) fn add_names(known: &mut Vec<String>, names: &[String]) {
     for name in names {
         if !known.contains(name) {
             known.push(name.clone());
-        }
-    }
-}
-
-impl Tx<'_> {
-    /// Changes a task; nothing happens if it is over.
-    pub(crate) fn change_task<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut Task) -> T) -> Option<T> {
-        let now = self.stamp.now;
-        let (_, task) = self.state.tasks.get_mut(id)?;
-        self.tasks.insert(id.clone());
-        task.updated_at = now;
-        Some(change(task))
-    }
-
-    pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
-        self.change_task(id, |task| task.errand = Some(TaskAction { what, slot: Slot::Ready { at } }));
-    }
-}
-
-impl Tx<'_> {
-    pub(crate) fn record_stream_error(
-        &mut self,
-        stream: &StreamId,
-        item: Option<&ItemId>,
-        failure: &ModelFailure,
-        delay: Option<i64>,
-    ) {
-        let mut body = serde_json::json!({
-            "streamId": stream, "code": failure.kind, "message": text::cut(&failure.message, 2000),
-            "retryable": delay.is_some(),
-        });
-        if let Some(status) = failure.http_status {
-            body["httpStatus"] = status.into();
-        }
-        if let Some(delay) = delay {
-            body["retryInMs"] = delay.into();
-        }
-        self.record(ObservationType::LlmStreamError, item, "Model call failed", body);
-    }
-
-    pub(crate) fn clear_model_call(&mut self, item: Option<&ItemId>) {
-        match item {
-            Some(item) => {
-                self.change_loop(item, |work| work.model = None);
-            }
-            None => self.active().model = None,
-        }
-    }
-
-    pub(crate) fn put_model_call(&mut self, item: Option<&ItemId>, call: ModelCall) {
-        match item {
-            Some(item) => {
-                self.change_loop(item, |work| work.model = Some(call));
-            }
-            None => self.active().model = Some(call),
         }
     }
 }

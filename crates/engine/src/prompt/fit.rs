@@ -16,10 +16,8 @@ use crate::{Extent, Material, World};
 
 /// What is always left of a result, in characters.
 const LEAST: usize = 200;
-
 /// How many bytes of text a token stands for.
 const BYTES: usize = 3;
-
 /// A longer summary is shortened, in characters.
 const SUMMARY: usize = 6_000;
 

@@ -10,7 +10,6 @@ use crate::pes::state::{Item, State};
 
 /// How many tools a step is shown that names none.
 const MOST: usize = 24;
-
 /// Shorter words say nothing of what a step is about.
 const WORD_CHARS: usize = 3;
 

@@ -14,6 +14,7 @@ use crate::pes::tx::{Handled, Taken, Tx};
 /// After so many attempts that were lost a person is asked, even if it is safe to go on.
 const MOST_ATTEMPTS: u32 = 10;
 
+/// A new holder took the thread.
 pub(crate) fn recover(tx: &mut Tx<'_>) -> Handled {
     tx.is_progress = false;
     let has_tasks = report::recover(tx);

@@ -13,6 +13,7 @@ use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::retry;
 use crate::pes::work::step::{self, StepOutcome};
 
+/// An answer to an attempt that is not open changes nothing.
 pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
     let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
     let phase = call.phase(tx.state.model_phase(item.as_ref()));

@@ -33,6 +33,7 @@ impl Answered {
     }
 }
 
+/// A person answered a question that is open and not over; nothing is changed where the answer does not fit it.
 pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<ConversationMessage>) -> Handled {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
         return Err(Fault::not_found("suspension"));

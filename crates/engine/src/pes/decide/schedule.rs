@@ -11,6 +11,7 @@ use crate::pes::state::{Phase, State, funds};
 use crate::pes::tx::Tx;
 use crate::pes::work::{places, start};
 
+/// Starts whatever may start, until nothing more may; a run that is over or out of budget ends here.
 pub(crate) fn run_to_quiescence(tx: &mut Tx<'_>) {
     question::tell_calls(tx);
     while tx.state.run.is_some() {

@@ -1,12 +1,14 @@
 //! What agents tell of the tasks that they were given. Only what they say when asked counts: a call back is a reason to
 //! ask, and an answer to an action that is no longer under way changes nothing.
 
+use serde_json::Value;
+
 use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
     PeerFailure, PeerFailureKind, PeerState, Seen, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
 };
-use crate::domain::tool::ToolStatus;
+use crate::domain::tool::{ToolError, ToolStatus};
 use crate::pes::peers::{TaskOutcome, send};
 use crate::pes::people::suspend;
 use crate::pes::settle::{call, suspension, task};
@@ -15,10 +17,8 @@ use crate::pes::tx::Tx;
 
 /// So often a message is sent to an agent that cannot be reached, or an interrupted sending is looked into.
 const MOST_SENDS: u32 = 6;
-
 /// So often an agent is told to stop, if it does not listen.
 const MOST_CANCELS: u32 = 6;
-
 /// So often in a row an agent may say that it knows no such task.
 const MOST_STRIKES: u32 = 3;
 
@@ -29,6 +29,7 @@ struct PeerQuestion {
     input_type: InputType,
 }
 
+/// The agent told how its task stands.
 pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
@@ -119,7 +120,7 @@ fn task_ended(
     id: &TaskId,
     call: &CallId,
     status: TaskStatus,
-    result: Result<serde_json::Value, crate::domain::tool::ToolError>,
+    result: Result<Value, ToolError>,
 ) -> TaskOutcome {
     suspension::withdraw(tx, call, "the agent ended the task");
     task::set_status(tx, id, status);
@@ -129,6 +130,7 @@ fn task_ended(
     TaskOutcome::CallEnded(call.clone())
 }
 
+/// An action of a task brought nothing.
 pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     match what {

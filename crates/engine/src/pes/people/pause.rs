@@ -6,6 +6,7 @@ use crate::pes::people::suspend;
 use crate::pes::state::State;
 use crate::pes::tx::{Handled, Taken, Tx};
 
+/// Nothing new starts from now on. A second pause changes nothing.
 pub(crate) fn pause(tx: &mut Tx<'_>, by: &str) -> Handled {
     let Some(active) = tx.state.head.active.as_ref().filter(|active| active.cancel.is_none()) else {
         return Err(Fault::new(Code::NothingToPause, "No run is active on this thread."));

@@ -7,7 +7,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, InDoubtAction, Reply, Suspension, SuspensionKind};
 use crate::domain::policy::{Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
-use crate::domain::tool::{self, Judgement, Proposal, ToolStatus};
+use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
 use crate::pes::people::suspend::{Anew, Modified};
 use crate::pes::settle::call;
 use crate::pes::state::State;
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     AskAnew(Box<Anew>),
     End {
         status: ToolStatus,
-        result: Result<Value, crate::domain::tool::ToolError>,
+        result: Result<Value, ToolError>,
     },
     Again,
     /// It goes to the agent that asked.
@@ -150,6 +150,7 @@ pub(crate) fn judge_approval(
     Ok((Decision::Modified, verdict))
 }
 
+/// An answer to a question of a tool, a client or an agent; `means` says what a value comes to.
 pub(crate) fn judge_input(
     tx: &Tx<'_>,
     open: &Suspension,
@@ -197,6 +198,7 @@ fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
     Anew { modified, message, schema, risk }
 }
 
+/// What becomes of a call whose effect is not known.
 pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
     let Some(action) = answer.action else {
         return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
@@ -220,6 +222,7 @@ fn rejection(reason: Option<String>) -> Verdict {
     Verdict::End { status: ToolStatus::Error, result: Err(call::error(REJECTED, why)) }
 }
 
+/// The answer does not fit at this place.
 pub(crate) fn invalid(pointer: &str, why: &str) -> Fault {
     Fault::new(Code::Invalid, "The answer does not fit the question.").at(pointer, why)
 }

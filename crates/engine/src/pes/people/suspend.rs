@@ -38,6 +38,7 @@ pub(crate) struct Anew {
     pub risk: Option<RiskLevel>,
 }
 
+/// May this call run?
 pub(crate) fn park_for_approval(
     tx: &mut Tx<'_>,
     call: &CallId,
@@ -48,6 +49,7 @@ pub(crate) fn park_for_approval(
     park(tx, call, SuspensionKind::Approval, message, schema, risk);
 }
 
+/// What does this call need to know?
 pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, schema: FeedbackSchema) {
     park(tx, call, SuspensionKind::Input, message, schema, None);
 }
@@ -81,6 +83,7 @@ pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     park(tx, call, SuspensionKind::InDoubt, message, schema, None);
 }
 
+/// The call waits for an answer to this question.
 pub(crate) fn park(
     tx: &mut Tx<'_>,
     call: &CallId,
@@ -167,6 +170,7 @@ fn question_on(
     }
 }
 
+/// Opens a question: it is stored with what the model was told, and recorded.
 pub(crate) fn open(tx: &mut Tx<'_>, suspension: Suspension) {
     if let Some(item) = &suspension.item_id {
         opening::keep(tx, item, &suspension.suspension_id);

@@ -14,7 +14,6 @@ use crate::pes::state::{Definition, Item, Progress, State, text};
 use crate::pes::tx::Tx;
 
 const INTENT_CHARS: usize = 500;
-
 /// How many dropped changes a prompt names.
 const NOTES: usize = 20;
 
@@ -83,6 +82,7 @@ pub(crate) fn name_items(state: &State, drafts: &mut [ItemDraft]) {
     }
 }
 
+/// Nothing happens if there is none.
 pub(crate) fn set_intent(tx: &mut Tx<'_>, intent: Option<&str>, item: Option<&ItemId>) {
     let Some(intent) = intent.map(str::trim).filter(|intent| !intent.is_empty()) else { return };
     tx.state.head.intent = text::cut(intent, INTENT_CHARS);
@@ -98,6 +98,7 @@ pub(crate) fn set_text(tx: &mut Tx<'_>, plan: Option<&str>) -> bool {
     true
 }
 
+/// An item as a planner wrote it.
 pub(crate) fn new_item(tx: &Tx<'_>, ord: i64, draft: &ItemDraft) -> Item {
     let def = Definition {
         id: draft.id.as_str().into(),
@@ -123,6 +124,7 @@ pub(crate) fn of_item(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoIte
     TodoItemChange { kind, item_id: id.clone(), timestamp: tx.stamp.now, item, previous_item: None }
 }
 
+/// A `PLAN_UPDATE` with changes of its own.
 pub(crate) fn record_update(tx: &mut Tx<'_>, source: Source, item: Option<&ItemId>, changes: &[TodoItemChange]) {
     let body = serde_json::json!({
         "planVersion": tx.state.head.plan_version, "source": source.as_str(), "changes": text::to_value(&changes),
@@ -172,6 +174,7 @@ pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: 
     merged.moved.push((id.clone(), from));
 }
 
+/// The statuses that a change moved, after the plan was recorded.
 pub(crate) fn record_moved(tx: &mut Tx<'_>, merged: &Merged) {
     for (id, from) in &merged.moved {
         item::record_status(tx, id, *from);

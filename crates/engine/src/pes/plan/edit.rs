@@ -41,6 +41,7 @@ struct Wanted {
     status: ItemStatus,
 }
 
+/// A person sends the whole list, as it is to be. `next`: the settings that a run would have where none is active.
 pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
     check_editable(tx, expected, list.len())?;
     let wanted = read_list(list)?;

@@ -14,7 +14,6 @@ use crate::pes::state::{Item, ModelCall, Phase, REPAIRS, Repair, Replied, State,
 use crate::pes::tx::Tx;
 
 const TITLE_WORDS: usize = 10;
-
 const REFUSAL_CHARS: usize = 2_000;
 
 /// What a planner's reply came to.
@@ -29,6 +28,7 @@ pub(crate) enum Planned {
     Fails { code: Code, message: String },
 }
 
+/// Takes what it can use of the reply: a list, or changes of the one that there is.
 pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     let text = replied.text.clone();
     let mut draft = match usable(tx, replied.reply) {

@@ -15,15 +15,13 @@ use crate::domain::settings::PlanReview;
 use crate::pes::people::{resume, suspend};
 use crate::pes::plan::{change, edit, forecast};
 use crate::pes::settle::{item, suspension};
-use crate::pes::state::{Asked, Ends, Phase, SentBack, Shape, State, text};
+use crate::pes::state::{Ends, Phase, ReviewQuestion, SentBack, Shape, State, text};
 use crate::pes::tx::{Taken, Tx};
 
 /// The member of `modifiedArgs` that holds the edited list.
 const EDITED: &str = "todoList";
-
 /// How much a planner is told of a reason.
 pub(crate) const REASON_CHARS: usize = 2_000;
-
 /// How many tools a question names in its words.
 const NAMED: usize = 10;
 
@@ -93,7 +91,7 @@ fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
     let digest = digest::of(&shown);
     let shown = tx.store(format!("{}.plan", question.suspension_id), shown);
     let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
-    let asked = Asked { suspension: question.suspension_id.clone(), version: plan.plan_version };
+    let asked = ReviewQuestion { suspension: question.suspension_id.clone(), version: plan.plan_version };
     tx.active().review.asked = Some(asked);
     suspend::open(tx, Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
 }

@@ -9,6 +9,7 @@ use crate::pes::run::{begin, cancel, message};
 use crate::pes::state::{Phase, Shape, State, Steer};
 use crate::pes::tx::{Handled, Taken, Tx};
 
+/// Starts the run, or does with it what the caller wants where another one is active.
 pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask) -> Handled {
     if tx.state.head.quarantined {
         return Err(Fault::quarantined());

@@ -40,6 +40,7 @@ fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
     suspend::open(tx, question);
 }
 
+/// The budget grows, and the run goes on.
 pub(crate) fn extend(tx: &mut Tx<'_>, more: &Budget) {
     let now = tx.stamp.now;
     let active = tx.active();

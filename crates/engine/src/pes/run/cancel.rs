@@ -44,6 +44,7 @@ fn mark(tx: &mut Tx<'_>, by: &str, reason: &str) {
     }
 }
 
+/// The holder has stopped every effect of a run that is being cancelled.
 pub(crate) fn effects_stopped(tx: &mut Tx<'_>) -> Handled {
     let is_cancelled = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
     if !is_cancelled {
@@ -90,6 +91,7 @@ fn set_aside(tx: &mut Tx<'_>, code: Code, message: String) {
     tx.is_progress = false;
 }
 
+/// A person lets a quarantined thread go on.
 pub(crate) fn release(tx: &mut Tx<'_>) -> Handled {
     let was_quarantined = std::mem::take(&mut tx.state.head.quarantined);
     Ok(if was_quarantined { Taken::Yes } else { Taken::No })

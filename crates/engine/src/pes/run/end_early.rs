@@ -11,20 +11,6 @@ use crate::pes::settle::stop;
 use crate::pes::state::{Cancel, Ends, text};
 use crate::pes::tx::Tx;
 
-/// The run ends with an account of what was done.
-fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
-    let message = format!("The run's budget ended it: {why}.");
-    let phase = tx.state.model_phase(None);
-    let phase = if tx.state.list.is_any_open() { model::Phase::Execution } else { phase };
-    stop::everything(tx, "the run's budget is spent");
-    tx.record_error(phase, Code::BudgetExceeded.as_str(), &message, true, None);
-    let content = tx.state.account(&message);
-    let id = format!("account-{}", tx.state.active_run().run_id);
-    let shown = tx.store(id, serde_json::Value::String(content.clone()));
-    let error = RunError { code: Code::BudgetExceeded, message, phase };
-    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
-}
-
 /// The second phase, once nothing is `Running`, or the holder has stopped it.
 pub(crate) fn complete_cancel(tx: &mut Tx<'_>) {
     let Some(cancel) = tx.active().cancel.clone() else { return };
@@ -50,6 +36,20 @@ fn end_as(tx: &mut Tx<'_>, ends: Ends, why: &str) {
         Ends::Rejected => end_rejected(tx, why),
         Ends::TimedOut => fail_unreviewed(tx, why),
     }
+}
+
+/// The run ends with an account of what was done.
+fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
+    let message = format!("The run's budget ended it: {why}.");
+    let phase = tx.state.model_phase(None);
+    let phase = if tx.state.list.is_any_open() { model::Phase::Execution } else { phase };
+    stop::everything(tx, "the run's budget is spent");
+    tx.record_error(phase, Code::BudgetExceeded.as_str(), &message, true, None);
+    let content = tx.state.account(&message);
+    let id = format!("account-{}", tx.state.active_run().run_id);
+    let shown = tx.store(id, Value::String(content.clone()));
+    let error = RunError { code: Code::BudgetExceeded, message, phase };
+    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
 }
 
 /// The run ends, as nobody lets its plan run.

@@ -15,6 +15,7 @@ use crate::pes::state::{Call, Definition, Item, Progress, Summary, text};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::agent_state;
 
+/// An empty thread takes over the plan, the messages and the state of another.
 pub(crate) fn begin(
     tx: &mut Tx<'_>,
     from: &ForkedFrom,

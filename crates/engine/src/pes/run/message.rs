@@ -8,6 +8,7 @@ use crate::domain::run::Run;
 use crate::pes::state::text;
 use crate::pes::tx::Tx;
 
+/// What the user said, as a message of the run.
 pub(crate) fn user_message(run: &Run) -> ConversationMessage {
     ConversationMessage {
         message_id: run.message_id.clone(),
@@ -49,6 +50,7 @@ pub(crate) fn hear(tx: &mut Tx<'_>, mut message: ConversationMessage) {
     tx.record_state_update(vec!["messages".into()], Some(shown));
 }
 
+/// Stores a message and returns it as observations show it.
 pub(crate) fn keep(tx: &mut Tx<'_>, message: &ConversationMessage) -> Value {
     let ord = tx.next_ord();
     tx.write_message(ord, message);

@@ -13,6 +13,7 @@ use crate::pes::run::finish;
 use crate::pes::state::{ModelCall, Phase, REPAIRS, Repair, Replied, funds};
 use crate::pes::tx::Tx;
 
+/// The answer is asked for.
 pub(crate) fn begin(tx: &mut Tx<'_>) {
     tx.state.head.phase = Phase::Synthesizing;
     let shown = tx.state.head.plan_version;
@@ -20,6 +21,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
     record(tx, "started");
 }
 
+/// An answer that is empty or cut off is asked for again, some times.
 pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     let draft = parse::synthesis(&replied.reply.text);
     if draft.content.trim().is_empty() || replied.reply.is_cut() {

@@ -64,6 +64,7 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     }
 }
 
+/// An error of a call, by its code.
 pub(crate) fn error(code: &str, message: impl Into<String>) -> ToolError {
     ToolError { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
 }

@@ -15,7 +15,6 @@ use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
 
 const DEPENDENCY_FAILED: &str = "dependency failed";
-
 /// The reason of an item that `onItemFailure: stop` kept from beginning.
 const STOPPED: &str = "an item failed";
 
@@ -119,6 +118,7 @@ fn cancel_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     }
 }
 
+/// Cancels what has not begun.
 pub(crate) fn cancel_pending(tx: &mut Tx<'_>, reason: &str) {
     let pending: Vec<ItemId> = tx
         .state

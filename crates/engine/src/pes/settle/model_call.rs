@@ -1,21 +1,23 @@
 //! A model call is stopped before it was answered.
 
 use crate::domain::ids::ItemId;
-use crate::domain::model::{self, FailureKind, ModelFailure};
+use crate::domain::model::{FailureKind, ModelFailure};
 use crate::pes::state::ModelSlot;
 use crate::pes::tx::Tx;
 
+/// The open call of the planner, the synthesizer or an item ends without an answer.
 pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
     let call = match item {
         Some(item) => tx.change_loop(item, |work| work.model.take()).flatten(),
         None => tx.active().model.take(),
     };
     if let Some(ModelSlot::Running { stream, .. }) = call.map(|call| call.slot) {
-        let failure = model::ModelFailure { kind: FailureKind::Interrupted, ..interrupted("the run was stopped") };
+        let failure = ModelFailure { kind: FailureKind::Interrupted, ..interrupted("the run was stopped") };
         tx.record_stream_error(&stream, item, &failure, None);
     }
 }
 
+/// A failure that is not the model's.
 pub(crate) fn interrupted(message: &str) -> ModelFailure {
     ModelFailure {
         kind: FailureKind::Interrupted,

@@ -7,6 +7,7 @@ use crate::domain::task::{TaskActionKind, TaskStatus};
 use crate::domain::tool::ToolStatus;
 use crate::pes::tx::Tx;
 
+/// Moves a task's status and records it.
 pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
     let now = tx.stamp.now;
     tx.change_task(id, |task| {
@@ -16,6 +17,7 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
     record(tx, id);
 }
 
+/// Records how a task stands.
 pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
     let (item, told) = (task.item_id.clone(), task.told());
@@ -23,6 +25,7 @@ pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
     tx.record(ObservationType::A2aTask, item.as_ref(), title, told);
 }
 
+/// How long the call's task has been under way.
 pub(crate) fn age(tx: &Tx<'_>, call: &CallId) -> Millis {
     tx.state.task_of(call).map_or(0, |task| tx.stamp.now - task.created_at)
 }

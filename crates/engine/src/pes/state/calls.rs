@@ -14,6 +14,7 @@ impl State {
         record.is_some_and(|record| record.status == CallStatus::Running && record.attempt == attempt)
     }
 
+    /// Of the planner or the synthesizer, and of items.
     pub(crate) fn model_calls_under_way(&self) -> impl Iterator<Item = &ModelCall> {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
         let items = self.works().filter_map(|work| work.model.as_ref());
@@ -29,6 +30,7 @@ impl State {
         })
     }
 
+    /// The open question about a call.
     pub(crate) fn suspension_of(&self, call: &CallId) -> Option<SuspensionId> {
         let open = self.suspensions.values();
         open.filter(|s| s.call_id.as_ref() == Some(call)).map(|s| s.suspension_id.clone()).next()
@@ -57,6 +59,7 @@ impl State {
         })
     }
 
+    /// The call that this attempt of a stream answers, and its item.
     pub(crate) fn open_model_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
         if let Some(call) = main.filter(|call| call.answers(stream, attempt)) {
@@ -68,6 +71,7 @@ impl State {
         })
     }
 
+    /// When a failed call is made again.
     pub(crate) fn retries_at(&self, call: &CallId) -> Option<Millis> {
         self.calls.get(call)?.record.retrying.as_ref().map(|retrying| retrying.not_before)
     }
@@ -98,6 +102,7 @@ impl State {
         work.model.is_some() || has(CallStatus::Ready) || has(CallStatus::Running) || is_sending
     }
 
+    /// The number of an open question's row.
     pub(crate) fn ord_of_suspension(&self, id: &SuspensionId) -> Option<i64> {
         self.suspensions.iter().find(|(_, open)| open.suspension_id == *id).map(|(ord, _)| *ord)
     }

@@ -12,19 +12,13 @@ use crate::pes::state::{ModelCall, Reserved, State};
 
 /// A reply that may be no longer than this is not worth asking for.
 const LEAST_OUTPUT: u64 = 256;
-
 /// A reply whose length nobody bounded.
 const USUAL_OUTPUT: u64 = 4_096;
-
 /// What a prompt says around what it tells.
 const WORDING: u64 = 800;
-
 const TIME: &str = "its time is over";
-
 const CALLS: &str = "its model calls are used up";
-
 const TOKENS: &str = "its tokens are used up";
-
 const MONEY: &str = "its money is used up";
 
 /// Whether a call may be paid for.
@@ -47,6 +41,7 @@ impl State {
     }
 }
 
+/// What this call may take, with what the calls under way may take.
 pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Funds {
     let Some(budget) = &state.settings().budget else { return Funds::Enough(None) };
     match reserve(state, world, budget, call) {

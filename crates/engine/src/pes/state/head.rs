@@ -56,7 +56,7 @@ pub(crate) struct Review {
     pub passed: Option<i64>,
     /// The open question.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
+    pub asked: Option<ReviewQuestion>,
     #[serde(skip_serializing_if = "SentBack::is_not")]
     pub sent_back: SentBack,
     /// How often a plan was sent back to the planner.
@@ -66,7 +66,7 @@ pub(crate) struct Review {
 
 /// A question about a version of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ReviewQuestion {
     pub suspension: SuspensionId,
     pub version: i64,
 }

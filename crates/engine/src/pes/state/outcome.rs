@@ -12,9 +12,7 @@ use crate::pes::state::{Item, State, text};
 
 /// How many a result lists, and how much of each message.
 const LISTED: usize = 50;
-
 const CHARS: usize = 500;
-
 /// The reason of an item whose needed call a person or a policy refused.
 pub(crate) const REJECTED: &str = "rejected";
 
@@ -118,6 +116,7 @@ pub(crate) fn is_refusal(code: Option<&str>) -> bool {
     matches!(code, Some(REJECTED | "denied"))
 }
 
+/// As people read it.
 pub(crate) fn status_word(status: ItemStatus) -> &'static str {
     match status {
         ItemStatus::Pending => "pending",

@@ -15,6 +15,7 @@ impl State {
         self.head.active.as_ref().is_some_and(|active| active.planned)
     }
 
+    /// What a model call of this item, or of no item, is for.
     pub(crate) fn model_phase(&self, item: Option<&ItemId>) -> model::Phase {
         match (item, self.phase()) {
             (Some(_), _) => model::Phase::Execution,
@@ -35,6 +36,7 @@ impl State {
             || self.review().is_some_and(|review| review.passed == Some(version))
     }
 
+    /// Items that hold a place, in list order.
     pub(crate) fn placed(&self) -> impl Iterator<Item = ItemId> + use<'_> {
         let is_placed = |work: &ItemLoop| work.placed;
         let open = self.list.open();
@@ -45,6 +47,7 @@ impl State {
         self.placed().next().is_some()
     }
 
+    /// Whether the planner is to be asked again before the next item begins.
     pub(crate) fn is_refinement_due(&self) -> bool {
         let is_due = |active: &Active| {
             let is_steered = active.steers.iter().any(|steer| !steer.shown);
@@ -58,14 +61,17 @@ impl State {
         self.head.active.as_ref().is_some_and(|active| active.cancel.is_none() && !active.is_held())
     }
 
+    /// Only to be asked for while a run is active.
     pub(crate) fn active_run(&self) -> &Run {
         self.run.as_ref().expect("only asked for while a run is active")
     }
 
+    /// Of the active run.
     pub(crate) fn settings(&self) -> &RunSettings {
         &self.active_run().settings
     }
 
+    /// Where the review of the active run's plan stands.
     pub(crate) fn review(&self) -> Option<&Review> {
         self.head.active.as_ref().map(|active| &active.review)
     }
@@ -92,16 +98,19 @@ impl State {
         self.run.is_some() && self.run_status() == RunStatus::Running
     }
 
+    /// Whether a slot of the run is `Ready` or `Running`.
     pub(crate) fn is_any_busy(&self) -> bool {
         let main = self.head.active.as_ref().is_some_and(|active| active.model.is_some());
         main || self.works().any(|work| self.is_busy(work))
     }
 
+    /// Whether a slot of the run is `Running`.
     pub(crate) fn is_any_running(&self) -> bool {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
         main.is_some_and(|model| model.is_running()) || self.works().any(|work| self.is_running(work))
     }
 
+    /// Whether a slot of this item is `Running`.
     pub(crate) fn is_running(&self, work: &ItemLoop) -> bool {
         let is_sent = |call| matches!(self.sending(call), Some(Slot::Running { .. }));
         work.model.as_ref().is_some_and(|model| model.is_running())
@@ -109,6 +118,7 @@ impl State {
             || work.batch.iter().any(is_sent)
     }
 
+    /// The open loops, in list order.
     pub(crate) fn works(&self) -> impl Iterator<Item = &ItemLoop> {
         self.list.open().filter_map(|item| item.progress.work.as_ref())
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+/// A value of our own as JSON.
 pub(crate) fn to_value(body: &impl serde::Serialize) -> Value {
     serde_json::to_value(body).expect("our own types have string keys and finite numbers")
 }

@@ -10,6 +10,32 @@ use crate::pes::state::{ItemLoop, ModelCall, ModelSlot, State};
 /// After so long it is seen whether whoever performs it is still there.
 const GLANCE: Millis = 5_000;
 
+/// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits
+/// for its turn, a place or the end of a pause is woken by that.
+pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
+    let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
+    let tasks = state.tasks.values().filter_map(|(_, task)| wakes_task(task));
+    let active = state.head.active.as_ref();
+    if active.is_some_and(|active| active.cancel.is_some()) {
+        return Some(now);
+    }
+    let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
+    let main = active.and_then(|active| active.model.as_ref()).and_then(|call| wakes_model(state, world, now, call));
+    let works = state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
+        Some(call) => wakes_model(state, world, now, call),
+        None => {
+            let sends = work.batch.iter().filter_map(|call| match state.sending(call)? {
+                Slot::Ready { at } => Some(at),
+                Slot::Running { .. } => None,
+            });
+            sends.chain(wakes_batch(state, now, work)).min()
+        }
+    });
+    let slots = main.into_iter().chain(works).filter(|_| !held);
+    let replies = state.untold().map(|_| now);
+    expiry.chain(tasks).chain(slots).chain(replies).chain(state.deadline()).min()
+}
+
 /// When a task must be looked at again. Sending is woken with its item.
 fn wakes_task(task: &Task) -> Option<Millis> {
     let deadline = (!task.status.is_terminal()).then_some(task.deadline);
@@ -38,36 +64,6 @@ fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
     if work.is_together { due.min() } else { due.next() }
 }
 
-pub(crate) fn is_due(now: Millis, not_before: Option<Millis>) -> bool {
-    not_before.is_none_or(|at| at <= now)
-}
-
-/// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits
-/// for its turn, a place or the end of a pause is woken by that.
-pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
-    let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
-    let tasks = state.tasks.values().filter_map(|(_, task)| wakes_task(task));
-    let active = state.head.active.as_ref();
-    if active.is_some_and(|active| active.cancel.is_some()) {
-        return Some(now);
-    }
-    let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
-    let main = active.and_then(|active| active.model.as_ref()).and_then(|call| wakes_model(state, world, now, call));
-    let works = state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
-        Some(call) => wakes_model(state, world, now, call),
-        None => {
-            let sends = work.batch.iter().filter_map(|call| match state.sending(call)? {
-                Slot::Ready { at } => Some(at),
-                Slot::Running { .. } => None,
-            });
-            sends.chain(wakes_batch(state, now, work)).min()
-        }
-    });
-    let slots = main.into_iter().chain(works).filter(|_| !held);
-    let replies = state.untold().map(|_| now);
-    expiry.chain(tasks).chain(slots).chain(replies).chain(state.deadline()).min()
-}
-
 fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) -> Option<Millis> {
     match &call.slot {
         ModelSlot::Running { .. } => None,
@@ -75,4 +71,9 @@ fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) 
         ModelSlot::Ready { .. } if funds::for_call(state, world, call) == Funds::Wait => None,
         ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(now)),
     }
+}
+
+/// Whether the time has come.
+pub(crate) fn is_due(now: Millis, not_before: Option<Millis>) -> bool {
+    not_before.is_none_or(|at| at <= now)
 }

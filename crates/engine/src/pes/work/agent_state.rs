@@ -15,6 +15,7 @@ pub(crate) fn patch(tx: &mut Tx<'_>, patch: Value) -> Result<(), Fault> {
     write(tx, data, keys, ("patch", patch))
 }
 
+/// A client writes the whole state.
 pub(crate) fn put(tx: &mut Tx<'_>, data: Value, expected: Option<i64>) -> Handled {
     let version = tx.state.agent_state.version;
     if expected.is_some_and(|expected| expected != version) {

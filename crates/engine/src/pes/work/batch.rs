@@ -17,6 +17,7 @@ use crate::pes::state::{Call, Replied, Said};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::{agent_state, item_loop, places, retry};
 
+/// The calls of a reply are judged, recorded and made ready; what needs a person is parked.
 pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, mut drafts: Vec<CallDraft>) {
     let most = tx.world.limits.calls_per_reply;
     let dropped = drafts.len().saturating_sub(most);
@@ -121,6 +122,7 @@ fn dispose(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
     }
 }
 
+/// An answer to an attempt that is not open changes nothing.
 pub(crate) fn tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
     if !tx.state.is_running_as(id, attempt) {
         return Ok(Taken::No);

@@ -1,6 +1,6 @@
 //! An item's loop: it begins, keeps what the model said, and goes on with one more model call.
 
-use crate::domain::ids::ItemId;
+use crate::domain::ids::{CallId, ItemId};
 use crate::domain::plan::ItemStatus;
 use crate::pes::plan::redo;
 use crate::pes::settle::item;
@@ -8,7 +8,7 @@ use crate::pes::state::{ItemLoop, ModelCall, Replied, Said};
 use crate::pes::tx::Tx;
 
 /// Keeps what the model said, for its next prompt.
-pub(crate) fn keep_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, calls: Vec<crate::domain::ids::CallId>) {
+pub(crate) fn keep_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, calls: Vec<CallId>) {
     let replay = replied.reply.replay.clone().map(|replay| tx.store(format!("{}.replay", replied.stream), replay));
     tx.add_turn(id, Said::Model { text: replied.text.clone(), calls, replay });
 }

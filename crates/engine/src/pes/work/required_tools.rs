@@ -19,6 +19,7 @@ pub(crate) enum Missing {
     Hopeless(&'static str, String),
 }
 
+/// What an item that is said to be done has not called yet.
 pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
     let Some(item) = state.item(id) else { return Missing::Nothing(None) };
     let mut called = BTreeSet::new();

@@ -12,14 +12,10 @@ use crate::pes::state::{ModelCall, State};
 use crate::pes::tx::Tx;
 
 const BACKOFF_MS: Millis = 500;
-
 const BACKOFF_MOST_MS: Millis = 30_000;
-
 /// How often a model is asked, and how long it may put us off, while there is another one to ask.
 const BEFORE_FALLBACK: u32 = 2;
-
 const PATIENCE_MS: Millis = 5_000;
-
 /// How often an idempotent call of a tool fails before its error counts.
 const TOOL_FAILURES: u32 = 5;
 

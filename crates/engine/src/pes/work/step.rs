@@ -26,6 +26,7 @@ pub(crate) enum StepOutcome {
     CutOff { content: String },
 }
 
+/// Takes what it can use of the reply: calls, a result, or another round.
 pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> StepOutcome {
     let draft = read(tx.state, replied.reply);
     tx.change_loop(id, |work| work.model = None);
