@@ -10,7 +10,8 @@
 //! what an effect brings back as an event. `crates/engine/tests/it/sim.rs` does so in memory, the server's `runtime` on a
 //! database.
 //!
-//! [`cores::all`] are the cores that come with the server: [`pes`] with a plan and without.
+//! [`cores::all`] are the cores that come with the server: [`pes`] with a plan and without. [`simple`] is the short way to
+//! a core of one's own, [`machine`] the long one.
 
 pub mod cores;
 pub mod domain;
@@ -21,6 +22,7 @@ pub mod machine;
 pub mod parse;
 pub mod pes;
 pub mod prompt;
+pub mod simple;
 pub mod step;
 pub mod world;
 

@@ -5,6 +5,7 @@ mod custom_core;
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
 mod reading;
+mod simple_core;
 
 use std::sync::Arc;
 

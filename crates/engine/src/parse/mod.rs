@@ -84,6 +84,13 @@ pub enum Decision {
     UpdatePlan,
 }
 
+impl CallDraft {
+    /// A call that no model wrote.
+    pub fn new(name: impl Into<String>, arguments: Value) -> Self {
+        Self { provider_id: None, name: name.into(), arguments: Ok(arguments) }
+    }
+}
+
 /// One step of an item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepDraft {

@@ -15,6 +15,8 @@ pub(crate) mod state;
 mod tx;
 mod work;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::domain::fault::Fault;
@@ -27,6 +29,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::history::view;
 use crate::prompt::render;
+use crate::simple::SimpleCore;
 use crate::step::Step;
 use crate::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
 
@@ -34,29 +37,38 @@ use state::{Shape, State, effects};
 
 /// The plan, execute, synthesize core, and the same without a plan.
 pub struct Pes {
-    name: &'static str,
     shape: Shape,
+    simple: Option<Arc<dyn SimpleCore>>,
 }
 
 impl Pes {
     /// `pes`: plan, items, synthesis.
     pub fn planned() -> Self {
-        Self { name: "pes", shape: Shape::Planned }
+        Self { shape: Shape::Planned, simple: None }
     }
 
     /// `react`: one loop of thinking and calling, no plan and no synthesis; the loop's last word is the answer. A run is
     /// one item whose task is the user's query, so queue, batches, questions to people, cancel and recovery are the same.
     pub fn react() -> Self {
-        Self { name: "react", shape: Shape::Single }
+        Self { shape: Shape::Single, simple: None }
+    }
+
+    /// A core of somebody else's: as `react`, but this function says what follows.
+    pub fn simple(core: impl SimpleCore) -> Self {
+        Self { shape: Shape::Single, simple: Some(Arc::new(core)) }
     }
 }
 
 impl Core for Pes {
     fn name(&self) -> &str {
-        self.name
+        match (&self.simple, self.shape) {
+            (Some(core), _) => core.name(),
+            (None, Shape::Planned) => "pes",
+            (None, Shape::Single) => "react",
+        }
     }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
-        Ok(Box::new(state::load::load(self.shape, loaded)?))
+        Ok(Box::new(state::load::load(self.shape, self.simple.clone(), loaded)?))
     }
     fn reviews_plans(&self) -> bool {
         self.shape == Shape::Planned

@@ -30,6 +30,7 @@ mod review;
 mod reviewed;
 mod script;
 mod sim;
+mod simple_core;
 mod states;
 mod steps;
 mod suspend;

@@ -38,8 +38,8 @@ impl ModelBook for Book {
 
 /// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and
 /// would be answered at once if nobody had to be asked), `peer` is delegated and `gated_peer` both, `form` is a question,
-/// `denied` is refused, anything else is unknown. Only `read` and `sum` are declared idempotent, and what is `gated` if it
-/// is said to be `safe`.
+/// `denied` is refused, anything else is unknown. Only `read`, `sum` and `current_time` (which runs as `read` does, and is
+/// not offered) are declared idempotent, and what is `gated` if it is said to be `safe`.
 #[derive(Default)]
 pub struct Tools {
     /// Errors still to come, by tool.
@@ -102,7 +102,7 @@ impl Toolbox for Tools {
         };
         let class = ToolClass::Write;
         let verdict = match call.tool {
-            "read" | "sum" => Verdict::Run { class: ToolClass::Read, idempotent: true },
+            "read" | "sum" | "current_time" => Verdict::Run { class: ToolClass::Read, idempotent: true },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
             "peer" => Verdict::Delegate,
             "gated" | "gated_peer" => Verdict::Ask {

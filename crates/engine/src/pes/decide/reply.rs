@@ -6,7 +6,7 @@ use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
 use crate::domain::usage::{ModelUse, Nanos};
 use crate::pes::plan::make::{self, Planned};
 use crate::pes::plan::refine;
-use crate::pes::run::{finish, flow, summary, synthesize};
+use crate::pes::run::{finish, flow, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
 use crate::pes::state::{ModelCall, ModelSlot, Phase, Replied, rows, text};
 use crate::pes::tx::{Handled, Taken, Tx};
@@ -41,7 +41,11 @@ pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, re
 }
 
 fn step_replied(tx: &mut Tx<'_>, item: &ItemId, replied: Replied<'_>) {
-    match step::replied(tx, item, replied) {
+    let outcome = match tx.state.simple.is_some() {
+        true => simple::replied(tx, item, &replied),
+        false => step::replied(tx, item, replied),
+    };
+    match outcome {
         StepOutcome::Settled => {}
         StepOutcome::Completed { content, shown } => flow::item_completed(tx, content, shown),
         StepOutcome::CutOff { content } => flow::item_cut_off(tx, item, content),

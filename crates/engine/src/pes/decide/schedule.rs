@@ -5,7 +5,7 @@ use crate::domain::tool::CallStatus;
 use crate::pes::peers::send;
 use crate::pes::people::question;
 use crate::pes::plan::{refine, review};
-use crate::pes::run::{budget, end_early, flow};
+use crate::pes::run::{budget, end_early, flow, simple};
 use crate::pes::settle::item;
 use crate::pes::state::{Phase, State, funds};
 use crate::pes::tx::Tx;
@@ -67,6 +67,10 @@ fn execute(tx: &mut Tx<'_>) -> bool {
         }
     }
     let placed: Vec<ItemId> = tx.state.placed().collect();
+    if let Some(id) = placed.iter().find(|id| tx.state.is_item_undecided(id)) {
+        simple::go_on(tx, id);
+        return true;
+    }
     let mut is_answered = false;
     for id in &placed {
         is_answered |= start::start_item(tx, id);

@@ -9,5 +9,6 @@ pub(crate) mod finish;
 pub(crate) mod flow;
 pub(crate) mod fork;
 pub(crate) mod message;
+pub(crate) mod simple;
 pub(crate) mod summary;
 pub(crate) mod synthesize;

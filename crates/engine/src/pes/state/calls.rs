@@ -95,11 +95,23 @@ impl State {
         work.batch.iter().any(|id| self.call_status(id) == Some(status))
     }
 
-    /// Whether the item has a slot that is `Ready` or `Running`; one that waits for an agent has none.
+    /// Whether the item has a slot that is `Ready` or `Running`, or is about to have one; one that waits for an agent has
+    /// none.
     pub(crate) fn is_busy(&self, work: &ItemLoop) -> bool {
         let is_sending = work.batch.iter().any(|call| self.sending(call).is_some());
         let has = |status| self.batch_has(work, status);
-        work.model.is_some() || has(CallStatus::Ready) || has(CallStatus::Running) || is_sending
+        let waits = has(CallStatus::Ready) || has(CallStatus::Running) || is_sending;
+        work.model.is_some() || waits || self.is_undecided(work)
+    }
+
+    /// Whether a simple core must say what follows before anything can.
+    fn is_undecided(&self, work: &ItemLoop) -> bool {
+        self.simple.is_some() && work.model.is_none() && work.batch.is_empty()
+    }
+
+    pub(crate) fn is_item_undecided(&self, id: &ItemId) -> bool {
+        let work = self.item(id).and_then(|item| item.progress.work.as_ref());
+        work.is_some_and(|work| self.is_undecided(work))
     }
 
     /// The number of an open question's row.

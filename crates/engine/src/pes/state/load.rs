@@ -1,6 +1,7 @@
 //! Rebuilding the state from what is stored.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::domain::thread::AgentState;
 use crate::domain::tool::CallRecord;
 use crate::pes::state::rows::VERSION;
 use crate::pes::state::{Call, Definition, Head, Item, Progress, Shape, State, TodoList, Turn};
+use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
 
 /// What the rows say, before it is put together.
@@ -75,7 +77,7 @@ impl Gathered {
         Ok(())
     }
 
-    fn into_state(mut self, shape: Shape, thread_id: ThreadId, mut head: Head, last_seq: i64) -> Result<State, Fault> {
+    fn into_state(mut self, thread_id: ThreadId, mut head: Head, last_seq: i64) -> Result<State, Fault> {
         let mut run = None;
         if let Some(active) = &head.active {
             let (_, mut active_run) =
@@ -86,7 +88,8 @@ impl Gathered {
         head.queue.retain(|id| self.runs.contains_key(id));
         let (items, calls) = self.items();
         Ok(State {
-            shape,
+            shape: Shape::default(),
+            simple: None,
             thread_id,
             head,
             run,
@@ -126,7 +129,7 @@ impl Gathered {
     }
 }
 
-pub(crate) fn load(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
+pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Loaded) -> Result<State, Fault> {
     let head: Head = if loaded.head.is_empty() { Head::default() } else { read("head", &loaded.head)? };
     if head.version > VERSION {
         return Err(damaged("head", "it was written by a newer version"));
@@ -141,7 +144,8 @@ pub(crate) fn load(shape: Shape, loaded: Loaded) -> Result<State, Fault> {
         }
     }
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
-    gathered.into_state(shape, thread_id, head, loaded.last_seq)
+    let state = gathered.into_state(thread_id, head, loaded.last_seq)?;
+    Ok(State { shape, simple, ..state })
 }
 
 fn read<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, Fault> {

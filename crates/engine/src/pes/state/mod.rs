@@ -18,12 +18,14 @@ pub(crate) mod text;
 pub(crate) mod wake;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
 use crate::domain::run::Run;
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
+use crate::simple::SimpleCore;
 use crate::step::Row;
 
 pub(crate) use head::*;
@@ -43,6 +45,8 @@ pub(crate) enum Shape {
 
 pub(crate) struct State {
     pub(crate) shape: Shape,
+    /// Says what follows in a run of the shape `Single`, if the core is not ours.
+    pub(crate) simple: Option<Arc<dyn SimpleCore>>,
     pub(crate) thread_id: ThreadId,
     pub(crate) head: Head,
     /// The active run; its counters are the live ones.

@@ -1,7 +1,7 @@
 //! The calls of one reply: judged together, carried out in order, one at a time, or together if all of them only read; a
 //! call that waits for a person does not hold up the others. When all have ended, the model sees one result per call, in order.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::domain::digest;
 use crate::domain::ids::{CallId, ItemId};
@@ -17,8 +17,13 @@ use crate::pes::state::{Call, Replied, Said};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::{agent_state, item_loop, places, retry};
 
-/// The calls of a reply are judged, recorded and made ready; what needs a person is parked.
-pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, mut drafts: Vec<CallDraft>) {
+/// The calls of a reply, or calls that no model asked for, are judged, recorded and made ready; what needs a person is
+/// parked.
+pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, mut drafts: Vec<CallDraft>) {
+    let iteration = match replied {
+        Some(replied) => replied.call.iteration,
+        None => tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration),
+    };
     let most = tx.world.limits.calls_per_reply;
     let dropped = drafts.len().saturating_sub(most);
     drafts.truncate(most);
@@ -26,11 +31,14 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, mut draf
     let mut verdicts = Vec::with_capacity(drafts.len());
     for draft in drafts {
         let judgement = redo::asks_again(tx.state, id, &draft.name, judge(tx, &draft));
-        batch.push(new_call(tx, id, replied.call.iteration, draft, &judgement));
+        batch.push(new_call(tx, id, iteration, draft, &judgement));
         verdicts.push(judgement.verdict);
     }
-    item_loop::keep_reply(tx, id, replied, batch.clone());
-    record_calls(tx, id, replied, &batch);
+    match replied {
+        Some(replied) => item_loop::keep_reply(tx, id, replied, batch.clone()),
+        None => tx.add_turn(id, Said::Model { text: json!(""), calls: batch.clone(), replay: None }),
+    }
+    record_calls(tx, id, replied, iteration, &batch);
     if dropped > 0 {
         let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
         tx.add_turn(id, Said::Engine { text });
@@ -98,7 +106,7 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
     call_id
 }
 
-fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, batch: &[CallId]) {
+fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, iteration: u32, batch: &[CallId]) {
     let calls: Vec<Value> = batch
         .iter()
         .filter_map(|call| tx.state.calls.get(call))
@@ -107,8 +115,13 @@ fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, batch: &[Ca
             json!({ "callId": record.call_id, "toolName": record.tool_name, "arguments": record.arguments })
         })
         .collect();
-    let body = json!({ "streamId": replied.stream, "iteration": replied.call.iteration, "toolCalls": calls });
-    tx.record(ObservationType::ToolCall, Some(id), "Tools called", body);
+    let mut body = Map::new();
+    if let Some(replied) = replied {
+        body.insert("streamId".into(), json!(replied.stream));
+    }
+    body.insert("iteration".into(), iteration.into());
+    body.insert("toolCalls".into(), calls.into());
+    tx.record(ObservationType::ToolCall, Some(id), "Tools called", Value::Object(body));
 }
 
 /// What policy and schema said of it takes effect.
@@ -188,7 +201,10 @@ fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
     if patches == Some(true) {
         apply_waiting_patch(tx, id);
     }
-    item_loop::next_iteration(tx, id);
+    // A simple core says what follows, when it is next asked.
+    if tx.state.simple.is_none() {
+        item_loop::next_iteration(tx, id);
+    }
 }
 
 fn apply_waiting_patch(tx: &mut Tx<'_>, id: &ItemId) {

@@ -15,16 +15,22 @@ pub(crate) fn keep_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, ca
 
 /// The batch is done or the model wants to go on: one more model call, if one is left.
 pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
+    if count(tx, id) {
+        let shown = tx.state.head.plan_version;
+        tx.change_loop(id, |work| work.model = Some(ModelCall::ready(work.iteration, shown)));
+    }
+}
+
+/// `false`: no iteration is left, and the item has failed.
+pub(crate) fn count(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let most = tx.state.settings().execution.max_iterations.max(1);
-    let shown = tx.state.head.plan_version;
     let used = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration);
     if used >= most {
-        return item::fail(tx, id, "max_iterations", format!("not finished after {most} model calls"));
+        item::fail(tx, id, "max_iterations", format!("not finished after {most} model calls"));
+        return false;
     }
-    tx.change_loop(id, |work| {
-        work.iteration += 1;
-        work.model = Some(ModelCall::ready(work.iteration, shown));
-    });
+    tx.change_loop(id, |work| work.iteration += 1);
+    true
 }
 
 /// Opens an item's loop.

@@ -52,6 +52,10 @@ pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
         item_loop::begin(tx, id, None);
         item::fail(tx, id, "unknown_tool", format!("it requires {tool}, and there is no such tool here"));
         return false;
+    } else if tx.state.simple.is_some() {
+        item_loop::begin(tx, id, None);
+        // Nothing has been asked for yet.
+        tx.change_loop(id, |work| work.iteration = 0);
     } else {
         let shown = tx.state.head.plan_version;
         item_loop::begin(tx, id, Some(ModelCall::ready(1, shown)));

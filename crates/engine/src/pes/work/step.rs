@@ -28,17 +28,10 @@ pub(crate) enum StepOutcome {
 
 /// Takes what it can use of the reply: calls, a result, or another round.
 pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> StepOutcome {
-    let draft = read(tx.state, replied.reply);
-    tx.change_loop(id, |work| work.model = None);
-    let says_nothing = draft.is_empty() && !is_done_without_words(tx.state, id, &draft);
-    if says_nothing || (draft.calls.is_empty() && replied.reply.is_cut()) {
-        return repair(tx, id, &replied, draft.content);
-    }
-    if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
-        let text = tx.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
-        tx.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
-    }
-    tx.change_loop(id, |work| work.notes.clear());
+    let draft = match usable(tx, id, &replied) {
+        Ok(draft) => draft,
+        Err(outcome) => return outcome,
+    };
     if draft.calls.is_empty() {
         return answered(tx, id, draft, &replied);
     }
@@ -46,8 +39,24 @@ pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> Ste
         tx.add_turn(id, Said::Patch { shown: replied.call.shown, patch });
         tx.change_loop(id, |work| work.patches = true);
     }
-    batch::open(tx, id, &replied, draft.calls);
+    batch::open(tx, id, Some(&replied), draft.calls);
     StepOutcome::Settled
+}
+
+/// The reply as a draft. `Err`: it says nothing or was cut off, so it is asked for again, or there is no use in that.
+pub(crate) fn usable(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> Result<StepDraft, StepOutcome> {
+    let draft = read(tx.state, replied.reply);
+    tx.change_loop(id, |work| work.model = None);
+    let says_nothing = draft.is_empty() && !is_done_without_words(tx.state, id, &draft);
+    if says_nothing || (draft.calls.is_empty() && replied.reply.is_cut()) {
+        return Err(repair(tx, id, replied, draft.content));
+    }
+    if let (Some(thoughts), true) = (&draft.thoughts, replied.reply.thinking.is_empty()) {
+        let text = tx.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
+        tx.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
+    }
+    tx.change_loop(id, |work| work.notes.clear());
+    Ok(draft)
 }
 
 /// The item is said to be complete, or all tools that it needs were called successfully, and its last call brought
@@ -147,6 +156,6 @@ pub(crate) fn begin_with_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_
     if is_pending {
         item_loop::begin(tx, id, None);
         let call = ModelCall::ready(1, tx.state.head.plan_version);
-        batch::open(tx, id, &Replied { call: &call, ..replied }, calls);
+        batch::open(tx, id, Some(&Replied { call: &call, ..replied }), calls);
     }
 }

@@ -1,0 +1,94 @@
+//! The loop of a [`SimpleCore`]: instead of the reply alone, the core's function says what follows. Its answer becomes what
+//! any step comes to: a model slot, a batch of calls, a result, or a failure.
+
+use serde_json::Value;
+
+use crate::domain::fault::Code;
+use crate::domain::ids::ItemId;
+use crate::domain::model::Phase;
+use crate::parse::CallDraft;
+use crate::pes::run::{finish, flow};
+use crate::pes::settle::item;
+use crate::pes::state::{Item, Replied, Said, State};
+use crate::pes::tx::Tx;
+use crate::pes::work::step::{self, StepOutcome};
+use crate::pes::work::{batch, item_loop};
+use crate::simple::{Next, Reply, Transcript, Turn};
+
+/// A run begins, or the last call of a batch has ended.
+pub(crate) fn go_on(tx: &mut Tx<'_>, id: &ItemId) {
+    if let Some(next) = decide(tx.state, id, None) {
+        follow(tx, id, next, None);
+    }
+}
+
+/// The model has answered.
+pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> StepOutcome {
+    let draft = match step::usable(tx, id, replied) {
+        Ok(draft) => draft,
+        Err(outcome) => return outcome,
+    };
+    let reply = Reply { text: &draft.content, calls: &draft.calls };
+    if let Some(next) = decide(tx.state, id, Some(reply)) {
+        follow(tx, id, next, Some(replied));
+    }
+    StepOutcome::Settled
+}
+
+fn decide(state: &State, id: &ItemId, reply: Option<Reply<'_>>) -> Option<Next> {
+    let (core, item) = (state.simple.as_ref()?, state.item(id)?);
+    Some(core.next(&Transcript { run: state.active_run(), turns: turns(state, item), reply }))
+}
+
+fn turns<'a>(state: &'a State, item: &'a Item) -> Vec<Turn<'a>> {
+    let turn = |said: &'a Said| match said {
+        Said::Model { text, calls, .. } => {
+            let calls = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
+            Some(Turn::Said { text, calls })
+        }
+        Said::Engine { text } => Some(Turn::Told(text)),
+        Said::Patch { .. } => None,
+    };
+    item.turns.iter().filter_map(|it| turn(&it.said)).collect()
+}
+
+fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>>) {
+    match next {
+        Next::AskModel { tell } => {
+            if let Some(replied) = replied {
+                item_loop::keep_reply(tx, id, replied, Vec::new());
+            }
+            if let Some(text) = tell {
+                tx.add_turn(id, Said::Engine { text });
+            }
+            item_loop::next_iteration(tx, id);
+        }
+        Next::CallTools(calls) if calls.is_empty() => fail(tx, id, "the core asked for no call".into()),
+        Next::CallTools(calls) => call_tools(tx, id, calls, replied),
+        Next::Answer(text) if text.trim().is_empty() => fail(tx, id, "the core answered nothing".into()),
+        Next::Answer(text) => {
+            let shown = match replied {
+                Some(replied) if replied.reply.text == text => replied.text.clone(),
+                Some(_) | None => {
+                    let payload = format!("answer-{}", tx.mint.hex());
+                    tx.store(payload, Value::String(text.clone()))
+                }
+            };
+            item::complete(tx, id, shown.clone(), None);
+            flow::item_completed(tx, text, shown);
+        }
+        Next::Fail(why) => fail(tx, id, why),
+    }
+}
+
+/// Calls of a reply belong to its iteration; others are one of their own, so that a core cannot call for ever.
+fn call_tools(tx: &mut Tx<'_>, id: &ItemId, calls: Vec<CallDraft>, replied: Option<&Replied<'_>>) {
+    if replied.is_some() || item_loop::count(tx, id) {
+        batch::open(tx, id, replied, calls);
+    }
+}
+
+fn fail(tx: &mut Tx<'_>, id: &ItemId, why: String) {
+    item::fail(tx, id, Code::TaskRefused.as_str(), why.clone());
+    finish::fail(tx, Code::TaskRefused, why, Phase::Execution);
+}
