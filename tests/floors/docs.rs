@@ -21,6 +21,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/OPERATIONS.md",
     "docs/POLICY.md",
     "docs/TOOLS.md",
+    "examples/README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
 ];

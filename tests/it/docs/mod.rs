@@ -2,4 +2,5 @@
 
 mod blocks;
 mod commands;
+mod examples;
 mod shape;

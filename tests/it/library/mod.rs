@@ -1,6 +1,9 @@
 //! The library face: the same service without HTTP.
 
 mod custom_core;
+#[path = "../../../examples/custom_model.rs"]
+#[allow(dead_code, reason = "an example has its own main")]
+mod custom_model;
 #[path = "../../../examples/embed.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
@@ -20,6 +23,11 @@ async fn instance() -> Instance {
     let mut config = Config::default();
     config.models.demo.pace_ms = 0;
     Instance::build(config).store(Arc::new(Memory::new())).open().await.unwrap()
+}
+
+#[tokio::test]
+async fn the_example_with_a_model_of_its_own_answers() {
+    assert_eq!(custom_model::answer("Hello").await.unwrap(), "You said “Hello”.");
 }
 
 #[tokio::test]
