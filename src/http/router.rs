@@ -70,7 +70,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(offers::models))
         .routes(routes!(offers::tools))
         .routes(routes!(agents::list, agents::create))
-        .routes(routes!(agents::get, agents::delete))
+        .routes(routes!(agents::get, agents::put, agents::patch, agents::delete))
         .routes(routes!(callbacks::report))
         .routes(routes!(mcp_servers::list, mcp_servers::create))
         .routes(routes!(mcp_servers::get, mcp_servers::patch, mcp_servers::delete))

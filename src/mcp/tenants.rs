@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::catalog::Catalog;
-use super::view::ServerView;
 use crate::config::mcp::check_name;
 use crate::config::{McpServer, Reference};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::tool::ToolClass;
 use crate::egress::Destination;
-use crate::store::document::{Change, Document, DocumentKind, Expected};
+use crate::store;
+use crate::store::document::Document;
 use crate::tool::policy;
 
 /// An endpoint that a tenant adds: the body of `POST /mcp-servers`, and what is stored. Programs stand in the operator's
@@ -77,62 +77,56 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn stored(&self) -> Value {
+    /// As it is stored.
+    pub fn stored(&self) -> Value {
         serde_json::to_value(self).expect("settings are texts, numbers and flags")
     }
 }
 
 impl Catalog {
-    /// What adding an endpoint of the caller's tenant writes, and how the new server looks.
-    pub fn admit(&self, caller: &Caller, new: &Endpoint) -> Result<(Change, ServerView)> {
+    /// Whether the configuration has a server of this name: tenants can switch it, and nothing else.
+    pub fn is_configured(&self, name: &str) -> bool {
+        self.config.servers.contains_key(name)
+    }
+
+    /// Whether the caller's tenant may add this endpoint.
+    pub fn check_new(&self, caller: &Caller, new: &Endpoint) -> Result<()> {
         check_name(&new.name).map_err(|why| invalid("/name", why))?;
         self.check(caller, new)?;
-        if self.config.servers.contains_key(&new.name) {
+        if self.is_configured(&new.name) {
             return Err(exists());
         }
-        Ok((self.change_of(caller, &new.name, Some(new.stored())), ServerView::new(new)))
-    }
-
-    /// Changes a server of the caller's tenant by a merge patch; of the operator's only `enabled`, for this tenant.
-    pub async fn change(&self, caller: &Caller, name: &str, patch: Map<String, Value>) -> Result<ServerView> {
-        let known = self.documents.one(caller.tenant, DocumentKind::McpServer, name);
-        let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::Version(known.version));
-        let body = if self.config.servers.contains_key(name) {
-            switch(&patch)?
-        } else {
-            let endpoint = known.as_deref().and_then(Endpoint::of).ok_or_else(|| Fault::not_found("MCP server"))?;
-            let changed = merged(&endpoint, patch)?;
-            self.check(caller, &changed)?;
-            changed.stored()
-        };
-        match self.write(caller, name, Some(body), expected).await? {
-            true => self.show(caller, name),
-            false => Err(Fault::new(Code::PreconditionFailed, "It was changed at the same time; read it again.")),
-        }
-    }
-
-    /// Removes a server of the caller's tenant, and what was approved of it.
-    pub async fn remove(&self, caller: &Caller, name: &str) -> Result<()> {
-        if self.config.servers.contains_key(name) {
-            let why = "The operator's servers stand in the configuration; switch it off with PATCH.";
-            return Err(Fault::new(Code::Forbidden, why));
-        }
-        if !self.write(caller, name, None, Expected::Any).await? {
-            return Err(Fault::not_found("MCP server"));
-        }
-        self.pins.forget(caller.tenant, name, &caller.name, (self.now)()).await?;
         Ok(())
     }
 
-    async fn write(&self, caller: &Caller, name: &str, body: Option<Value>, expected: Expected) -> Result<bool> {
-        let written = self.documents.write(self.change_of(caller, name, body), expected).await?.is_some();
-        self.bring_in_line();
-        Ok(written)
+    /// What is stored of a tenant's server that becomes this one.
+    pub fn changed(&self, caller: &Caller, known: &Document, endpoint: Endpoint) -> Result<Value> {
+        if endpoint.name != known.id {
+            return Err(invalid("/name", "a server keeps its name".to_owned()));
+        }
+        if self.is_configured(&known.id) {
+            return Err(exists());
+        }
+        self.check(caller, &endpoint)?;
+        Ok(endpoint.stored())
     }
 
-    fn change_of(&self, caller: &Caller, name: &str, body: Option<Value>) -> Change {
-        let (kind, id, by) = (DocumentKind::McpServer, name.to_owned(), caller.name.clone());
-        Change { tenant: caller.tenant, kind, id, body, by, now: (self.now)() }
+    /// The same after a merge patch; of the operator's only `enabled` changes, for this tenant.
+    pub fn patched(&self, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+        if self.is_configured(&known.id) {
+            return switch(&patch);
+        }
+        let mut body = Endpoint::of(known).ok_or_else(|| Fault::not_found("MCP server"))?.stored();
+        json_patch::merge(&mut body, &Value::Object(patch));
+        let endpoint: Endpoint =
+            serde_json::from_value(body).map_err(|error| invalid("", format!("This is no MCP server: {error}")))?;
+        self.changed(caller, known, endpoint)
+    }
+
+    /// A server of the caller's tenant is gone: it ends, and what was approved of it counts no more.
+    pub async fn forget(&self, caller: &Caller, name: &str) -> store::Result<()> {
+        self.bring_in_line();
+        self.pins.forget(caller.tenant, name, &caller.name, (self.now)()).await
     }
 
     fn check(&self, caller: &Caller, endpoint: &Endpoint) -> Result<()> {
@@ -155,17 +149,6 @@ impl Catalog {
             Reference::File(_) => Err("files of the server cannot be referred to".to_owned()),
             Reference::Plain(_) => Err("a value is not stored here; refer to one: `env:NAME`".to_owned()),
         }
-    }
-}
-
-fn merged(endpoint: &Endpoint, patch: Map<String, Value>) -> Result<Endpoint> {
-    let mut body = endpoint.stored();
-    json_patch::merge(&mut body, &Value::Object(patch));
-    let changed: Endpoint =
-        serde_json::from_value(body).map_err(|error| invalid("", format!("This is no MCP server: {error}")))?;
-    match changed.name == endpoint.name {
-        true => Ok(changed),
-        false => Err(invalid("/name", "a server keeps its name".to_owned())),
     }
 }
 

@@ -32,7 +32,7 @@ pub struct ServerView {
 
 impl ServerView {
     /// As a tenant's server looks when it was just added.
-    pub(super) fn new(endpoint: &Endpoint) -> Self {
+    pub fn new(endpoint: &Endpoint) -> Self {
         let health = if endpoint.enabled { Health::Starting } else { Health::Disabled };
         let settings = Some(endpoint.stored());
         Self { enabled: endpoint.enabled, health, ..Self::resting(&endpoint.name, Origin::Tenant, settings) }

@@ -20,6 +20,23 @@ pub struct Webhook {
     pub is_fixed: bool,
 }
 
+impl Webhook {
+    /// A stored webhook: `{url, events, secrets: [sealed]}`. One whose secrets cannot be opened is there all the same: what
+    /// it is to be told is kept for it.
+    pub fn of(document: &Document, sealer: &Sealer) -> Option<Self> {
+        let body = document.body.as_ref()?;
+        let url = body["url"].as_str()?.parse().ok()?;
+        Some(Self {
+            id: document.id.clone(),
+            to: Destination::Untrusted { url, tenant: document.tenant },
+            events: serde_json::from_value(body["events"].clone()).ok()?,
+            secrets: document.signing_secrets(sealer),
+            secret_count: document.secret_count(),
+            is_fixed: false,
+        })
+    }
+}
+
 pub struct Directory {
     /// Of one tenant, or of all.
     fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
@@ -35,7 +52,7 @@ impl Directory {
     /// The operator's first.
     pub fn of(&self, tenant: TenantPk) -> Vec<Arc<Webhook>> {
         let own = self.documents.of(tenant, DocumentKind::Webhook);
-        let own = own.iter().filter_map(|document| of_document(document, &self.sealer));
+        let own = own.iter().filter_map(|document| Webhook::of(document, &self.sealer));
         self.fixed(tenant).cloned().chain(own.map(Arc::new)).collect()
     }
 
@@ -43,7 +60,7 @@ impl Directory {
         let fixed = self.fixed(tenant).find(|webhook| webhook.id == id);
         fixed.cloned().or_else(|| {
             let document = self.documents.one(tenant, DocumentKind::Webhook, id)?;
-            of_document(&document, &self.sealer).map(Arc::new)
+            Webhook::of(&document, &self.sealer).map(Arc::new)
         })
     }
 
@@ -55,19 +72,4 @@ impl Directory {
         let is_theirs = move |owner: &Option<TenantPk>| owner.is_none_or(|owner| owner == tenant);
         self.fixed.iter().filter(move |(owner, _)| is_theirs(owner)).map(|(_, webhook)| webhook)
     }
-}
-
-/// A stored webhook: `{url, events, secrets: [sealed]}`. One whose secrets cannot be opened is there all the same: what it
-/// is to be told is kept for it.
-fn of_document(document: &Document, sealer: &Sealer) -> Option<Webhook> {
-    let body = document.body.as_ref()?;
-    let url = body["url"].as_str()?.parse().ok()?;
-    Some(Webhook {
-        id: document.id.clone(),
-        to: Destination::Untrusted { url, tenant: document.tenant },
-        events: serde_json::from_value(body["events"].clone()).ok()?,
-        secrets: document.signing_secrets(sealer),
-        secret_count: document.secret_count(),
-        is_fixed: false,
-    })
 }

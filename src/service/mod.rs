@@ -15,6 +15,7 @@ pub mod figures;
 pub mod fork;
 mod handle;
 mod housekeeping;
+pub mod if_match;
 pub mod offers;
 pub mod once;
 mod pages;

@@ -42,6 +42,15 @@ pub enum Answered<T> {
     Replayed { status: u16, body: String, location: Option<String> },
 }
 
+impl<T> Answered<T> {
+    pub(crate) fn map<U>(self, fresh: impl FnOnce(T) -> U) -> Answered<U> {
+        match self {
+            Answered::Fresh(value) => Answered::Fresh(fresh(value)),
+            Answered::Replayed { status, body, location } => Answered::Replayed { status, body, location },
+        }
+    }
+}
+
 impl Idempotent {
     /// The answer as it is stored under this key.
     pub(crate) fn row(
@@ -77,6 +86,11 @@ pub(crate) async fn perform<T>(
 /// Whether this very request was answered before. Another one under its key is refused.
 pub async fn is_repeat(service: &Service, caller: &Caller, key: &Idempotent) -> Result<bool> {
     Ok(stored(service, caller, key).await?.is_some())
+}
+
+/// Whether some request was answered under this key, this one or another.
+pub(crate) async fn is_stored(service: &Service, caller: &Caller, key: &Idempotent) -> Result<bool> {
+    Ok(service.store.idempotency(caller.tenant, &key.scope, &key.key).await?.is_some())
 }
 
 async fn stored(service: &Service, caller: &Caller, key: &Idempotent) -> Result<Option<IdempotencyRow>> {

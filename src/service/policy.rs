@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::pages::Entries;
+use super::resources::{Resource, Versioned};
 use super::rows::read;
 use super::{Result, Service};
 use crate::domain::Millis;
@@ -17,10 +19,10 @@ use crate::domain::run::Run;
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::domain::tool::{CallRecord, Proposal};
 use crate::engine::step::{Row, RowKind};
-use crate::store::document::{Change, DocumentKind, Expected};
+use crate::store::document::{Document, DocumentKind};
 use crate::store::{PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
-use crate::tool::policy::{POLICY_ID, check};
+use crate::tool::policy::check;
 
 /// Calls that a dry run looks at unless it is told otherwise, and at most.
 const TRIED: u32 = 500;
@@ -64,35 +66,43 @@ pub struct TriedCall {
     pub new: Ruling,
 }
 
-/// The tenant's rules and their version; 0 where it never wrote any.
-pub async fn get(service: &Service, caller: &Caller) -> Result<(PolicyRules, i64)> {
-    let Some(stored) = service.store.document(caller.tenant, DocumentKind::Policy, POLICY_ID).await? else {
-        return Ok((PolicyRules::default(), 0));
-    };
-    let unreadable = |_| Fault::new(Code::Internal, "The stored policy cannot be read; write it again.");
-    let rules = serde_json::from_value(stored.body.unwrap_or_default()).map_err(unreadable)?;
-    Ok((rules, stored.version))
+/// A tenant's rules. There is one set of them, under [`POLICY_ID`](crate::tool::policy::POLICY_ID); where none was ever written it is empty.
+pub struct Policy;
+
+impl Resource for Policy {
+    const KIND: DocumentKind = DocumentKind::Policy;
+    const NAME: &'static str = "policy";
+    const CONFLICT: &'static str = "Somebody else has written the policy; read it again.";
+    const NEEDS_MATCH: Option<&'static str> =
+        Some("Send the version that you read in If-Match, so that nobody's rules are lost.");
+    type Spec = PolicyRules;
+    type View = PolicyRules;
+
+    async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<PolicyRules>> {
+        match service.store.document(caller.tenant, Self::KIND, id).await? {
+            Some(stored) => Ok(Versioned { value: rules(&stored)?, version: stored.version }),
+            None => Ok(Versioned { value: PolicyRules::default(), version: 0 }),
+        }
+    }
+
+    fn unwritten(_: &Service, _: &str) -> Option<Value> {
+        Some(json!(PolicyRules::default()))
+    }
+
+    /// Calls that are judged from now on are judged by them, on other replicas within two seconds.
+    fn changed(_: &Service, _: &Caller, _: &Document, spec: PolicyRules) -> Result<Value> {
+        check(&spec.rules)?;
+        Ok(json!(spec))
+    }
+
+    fn written(_: &Service, _: &Caller, document: &Document) -> Result<PolicyRules> {
+        rules(document)
+    }
 }
 
-/// Replaces the tenant's rules if `version` is still theirs; returns the new one. Calls that are judged from now on
-/// are judged by them, on other replicas within two seconds.
-pub async fn put(service: &Service, caller: &Caller, rules: &PolicyRules, version: i64) -> Result<i64> {
-    service.runtime.accepting()?;
-    check(&rules.rules)?;
-    let change = Change {
-        tenant: caller.tenant,
-        kind: DocumentKind::Policy,
-        id: POLICY_ID.to_owned(),
-        body: Some(serde_json::json!(rules)),
-        by: caller.name.clone(),
-        now: service.now(),
-    };
-    let expected = if version == 0 { Expected::Absent } else { Expected::Version(version) };
-    service
-        .documents
-        .write(change, expected)
-        .await?
-        .ok_or_else(|| Fault::new(Code::PreconditionFailed, "Somebody else has written the policy; read it again."))
+fn rules(document: &Document) -> Result<PolicyRules> {
+    let unreadable = |_| Fault::new(Code::Internal, "The stored policy cannot be read; write it again.");
+    serde_json::from_value(document.body.clone().unwrap_or_default()).map_err(unreadable)
 }
 
 /// What these rules would have decided about the tool calls that the tenant's agents made.

@@ -41,7 +41,7 @@ pub struct Peer {
     pub trace: CallTrace,
     pub timeout_ms: Option<i64>,
     /// Of what is stored about it; 0 for the operator's.
-    version: i64,
+    pub version: i64,
 }
 
 impl Peer {
@@ -108,13 +108,13 @@ impl Directory {
     /// The operator's first.
     pub fn of(&self, tenant: TenantPk) -> Vec<Peer> {
         let own = self.documents.of(tenant, DocumentKind::Agent);
-        let own = own.iter().filter_map(|document| self.stored(document));
+        let own = own.iter().filter_map(|document| self.peer(document));
         self.vouched.iter().map(|agent| agent.peer(tenant)).chain(own).collect()
     }
 
     pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
         let vouched = self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant));
-        vouched.or_else(|| self.stored(&*self.documents.one(tenant, DocumentKind::Agent, id)?))
+        vouched.or_else(|| self.peer(&*self.documents.one(tenant, DocumentKind::Agent, id)?))
     }
 
     /// The same, as it is stored now: one that was just added elsewhere is there, too.
@@ -134,7 +134,7 @@ impl Directory {
     /// Everybody's agents.
     fn all(&self) -> Vec<Peer> {
         let own = self.documents.all(DocumentKind::Agent);
-        let own = own.iter().filter_map(|document| self.stored(document));
+        let own = own.iter().filter_map(|document| self.peer(document));
         self.vouched.iter().map(|agent| agent.peer(TenantPk(0))).chain(own).collect()
     }
 
@@ -157,31 +157,33 @@ impl Directory {
         self.of(tenant).iter().map(|peer| self.shown(peer)).collect()
     }
 
+    /// With what its card says, as it was read last.
     pub fn shown(&self, peer: &Peer) -> KnownAgent {
-        let card = self.cards.kept(peer);
-        let card = card.as_deref();
-        KnownAgent {
-            id: peer.id.clone(),
-            card: peer.card.to_string(),
-            is_fixed: peer.owner.is_none(),
-            dedupes: peer.dedupes,
-            timeout_ms: peer.timeout_ms,
-            name: card.map(|card| card.name.clone()),
-            description: card.map(|card| card.description.clone()),
-            skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
-            secret_error: peer.token.as_ref().err().map(ToString::to_string),
-        }
+        known(peer, self.cards.kept(peer).as_deref())
     }
 
-    /// What is stored of an agent: its token sealed for it.
-    pub fn sealed(&self, tenant: TenantPk, spec: &AgentSpec) -> Result<serde_json::Value, Fault> {
+    /// A tenant's agent as it is written, whatever its card says; `None`: what is stored cannot be read.
+    pub fn unread(&self, document: &Document) -> Option<KnownAgent> {
+        self.peer(document).map(|peer| known(&peer, None))
+    }
+
+    /// What is stored of an agent: its token sealed for it, or the one that is `kept` where it brings none.
+    pub fn stored(
+        &self,
+        tenant: TenantPk,
+        spec: &AgentSpec,
+        kept: Option<&serde_json::Value>,
+    ) -> Result<serde_json::Value, Fault> {
         let owner = owner_of_document(tenant, DocumentKind::Agent, &spec.id);
-        let token = spec.token.as_ref().map(|token| self.sealer.seal(token, owner)).transpose()?;
+        let token = match &spec.token {
+            Some(token) => Some(self.sealer.seal(token, owner)?),
+            None => kept.and_then(|body| body["token"].as_str()).map(str::to_owned),
+        };
         let stored = Stored { card: spec.card.clone(), token, dedupes: spec.dedupes, timeout_ms: spec.timeout_ms };
         Ok(serde_json::json!(stored))
     }
 
-    fn stored(&self, document: &Document) -> Option<Peer> {
+    fn peer(&self, document: &Document) -> Option<Peer> {
         let stored: Stored = serde_json::from_value(document.body.clone()?).ok()?;
         let token = document.secrets(&self.sealer).and_then(|secrets| {
             let tokens = secrets.iter().map(|token| bearer(token).ok_or(Unreadable::Malformed));
@@ -214,6 +216,26 @@ impl Vouched {
             timeout_ms: self.timeout_ms,
             version: 0,
         }
+    }
+}
+
+/// What a tenant wrote of an agent, without its token; `None`: what is stored cannot be read.
+pub fn sent(document: &Document) -> Option<AgentSpec> {
+    let Stored { card, token: _, dedupes, timeout_ms } = serde_json::from_value(document.body.clone()?).ok()?;
+    Some(AgentSpec { id: document.id.clone(), card, token: None, dedupes, timeout_ms })
+}
+
+fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
+    KnownAgent {
+        id: peer.id.clone(),
+        card: peer.card.to_string(),
+        is_fixed: peer.owner.is_none(),
+        dedupes: peer.dedupes,
+        timeout_ms: peer.timeout_ms,
+        name: card.map(|card| card.name.clone()),
+        description: card.map(|card| card.description.clone()),
+        skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
+        secret_error: peer.token.as_ref().err().map(ToString::to_string),
     }
 }
 

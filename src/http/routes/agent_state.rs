@@ -10,11 +10,12 @@ use serde_json::Value;
 use crate::domain::thread::AgentState;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::etag::{self, IfMatch};
+use crate::http::etag;
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::if_match::IfMatch;
 use crate::service::threads;
 
 type Stated = ([(HeaderName, HeaderValue); 1], Json<AgentState>);

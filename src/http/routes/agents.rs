@@ -1,21 +1,23 @@
 //! `/agents`: those that work can be given to.
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
+use super::resource;
 use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::Sent;
+use crate::http::json::{Sent, fingerprint, read_value, typed};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::resources::remote_agents;
+use crate::service::if_match::IfMatch;
+use crate::service::resources::{self, RemoteAgents, Resource};
 
 /// The agents that tasks can be delegated to, with what their cards say.
 #[utoipa::path(get, path = "/agents", operation_id = "listAgents",
@@ -25,7 +27,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<KnownAgent>>> {
-    Ok(Json(Listed::whole(remote_agents::list(&app.service, &caller))))
+    resource::list::<RemoteAgents>(&app, &caller)
 }
 
 /// Add an agent of the tenant's own. Its token is never shown again; what its card says, `GET` tells.
@@ -40,23 +42,60 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<AgentSpec>,
 ) -> HttpResult<Response> {
-    let made = remote_agents::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
-    let made = settle(made, StatusCode::CREATED)?;
-    let place = format!("/agents/{}", made.value.id);
-    Ok(made.at(&preferences, &place))
+    resource::create::<RemoteAgents>(&app, &caller, &preferences, key, sent, "/agents").await
 }
 
-/// One agent.
+/// One agent. Of the tenant's own, the version of what the tenant wrote is the ETag.
 #[utoipa::path(get, path = "/agents/{agent}", operation_id = "getAgent",
-    tag = "server", responses((status = 200, body = KnownAgent)))]
+    tag = "server", responses((status = 200, body = KnownAgent, headers(("ETag" = String)))))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<Json<KnownAgent>> {
+) -> HttpResult<Response> {
     let id: String = ids.get("agent")?;
-    Ok(Json(remote_agents::get(&app.service, &caller, &id)?))
+    Ok(resource::tagged(RemoteAgents::get(&app.service, &caller, &id).await?))
+}
+
+/// Replace an agent of the tenant's own. Without `token` it keeps the one that it has. Tasks that it has go on.
+#[utoipa::path(put, path = "/agents/{agent}", operation_id = "replaceAgent", tag = "server", request_body = AgentSpec,
+    params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, body = KnownAgent, headers(("ETag" = String)))))]
+pub(crate) async fn put(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    key: IdempotencyKey,
+    headers: HeaderMap,
+    sent: Sent<AgentSpec>,
+) -> HttpResult<Response> {
+    let (id, on): (String, _) = (ids.get("agent")?, IfMatch::of(&headers));
+    let key = key.with(sent.fingerprint);
+    let changed = resources::put::<RemoteAgents>(&app.service, &caller, &id, sent.value, &on, key).await?;
+    Ok(resource::changed(changed)?)
+}
+
+/// Change an agent of the tenant's own by a merge patch (RFC 7386). `token: null` takes its token away.
+#[utoipa::path(patch, path = "/agents/{agent}", operation_id = "updateAgent", tag = "server",
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, body = KnownAgent, headers(("ETag" = String)))))]
+pub(crate) async fn patch(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    key: IdempotencyKey,
+    request: Request,
+) -> HttpResult<Response> {
+    let (id, on): (String, _) = (ids.get("agent")?, IfMatch::of(request.headers()));
+    let types = ["application/merge-patch+json", "application/json"];
+    let patch = read_value(request, &app.config.limits, &types).await?.value;
+    let key = key.with(fingerprint(&patch));
+    let changed = resources::patch::<RemoteAgents>(&app.service, &caller, &id, typed(patch)?, &on, key).await?;
+    Ok(resource::changed(changed)?)
 }
 
 /// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.
@@ -69,6 +108,5 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let id: String = ids.get("agent")?;
-    remote_agents::delete(&app.service, &caller, &id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    resource::delete::<RemoteAgents>(&app, &caller, &id).await
 }

@@ -5,17 +5,18 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use super::resource;
 use crate::domain::http_tool::{HttpToolResource, HttpToolSpec};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::resources::http_tools;
+use crate::service::resources::HttpTools;
 
 /// Every HTTP tool of the caller's tenant. Secrets are never shown.
 #[utoipa::path(get, path = "/http-tools", operation_id = "listHttpTools",
@@ -25,7 +26,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<HttpToolResource>>> {
-    Ok(Json(Listed::whole(http_tools::list(&app.service, &caller)?)))
+    resource::list::<HttpTools>(&app, &caller)
 }
 
 /// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
@@ -40,10 +41,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<HttpToolSpec>,
 ) -> HttpResult<Response> {
-    let made = http_tools::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
-    let made = settle(made, StatusCode::CREATED)?;
-    let place = format!("/http-tools/{}", made.value.name);
-    Ok(made.at(&preferences, &place))
+    resource::create::<HttpTools>(&app, &caller, &preferences, key, sent, "/http-tools").await
 }
 
 /// One tool.
@@ -56,7 +54,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    Ok(Json(http_tools::get(&app.service, &caller, &name)?))
+    resource::get::<HttpTools>(&app, &caller, &name).await
 }
 
 /// Replace a tool. Without `secret` it keeps its own.
@@ -71,7 +69,7 @@ pub(crate) async fn put(
     sent: Sent<HttpToolSpec>,
 ) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    Ok(Json(http_tools::put(&app.service, &caller, &name, sent.value).await?))
+    resource::put::<HttpTools>(&app, &caller, &name, sent.value).await
 }
 
 /// Remove a tool. Calls under way end as they would.
@@ -84,6 +82,5 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let name: String = ids.get("tool")?;
-    http_tools::delete(&app.service, &caller, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    resource::delete::<HttpTools>(&app, &caller, &name).await
 }

@@ -7,9 +7,10 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::resource;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::{MaybeSent, Sent};
 use crate::http::page::Listed;
@@ -17,7 +18,7 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::mcp::{Endpoint, ServerView};
-use crate::service::resources::mcp_servers;
+use crate::service::resources::{self, McpServers};
 
 /// Every server that the tenant's agents may use, with its health and its tools.
 #[utoipa::path(get, path = "/mcp-servers", operation_id = "listMcpServers",
@@ -27,7 +28,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<ServerView>>> {
-    Ok(Json(Listed::whole(app.service.mcp().list(&caller))))
+    resource::list::<McpServers>(&app, &caller)
 }
 
 /// Add an endpoint. Its tools appear when it has been reached; `health` tells.
@@ -42,10 +43,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<Endpoint>,
 ) -> HttpResult<Response> {
-    let made = mcp_servers::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
-    let made = settle(made, StatusCode::CREATED)?;
-    let place = format!("/mcp-servers/{}", made.value.name);
-    Ok(made.at(&preferences, &place))
+    resource::create::<McpServers>(&app, &caller, &preferences, key, sent, "/mcp-servers").await
 }
 
 /// One server, with its health and its tools.
@@ -58,7 +56,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    Ok(Json(app.service.mcp().show(&caller, &name)?))
+    resource::get::<McpServers>(&app, &caller, &name).await
 }
 
 /// Change it by a merge patch; of the operator's servers only `enabled`, for this tenant.
@@ -73,7 +71,7 @@ pub(crate) async fn patch(
     sent: Sent<Map<String, Value>>,
 ) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    Ok(Json(app.service.mcp().change(&caller, &name, sent.value).await?))
+    resource::patch::<McpServers>(&app, &caller, &name, sent.value).await
 }
 
 /// Remove one of the tenant's own servers, with what was approved of it.
@@ -86,8 +84,7 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let name: String = ids.get("name")?;
-    app.service.mcp().remove(&caller, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    resource::delete::<McpServers>(&app, &caller, &name).await
 }
 
 /// What was looked at before it is trusted.
@@ -110,5 +107,5 @@ pub(crate) async fn approve(
     MaybeSent(sent): MaybeSent<Approval>,
 ) -> HttpResult<Json<ServerView>> {
     let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
-    Ok(Json(app.service.mcp().approve(&caller, &name, &tool, sent.value.hash.as_deref()).await?))
+    Ok(Json(resources::approve_tool(&app.service, &caller, &name, &tool, sent.value.hash.as_deref()).await?))
 }

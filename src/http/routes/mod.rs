@@ -19,6 +19,7 @@ pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod process;
 pub(crate) mod release;
+mod resource;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod state;

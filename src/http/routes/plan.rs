@@ -10,11 +10,12 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::forecast::PlanForecast;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::etag::{self, IfMatch};
+use crate::http::etag;
 use crate::http::ids::Ids;
 use crate::http::json::{read_value, typed};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::if_match::IfMatch;
 use crate::service::plan::{self, PlanPatch};
 
 const JSON_PATCH: &str = "application/json-patch+json";

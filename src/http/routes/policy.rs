@@ -4,26 +4,30 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::{ETAG, HeaderValue};
 use axum::http::{HeaderMap, HeaderName};
+use axum::response::Response;
 
-use crate::domain::fault::{Code, Fault};
+use super::resource;
 use crate::domain::policy::PolicyRules;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::etag::{self, IfMatch};
+use crate::http::etag;
 use crate::http::json::Sent;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::service::audit::{self, AuditLine};
-use crate::service::policy::{self, DryRun, DryRunReport};
+use crate::service::if_match::IfMatch;
+use crate::service::policy::{self, DryRun, DryRunReport, Policy};
+use crate::service::resources::{self, Resource, Versioned};
+use crate::tool::policy::POLICY_ID;
 
-type Versioned = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
+type Tagged = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
 
 /// The tenant's own rules and their version.
 #[utoipa::path(get, path = "/policy", operation_id = "getPolicy", tag = "policy",
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
-pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(app): State<AppState>, _: NoParams) -> HttpResult<Versioned> {
-    let (rules, version) = policy::get(&app.service, &caller).await?;
+pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(app): State<AppState>, _: NoParams) -> HttpResult<Tagged> {
+    let Versioned { value: rules, version } = Policy::get(&app.service, &caller, POLICY_ID).await?;
     Ok(([(ETAG, etag::of(version))], Json(rules)))
 }
 
@@ -37,15 +41,10 @@ pub(crate) async fn put(
     _: NoParams,
     headers: HeaderMap,
     sent: Sent<PolicyRules>,
-) -> HttpResult<Versioned> {
-    let (_, current) = policy::get(&app.service, &caller).await?;
-    let based_on = IfMatch::of(&headers).against(current)?;
-    if based_on.is_none() && current != 0 {
-        let detail = "Send the version that you read in If-Match, so that nobody's rules are lost.";
-        return Err(Fault::new(Code::PreconditionRequired, detail).into());
-    }
-    let version = policy::put(&app.service, &caller, &sent.value, current).await?;
-    Ok(([(ETAG, etag::of(version))], Json(sent.value)))
+) -> HttpResult<Response> {
+    let on = IfMatch::of(&headers);
+    let changed = resources::put::<Policy>(&app.service, &caller, POLICY_ID, sent.value, &on, None).await?;
+    Ok(resource::changed(changed)?)
 }
 
 /// Try rules on the tool calls of past runs; nothing is changed.

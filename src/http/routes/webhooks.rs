@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::resource;
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
@@ -15,7 +16,7 @@ use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::resources::webhooks;
+use crate::service::resources::{self, Webhooks};
 
 /// Every webhook of the caller's tenant, and the operator's. Secrets are never shown.
 #[utoipa::path(get, path = "/webhooks", operation_id = "listWebhooks",
@@ -25,7 +26,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Listed<WebhookResource>>> {
-    Ok(Json(Listed::whole(webhooks::list(&app.service, &caller))))
+    resource::list::<Webhooks>(&app, &caller)
 }
 
 /// Add a webhook. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
@@ -40,10 +41,7 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     sent: Sent<WebhookSpec>,
 ) -> HttpResult<Response> {
-    let made = webhooks::create(&app.service, &caller, sent.value, key.with(sent.fingerprint)).await?;
-    let made = settle(made, StatusCode::CREATED)?;
-    let place = format!("/webhooks/{}", made.value.webhook_id);
-    Ok(made.at(&preferences, &place))
+    resource::create::<Webhooks>(&app, &caller, &preferences, key, sent, "/webhooks").await
 }
 
 /// One webhook.
@@ -56,7 +54,7 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(webhooks::get(&app.service, &caller, &id)?))
+    resource::get::<Webhooks>(&app, &caller, &id).await
 }
 
 /// Replace a webhook. Without `secrets` it keeps those that it has; with two, each delivery is signed with both.
@@ -71,7 +69,7 @@ pub(crate) async fn put(
     sent: Sent<WebhookSpec>,
 ) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(webhooks::put(&app.service, &caller, &id, sent.value).await?))
+    resource::put::<Webhooks>(&app, &caller, &id, sent.value).await
 }
 
 /// Remove a webhook.
@@ -84,8 +82,7 @@ pub(crate) async fn delete(
     _: NoParams,
 ) -> HttpResult<StatusCode> {
     let id: String = ids.get("webhook")?;
-    webhooks::delete(&app.service, &caller, &id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    resource::delete::<Webhooks>(&app, &caller, &id).await
 }
 
 /// What a webhook was told and is to be told, newest first.
@@ -101,7 +98,7 @@ pub(crate) async fn deliveries(
     let id: String = ids.get("webhook")?;
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(webhooks::deliveries(&app.service, &caller, &id, page).await?.into()))
+    Ok(Json(resources::deliveries(&app.service, &caller, &id, page).await?.into()))
 }
 
 /// Send a message once more that was delivered or given up.
@@ -117,7 +114,7 @@ pub(crate) async fn replay(
     MaybeSent(sent): MaybeSent<Nothing>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("delivery")?;
-    let replayed = webhooks::replay(&app.service, &caller, &id.into(), key.with(sent.fingerprint)).await?;
+    let replayed = resources::replay(&app.service, &caller, &id.into(), key.with(sent.fingerprint)).await?;
     let replayed = settle(replayed, StatusCode::ACCEPTED)?;
     Ok((replayed.status, replayed.headers()).into_response())
 }

@@ -1,5 +1,8 @@
-//! What a tenant's administrators do with the agents that work can be given to.
+//! Agents that work can be given to: those of the configuration, which every tenant has, and a tenant's own.
 
+use serde_json::{Map, Value};
+
+use super::{Collection, Draft, Resource, Versioned, merged, wrong};
 use crate::a2a::directory::bearer;
 use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::domain::caller::Caller;
@@ -11,11 +14,10 @@ use crate::egress::Destination;
 use crate::engine::event::{Event, PeerEvent};
 use crate::engine::step::RowKind;
 use crate::runtime::CommitExtras;
-use crate::service::once::{Answered, Idempotent};
 use crate::service::pages::Entries;
 use crate::service::rows::read;
-use crate::service::{Result, Service, resources};
-use crate::store::document::{Change, DocumentKind};
+use crate::service::{Result, Service};
+use crate::store::document::{Document, DocumentKind};
 use crate::store::{PageAsk, StandingAsk};
 
 /// Runs read at once.
@@ -24,36 +26,104 @@ const CHUNK: u32 = 200;
 /// How long a task may take at most, in milliseconds: a year.
 const LONGEST: i64 = 366 * 24 * 3_600_000;
 
-/// The configuration's first.
-pub fn list(service: &Service, caller: &Caller) -> Vec<KnownAgent> {
-    service.agents.known(caller.tenant)
-}
+/// Agents, by id. What their cards say is shown once it was read.
+pub struct RemoteAgents;
 
-pub fn get(service: &Service, caller: &Caller, id: &str) -> Result<KnownAgent> {
-    let peer = service.agents.one(caller.tenant, id).ok_or_else(|| Fault::not_found("agent"))?;
-    Ok(service.agents.shown(&peer))
-}
+impl Resource for RemoteAgents {
+    const KIND: DocumentKind = DocumentKind::Agent;
+    const NAME: &'static str = "agent";
+    type Spec = AgentSpec;
+    type View = KnownAgent;
 
-/// Its card is read at once if it can be; an agent that does not answer yet is known all the same.
-pub async fn create(
-    service: &Service,
-    caller: &Caller,
-    spec: AgentSpec,
-    key: Option<Idempotent>,
-) -> Result<Answered<KnownAgent>> {
-    let id = spec.id.clone();
-    let made = resources::create(service, caller, key, taken(), || new_agent(service, caller, spec)).await?;
-    if let Some(peer) = service.agents.one(caller.tenant, &id) {
-        // What it says of itself comes later if it does not come now.
-        service.agents.card(&peer).await.ok();
+    async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<KnownAgent>> {
+        let peer = service.agents.one(caller.tenant, id).ok_or_else(|| Fault::not_found(Self::NAME))?;
+        Ok(Versioned { value: service.agents.shown(&peer), version: peer.version })
     }
-    Ok(made)
+
+    fn changed(service: &Service, caller: &Caller, known: &Document, spec: AgentSpec) -> Result<Value> {
+        if spec.id != known.id {
+            return Err(Fault::new(Code::Invalid, "An agent keeps its id.").at("/id", "is not the one in the path"));
+        }
+        check(service, caller, &spec)?;
+        service.agents.stored(caller.tenant, &spec, known.body.as_ref())
+    }
+
+    fn sent(known: &Document) -> Result<Value> {
+        let spec = crate::a2a::directory::sent(known).ok_or_else(unreadable)?;
+        serde_json::to_value(spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))
+    }
+
+    /// `null` takes the token away.
+    fn patched(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+        let loses_token = patch.get("token").is_some_and(Value::is_null);
+        let mut body = Self::changed(service, caller, known, merged::<Self>(known, patch)?)?;
+        if loses_token {
+            body["token"] = Value::Null;
+        }
+        Ok(body)
+    }
+
+    fn written(service: &Service, _: &Caller, document: &Document) -> Result<KnownAgent> {
+        service.agents.unread(document).ok_or_else(unreadable)
+    }
+
+    /// Its card is read at once if it can be; an agent that does not answer yet is known all the same.
+    async fn follow_up(service: &Service, caller: &Caller, id: &str) {
+        if let Some(peer) = service.agents.one(caller.tenant, id) {
+            // What it says of itself comes later if it does not come now.
+            service.agents.card(&peer).await.ok();
+        }
+    }
 }
 
-fn new_agent(service: &Service, caller: &Caller, spec: AgentSpec) -> Result<(Change, KnownAgent)> {
-    let wrong = |member: &str, why: String| {
-        Fault::new(Code::Invalid, format!("`{member}`: {why}.")).at(format!("/{member}"), why)
-    };
+impl Collection for RemoteAgents {
+    fn id(view: &KnownAgent) -> &str {
+        &view.id
+    }
+
+    fn list(service: &Service, caller: &Caller) -> Result<Vec<KnownAgent>> {
+        Ok(service.agents.known(caller.tenant))
+    }
+
+    fn draft(service: &Service, caller: &Caller, spec: AgentSpec) -> Result<Draft<KnownAgent>> {
+        check(service, caller, &spec)?;
+        if service.agents.one(caller.tenant, &spec.id).is_some() {
+            return Err(Self::taken());
+        }
+        let body = service.agents.stored(caller.tenant, &spec, None)?;
+        let AgentSpec { id, card, token: _, dedupes, timeout_ms } = spec;
+        let view = KnownAgent {
+            id: id.clone(),
+            card,
+            is_fixed: false,
+            dedupes,
+            timeout_ms,
+            name: None,
+            description: None,
+            skills: Vec::new(),
+            secret_error: None,
+        };
+        Ok(Draft { id, body, view })
+    }
+
+    fn taken() -> Fault {
+        Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken")
+    }
+
+    /// Tasks that it has end. It is not told: from now on nothing speaks to it.
+    async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        if let Err(fault) = ask_about(service, caller.tenant, id).await {
+            tracing::warn!(
+                agentId = id,
+                why = fault.detail,
+                "tasks of a removed agent end when they are asked about next"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn check(service: &Service, caller: &Caller, spec: &AgentSpec) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !(1..=64).contains(&spec.id.len()) || !spec.id.chars().all(is_plain) {
         return Err(wrong("id", "has 1 to 64 characters of a-z, A-Z, 0-9, `.`, `_` and `-`".to_owned()));
@@ -67,44 +137,20 @@ fn new_agent(service: &Service, caller: &Caller, spec: AgentSpec) -> Result<(Cha
     if spec.token.as_deref().is_some_and(|token| token.is_empty() || bearer(token).is_none()) {
         return Err(wrong("token", "no header can hold it".to_owned()));
     }
-    if service.agents.one(caller.tenant, &spec.id).is_some() {
-        return Err(taken());
-    }
-    let body = service.agents.sealed(caller.tenant, &spec)?;
-    let change = resources::change(service, caller, DocumentKind::Agent, &spec.id, Some(body));
-    let AgentSpec { id, card, token: _, dedupes, timeout_ms } = spec;
-    let made = KnownAgent {
-        id,
-        card,
-        is_fixed: false,
-        dedupes,
-        timeout_ms,
-        name: None,
-        description: None,
-        skills: Vec::new(),
-        secret_error: None,
-    };
-    Ok((change, made))
+    Ok(())
 }
 
-/// Tasks that it has end. It is not told: from now on nothing speaks to it.
-pub async fn delete(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-    service.runtime.accepting()?;
-    resources::remove(service, resources::change(service, caller, DocumentKind::Agent, id, None), "agent").await?;
-    if let Err(fault) = ask_about(service, caller.tenant, id).await {
-        tracing::warn!(agentId = id, why = fault.detail, "tasks of a removed agent end when they are asked about next");
-    }
-    Ok(())
+fn unreadable() -> Fault {
+    Fault::new(Code::Internal, "What is stored of this agent cannot be read.")
 }
 
 /// How the tasks of an agent stand is asked at once, and not only when it would be their turn.
 async fn ask_about(service: &Service, tenant: TenantPk, agent: &str) -> Result<()> {
     let standings =
         vec![CallerStatus::Running, CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth];
-    let ask =
-        StandingAsk { tenant, thread: None, standings, since: None, page: PageAsk { cursor: None, limit: CHUNK } };
-    let mut runs = Entries::from(ask.page.clone(), |page| {
-        let ask = StandingAsk { page, ..ask.clone() };
+    let first = PageAsk { cursor: None, limit: CHUNK };
+    let mut runs = Entries::from(first, |page| {
+        let ask = StandingAsk { tenant, thread: None, standings: standings.clone(), since: None, page };
         async move { Ok(service.reads.runs_by_standing(&ask).await?.0) }
     });
     while let Some(run) = runs.next().await? {
@@ -118,8 +164,4 @@ async fn ask_about(service: &Service, tenant: TenantPk, agent: &str) -> Result<(
         }
     }
     Ok(())
-}
-
-fn taken() -> Fault {
-    Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken")
 }

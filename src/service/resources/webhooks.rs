@@ -1,7 +1,8 @@
-//! What a tenant's administrators do with webhooks.
+//! Who outside is told of what happens, and what became of each message.
 
 use serde_json::{Value, json};
 
+use super::{Collection, Draft, Resource, Versioned};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::DeliveryId;
@@ -9,76 +10,93 @@ use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::Webhook;
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::{Result, Service, resources};
+use crate::service::{Result, Service};
 use crate::store::delivery::{Delivery, TargetKind};
-use crate::store::document::{Change, DocumentKind, owner_of_document};
+use crate::store::document::{Document, DocumentKind, owner_of_document};
 use crate::store::{Page, PageAsk};
 
-/// The operator's first.
-pub fn list(service: &Service, caller: &Caller) -> Vec<WebhookResource> {
-    let webhooks = service.outbox.directory.of(caller.tenant);
-    webhooks.iter().map(|webhook| resource(webhook, None)).collect()
+/// What is said of a message whose receiver is gone.
+const REMOVED: &str = "the webhook was removed";
+/// Two while one is changed for the other; more is a mistake.
+const MOST_SECRETS: usize = 4;
+
+/// Webhooks: the operator's, and a tenant's own.
+pub struct Webhooks;
+
+impl Resource for Webhooks {
+    const KIND: DocumentKind = DocumentKind::Webhook;
+    const NAME: &'static str = "webhook";
+    type Spec = WebhookSpec;
+    type View = WebhookResource;
+
+    async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<WebhookResource>> {
+        let webhook = service.outbox.directory.one(caller.tenant, id).ok_or_else(|| Fault::not_found(Self::NAME))?;
+        let document = service.documents.one(caller.tenant, Self::KIND, id);
+        Ok(Versioned { value: shown(&webhook), version: document.map_or(0, |document| document.version) })
+    }
+
+    fn changed(service: &Service, caller: &Caller, known: &Document, spec: WebhookSpec) -> Result<Value> {
+        let secrets = match &spec.secrets {
+            Some(secrets) => sealed(service, caller, &known.id, secrets)?,
+            None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
+        };
+        body(service, caller, &spec, secrets)
+    }
+
+    fn written(service: &Service, _: &Caller, document: &Document) -> Result<WebhookResource> {
+        let webhook = Webhook::of(document, &service.sealer);
+        let webhook =
+            webhook.ok_or_else(|| Fault::new(Code::Internal, "What is stored of this webhook cannot be read."));
+        Ok(shown(&webhook?))
+    }
 }
 
-pub fn get(service: &Service, caller: &Caller, id: &str) -> Result<WebhookResource> {
-    let webhook = service.outbox.directory.one(caller.tenant, id);
-    webhook.map(|webhook| resource(&webhook, None)).ok_or_else(|| Fault::not_found("webhook"))
-}
+impl Collection for Webhooks {
+    fn id(view: &WebhookResource) -> &str {
+        &view.webhook_id
+    }
 
-/// Without secrets it gets one, which the answer shows.
-pub async fn create(
-    service: &Service,
-    caller: &Caller,
-    spec: WebhookSpec,
-    key: Option<Idempotent>,
-) -> Result<Answered<WebhookResource>> {
-    let taken = Fault::new(Code::Internal, "The new webhook has the id of another; ask again.");
-    resources::create(service, caller, key, taken, || {
+    fn list(service: &Service, caller: &Caller) -> Result<Vec<WebhookResource>> {
+        Ok(service.outbox.directory.of(caller.tenant).iter().map(|webhook| shown(webhook)).collect())
+    }
+
+    /// Without secrets it gets one, which the answer shows.
+    fn draft(service: &Service, caller: &Caller, spec: WebhookSpec) -> Result<Draft<WebhookResource>> {
         let id = service.mint().webhook();
         let made = match &spec.secrets {
             Some(_) => None,
             None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
         };
         let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
-        let change = webhook_change(service, caller, &id, &spec, sealed(service, caller, &id, &secrets)?)?;
-        let shown = WebhookResource {
-            url: change.body.as_ref().and_then(|body| body["url"].as_str()).unwrap_or_default().to_owned(),
-            webhook_id: id,
+        let body = body(service, caller, &spec, sealed(service, caller, &id, &secrets)?)?;
+        let view = WebhookResource {
+            url: body["url"].as_str().unwrap_or_default().to_owned(),
+            webhook_id: id.clone(),
             events: spec.events,
             secret_count: secrets.len(),
             is_fixed: false,
             secret: made,
             secret_error: None,
         };
-        Ok((change, shown))
-    })
-    .await
-}
+        Ok(Draft { id, body, view })
+    }
 
-/// Without secrets it keeps those that it has.
-pub async fn put(service: &Service, caller: &Caller, id: &str, spec: WebhookSpec) -> Result<WebhookResource> {
-    let known = service.documents.one(caller.tenant, DocumentKind::Webhook, id);
-    let known = known.ok_or_else(|| Fault::not_found("webhook"))?;
-    let sealed = match &spec.secrets {
-        Some(secrets) => sealed(service, caller, id, secrets)?,
-        None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
-    };
-    resources::replace(service, webhook_change(service, caller, id, &spec, sealed)?, known.version).await?;
-    get(service, caller, id)
-}
+    fn taken() -> Fault {
+        Fault::new(Code::Internal, "The new webhook has the id of another; ask again.")
+    }
 
-/// What it was not told yet is dead, and says why.
-pub async fn delete(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-    resources::remove(service, resources::change(service, caller, DocumentKind::Webhook, id, None), "webhook").await?;
-    let (store, now) = (&service.store, service.now());
-    let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
-    tracing::info!(webhook = id, given_up, "a webhook was removed");
-    Ok(())
+    /// What it was not told yet is dead, and says why.
+    async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        let (store, now) = (&service.store, service.now());
+        let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
+        tracing::info!(webhook = id, given_up, "a webhook was removed");
+        Ok(())
+    }
 }
 
 /// What it was told and is to be told, newest first.
 pub async fn deliveries(service: &Service, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
-    get(service, caller, id)?;
+    Webhooks::get(service, caller, id).await?;
     let page = service.reads.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
     Ok(Page { items: page.items.into_iter().map(told).collect(), next_cursor: page.next_cursor })
 }
@@ -121,7 +139,8 @@ fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> R
     secrets.iter().map(|secret| service.sealer.seal(secret, owner).map(Value::from)).collect()
 }
 
-fn webhook_change(service: &Service, caller: &Caller, id: &str, spec: &WebhookSpec, sealed: Value) -> Result<Change> {
+/// What is stored.
+fn body(service: &Service, caller: &Caller, spec: &WebhookSpec, sealed: Value) -> Result<Value> {
     let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
     let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
     let to = Destination::Untrusted { url, tenant: caller.tenant };
@@ -129,23 +148,17 @@ fn webhook_change(service: &Service, caller: &Caller, id: &str, spec: &WebhookSp
     if spec.events.is_empty() {
         return Err(Fault::new(Code::Invalid, "`events` names none.").at("/events", "names none"));
     }
-    let body = json!({ "url": to.url().as_str(), "events": spec.events, "secrets": sealed });
-    Ok(resources::change(service, caller, DocumentKind::Webhook, id, Some(body)))
+    Ok(json!({ "url": to.url().as_str(), "events": spec.events, "secrets": sealed }))
 }
 
-/// What is said of a message whose receiver is gone.
-const REMOVED: &str = "the webhook was removed";
-/// Two while one is changed for the other; more is a mistake.
-const MOST_SECRETS: usize = 4;
-
-fn resource(webhook: &Webhook, secret: Option<String>) -> WebhookResource {
+fn shown(webhook: &Webhook) -> WebhookResource {
     WebhookResource {
         webhook_id: webhook.id.clone(),
         url: shown_url(webhook),
         events: webhook.events.clone(),
         secret_count: webhook.secret_count,
         is_fixed: webhook.is_fixed,
-        secret,
+        secret: None,
         secret_error: webhook.secrets.as_ref().err().map(ToString::to_string),
     }
 }

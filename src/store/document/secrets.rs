@@ -59,6 +59,15 @@ impl Document {
         self.sealed().map_or(1, |sealed| sealed.len())
     }
 
+    /// Its body as it would be without secrets.
+    pub fn without_secrets(&self) -> Value {
+        let mut body = self.body.clone().unwrap_or_default();
+        if let (Some(member), Some(fields)) = (self.kind.sealed_member(), body.as_object_mut()) {
+            fields.shift_remove(member);
+        }
+        body
+    }
+
     /// Its body with every secret under the key that seals now; `None`: that is how it is stored.
     pub fn resealed(&self, sealer: &Sealer) -> Result<Option<Value>, Unreadable> {
         let sealed = self.sealed()?;

@@ -48,6 +48,85 @@ async fn an_agent_is_added_called_with_its_token_and_removed_and_belongs_to_its_
 }
 
 #[tokio::test]
+async fn an_agent_is_replaced_and_changed_by_whoever_read_it_last() {
+    let (peer, next) = (Peer::start(Dialect::JsonRpc1).await, Peer::start(Dialect::JsonRpc1).await);
+    peer.says("COMPLETED");
+    next.says("COMPLETED");
+    let app = app("127.0.0.1", 20).await;
+    let spec = json!({ "id": "helper", "card": peer.card(), "token": "the first", "timeoutMs": 9_000 });
+    app.post("/agents", spec).await.expect(201);
+    let tag = async || app.get("/agents/helper").await.header("etag").map(str::to_owned).unwrap();
+    let change = |method: &str, tag: &str, body: Value| {
+        app.ask(method, "/agents/helper").header("if-match", tag).json(&body).send()
+    };
+    let first = tag().await;
+    let replaced = change("PUT", &first, json!({ "id": "helper", "card": next.card(), "dedupes": true })).await;
+    let (second, replaced) = (replaced.header("etag").unwrap().to_owned(), replaced.expect(200));
+    assert_eq!((&replaced["card"], &replaced["dedupes"]), (&json!(next.card()), &json!(true)));
+    assert_eq!((&replaced["timeoutMs"], &replaced["token"]), (&Value::Null, &Value::Null), "it is replaced as a whole");
+    assert_eq!(second, tag().await);
+    app.finish("t1", "delegate").await;
+    assert_eq!(results(&app, "t1").await[0]["output"]["text"], "done by helper");
+    assert_eq!(next.told().authorization.as_deref(), Some("Bearer the first"), "the token stayed");
+    assert_eq!(peer.told().begun.len(), 0, "nothing speaks to the old address");
+
+    change("PUT", &first, json!({ "id": "helper", "card": peer.card() })).await.problem("precondition_failed");
+    change("PATCH", &first, json!({ "dedupes": false })).await.problem("precondition_failed");
+    let patched = change("PATCH", &second, json!({ "token": "another", "timeoutMs": 8_000 })).await.expect(200);
+    assert_eq!(
+        (&patched["card"], &patched["timeoutMs"]),
+        (&json!(next.card()), &json!(8_000)),
+        "the rest is as it was"
+    );
+    app.finish("t2", "delegate").await;
+    assert_eq!(next.told().authorization.as_deref(), Some("Bearer another"));
+    change("PATCH", "*", json!({ "token": null, "dedupes": null })).await.expect(200);
+    assert_eq!(app.get("/agents/helper").await.expect(200)["dedupes"], json!(false), "as when it is not said");
+    app.finish("t3", "delegate").await;
+    assert_eq!(next.told().authorization, None, "it is called without a token");
+
+    let lines = app.get("/audit").await.expect(200)["items"].clone();
+    let ours =
+        lines.as_array().unwrap().iter().filter(|line| line["detail"] == json!({ "kind": "agent", "id": "helper" }));
+    assert_eq!(ours.count(), 4, "{lines:#}");
+}
+
+#[tokio::test]
+async fn what_an_agent_cannot_become_is_refused() {
+    let app = App::with(|config| {
+        config.egress.allow.push("127.0.0.1:1".to_owned());
+        super::knows(config, "http://127.0.0.1:1/fixed".to_owned(), 20);
+    })
+    .await;
+    app.post("/agents", json!({ "id": "mine", "card": "http://127.0.0.1:1/card" })).await.expect(201);
+    let before = app.get("/agents/mine").await;
+    let change = |method: &str, id: &str, body: Value| app.ask(method, &format!("/agents/{id}")).json(&body).send();
+    let card = "http://127.0.0.1:1/card";
+    for (method, body, pointer) in [
+        ("PUT", json!({ "id": "yours", "card": card }), "/id"),
+        ("PUT", json!({ "id": "mine" }), "/card"),
+        ("PUT", json!({ "id": "mine", "card": "http://10.0.0.1/card" }), "/card"),
+        ("PATCH", json!({ "id": "yours" }), "/id"),
+        ("PATCH", json!({ "card": null }), "/card"),
+        ("PATCH", json!({ "timeoutMs": 0 }), "/timeoutMs"),
+    ] {
+        let problem = change(method, "mine", body).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+    }
+    for body in [json!({ "colour": "green" }), json!([])] {
+        change("PATCH", "mine", body).await.problem("invalid");
+    }
+    for method in ["PUT", "PATCH"] {
+        change(method, "nobody", json!({ "id": "nobody", "card": card })).await.problem("not_found");
+        // The operator's can no more be changed than removed.
+        change(method, "helper", json!({ "id": "helper", "card": card })).await.problem("not_found");
+    }
+    assert_eq!(app.get("/agents/helper").await.header("etag"), None);
+    let after = app.get("/agents/mine").await;
+    assert_eq!((after.header("etag"), after.expect(200)), (before.header("etag"), before.expect(200)));
+}
+
+#[tokio::test]
 async fn what_agents_and_we_share_is_not_to_be_read_where_it_is_kept() {
     let (peer, folder) = (Peer::start(Dialect::JsonRpc1).await, tempfile::tempdir().unwrap());
     let (data, address) = (folder.path().to_owned(), peer.address.to_string());

@@ -123,6 +123,39 @@ async fn what_a_tenant_configures_is_made_once_and_its_secret_is_shown_again() {
     }
 }
 
+#[tokio::test]
+async fn an_agent_is_changed_once_and_the_same_answer_is_given_again() {
+    let app = App::with(|config| {
+        config.egress.allow.push("127.0.0.1:1".to_owned());
+        config.auth.sealing_key = Some("a key for secrets".to_owned().into());
+    })
+    .await;
+    let spec = json!({ "id": "helper", "card": "http://127.0.0.1:1/card" });
+    app.post("/agents", spec.clone()).await.expect(201);
+    let mut replaced = spec.clone();
+    replaced["timeoutMs"] = json!(5_000);
+    for (method, body, other) in [
+        ("PUT", replaced, json!({ "id": "helper", "card": "http://127.0.0.1:1/other" })),
+        ("PATCH", json!({ "dedupes": true }), json!({ "dedupes": false })),
+    ] {
+        // Whoever repeats a request whose answer was lost sends what it was based on, too.
+        let tag = app.get("/agents/helper").await.header("etag").unwrap().to_owned();
+        let send = |body: &Value| {
+            let ask = app.ask(method, "/agents/helper").header("idempotency-key", "k1").header("if-match", &tag);
+            ask.json(body).send()
+        };
+        let first = send(&body).await;
+        let now = app.get("/agents/helper").await.header("etag").unwrap().to_owned();
+        let again = send(&body).await;
+        assert_eq!((first.header("idempotency-replayed"), first.header("etag")), (None, Some(now.as_str())));
+        assert_eq!((again.header("idempotency-replayed"), again.header("etag")), (Some("true"), None), "{method}");
+        assert_eq!(first.expect(200), again.expect(200), "{method}");
+        assert_eq!(app.get("/agents/helper").await.header("etag"), Some(now.as_str()), "it was done once");
+        send(&other).await.problem("idempotency_mismatch");
+    }
+    assert_eq!(app.get("/audit").await.expect(200)["items"].as_array().unwrap().len(), 3, "made, replaced, changed");
+}
+
 /// Why a POST needs no key.
 const KEYLESS: [(&str, &str); 8] = [
     ("/a2a", "the protocol has its own: a message has an id"),

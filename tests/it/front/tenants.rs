@@ -20,6 +20,11 @@ fn filled(path: &str, ids: &BTreeMap<&str, String>) -> String {
     ids.iter().fold(path.to_owned(), |path, (name, id)| path.replace(&format!("{{{name}}}"), id))
 }
 
+/// Nobody listens there.
+fn agent() -> Value {
+    json!({ "id": "helper", "card": "http://127.0.0.1:1/card" })
+}
+
 fn http_tool() -> Value {
     json!({ "name": "find", "description": "Finds.", "url": "https://example.com/", "inputSchema": {} })
 }
@@ -31,6 +36,8 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
         ("POST", "/threads/{thread}/resume") => json(json!({ "suspensionId": ids["suspension"], "approved": true })),
         ("PUT", "/webhooks/{webhook}") => json(json!({ "url": "https://example.com/", "events": ["run.failed"] })),
         ("PUT", "/http-tools/{tool}") => json(http_tool()),
+        ("PUT", "/agents/{agent}") => json(agent()),
+        ("PATCH", "/agents/{agent}") => Some(("application/merge-patch+json", json!({ "dedupes": true }))),
         ("PUT", "/threads/{thread}/agent-state") => json(json!({ "data": {} })),
         ("PATCH", "/threads/{thread}") => Some(("application/merge-patch+json", json!({ "title": "mine" }))),
         ("PATCH", "/threads/{thread}/plan") | ("POST", "/threads/{thread}/plan/forecast") => {
@@ -47,7 +54,8 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
     let nobody = BTreeMap::from(
-        ["thread", "run", "call", "task", "key", "suspension", "name", "tool"].map(|name| (name, "x1".to_owned())),
+        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent"]
+            .map(|name| (name, "x1".to_owned())),
     );
     for (method, path) in operations() {
         let mut ask = app.ask(&method, &filled(&path, &nobody));
@@ -89,6 +97,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     ]);
     let hook = app.post("/webhooks", json!({ "url": "https://example.com/", "events": ["run.failed"] })).await;
     ids.insert("webhook", id(&hook.expect(201)["webhookId"]));
+    ids.insert("agent", id(&app.post("/agents", agent()).await.expect(201)["id"]));
     ids.insert("tool", id(&app.post("/http-tools", http_tool()).await.expect(201)["name"]));
     let before = app.get("/threads/t1").await.expect(200);
 

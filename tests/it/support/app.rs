@@ -81,6 +81,8 @@ impl App {
     pub async fn with_keys() -> Self {
         let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
         Self::with(|config| {
+            // Where nobody listens.
+            config.egress.allow.push("127.0.0.1:1".to_owned());
             config.auth.keys = vec![
                 key("one/admin-a:admin:key-a-0123456789abcdef0123456789"),
                 key("two/admin-b:admin:key-b-0123456789abcdef0123456789"),

@@ -1,0 +1,101 @@
+//! What the routes of everything that tenants configure have in common.
+
+use axum::Json;
+use axum::http::header::ETAG;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::http::app_state::AppState;
+use crate::http::etag;
+use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::json::Sent;
+use crate::http::page::Listed;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::if_match::IfMatch;
+use crate::service::once::Answered;
+use crate::service::resources::{self, Collection, Resource, Versioned};
+
+pub(super) fn list<R: Collection>(app: &AppState, caller: &Caller) -> HttpResult<Json<Listed<R::View>>> {
+    Ok(Json(Listed::whole(R::list(&app.service, caller)?)))
+}
+
+pub(super) async fn get<R: Resource>(app: &AppState, caller: &Caller, id: &str) -> HttpResult<Json<R::View>> {
+    Ok(Json(R::get(&app.service, caller, id).await?.value))
+}
+
+/// A 201 that says where the new one is: below `path`.
+pub(super) async fn create<R: Collection>(
+    app: &AppState,
+    caller: &Caller,
+    preferences: &ReplyPreferences,
+    key: IdempotencyKey,
+    sent: Sent<R::Spec>,
+    path: &str,
+) -> HttpResult<Response>
+where
+    R::View: DeserializeOwned,
+{
+    let made = resources::create::<R>(&app.service, caller, sent.value, key.with(sent.fingerprint)).await?;
+    let made = settle(made, StatusCode::CREATED)?;
+    let place = format!("{path}/{}", R::id(&made.value));
+    Ok(made.at(preferences, &place))
+}
+
+/// Replaces one whose requests carry neither a key nor a precondition.
+pub(super) async fn put<R: Resource>(
+    app: &AppState,
+    caller: &Caller,
+    id: &str,
+    spec: R::Spec,
+) -> HttpResult<Json<R::View>>
+where
+    R::View: DeserializeOwned,
+{
+    let changed = resources::put::<R>(&app.service, caller, id, spec, &IfMatch::Absent, None).await?;
+    Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+}
+
+/// The same by a merge patch.
+pub(super) async fn patch<R: Resource>(
+    app: &AppState,
+    caller: &Caller,
+    id: &str,
+    patch: Map<String, Value>,
+) -> HttpResult<Json<R::View>>
+where
+    R::View: DeserializeOwned,
+{
+    let changed = resources::patch::<R>(&app.service, caller, id, patch, &IfMatch::Absent, None).await?;
+    Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+}
+
+pub(super) async fn delete<R: Collection>(app: &AppState, caller: &Caller, id: &str) -> HttpResult<StatusCode> {
+    resources::delete::<R>(&app.service, caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// With its version as the `ETag`; of what is not stored, it has none.
+pub(super) fn tagged<V: Serialize>(Versioned { value, version }: Versioned<V>) -> Response {
+    match version {
+        0 => Json(value).into_response(),
+        version => ([(ETAG, etag::of(version))], Json(value)).into_response(),
+    }
+}
+
+/// A change with its version, or the stored answer to it, whose version may be an old one by now and is left out.
+pub(super) fn changed<V: Serialize + DeserializeOwned>(answered: Answered<Versioned<V>>) -> Result<Response, Fault> {
+    match answered {
+        Answered::Fresh(changed) => Ok(tagged(changed)),
+        replayed @ Answered::Replayed { .. } => {
+            let settled = settle(replayed.map(|changed| changed.value), StatusCode::OK)?;
+            let headers: HeaderMap = settled.headers();
+            Ok((settled.status, headers, Json(settled.value)).into_response())
+        }
+    }
+}
