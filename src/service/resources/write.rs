@@ -1,0 +1,148 @@
+//! Writing what tenants configure: the same for every kind.
+
+use serde_json::{Map, Value};
+
+use super::{Collection, Draft, Resource, Versioned};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::typed::typed;
+use crate::runtime::Refusal;
+use crate::service::if_match::IfMatch;
+use crate::service::once::{self, Answered, Idempotent};
+use crate::service::{Result, Service};
+use crate::store::document::{Change, Document, DocumentKind, Expected};
+
+/// Makes one, unless the tenant has as many as it may.
+pub async fn create<R: Collection>(
+    service: &Service,
+    caller: &Caller,
+    spec: R::Spec,
+    key: Option<Idempotent>,
+) -> Result<Answered<R::View>> {
+    service.runtime.accepting()?;
+    let work = async {
+        let Draft { id, body, view } = R::draft(service, caller, spec)?;
+        let most = service.config.limits.documents;
+        if service.documents.of(caller.tenant, R::KIND).len() >= most {
+            let detail = format!("This tenant has {most} of these, and may have no more; remove one first.");
+            return Err(Fault::new(Code::TooManyDocuments, detail).into());
+        }
+        let kept = key.as_ref().map(|key| once::sealed(service, caller, key, 201, &view)).transpose()?;
+        let change = change_by(service, caller, R::KIND, &id, Some(body));
+        if service.documents.write_once(change, Expected::Absent, kept).await?.is_none() {
+            return Err(not_first(service, caller, &key, R::taken()).await?);
+        }
+        R::follow_up(service, caller, &id).await;
+        Ok(view)
+    };
+    once::perform(service, caller, key.as_ref(), work).await
+}
+
+/// Replaces one.
+pub async fn put<R: Resource>(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+    spec: R::Spec,
+    on: &IfMatch,
+    key: Option<Idempotent>,
+) -> Result<Answered<Versioned<R::View>>> {
+    change::<R>(service, caller, id, on, key, |known| R::changed(service, caller, known, spec)).await
+}
+
+/// Changes one by a merge patch (RFC 7386).
+pub async fn patch<R: Resource>(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+    patch: Map<String, Value>,
+    on: &IfMatch,
+    key: Option<Idempotent>,
+) -> Result<Answered<Versioned<R::View>>> {
+    change::<R>(service, caller, id, on, key, |known| R::patched(service, caller, known, patch)).await
+}
+
+async fn change<R: Resource>(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+    on: &IfMatch,
+    key: Option<Idempotent>,
+    body: impl FnOnce(&Document) -> Result<Value>,
+) -> Result<Answered<Versioned<R::View>>> {
+    service.runtime.accepting()?;
+    let work = async {
+        let known = stored::<R>(service, caller, id).await?;
+        let expected = if known.version == 0 { Expected::Absent } else { Expected::Version(known.version) };
+        if let (None, Some(why), Expected::Version(_)) = (on.against(known.version)?, R::NEEDS_MATCH, expected) {
+            return Err(Fault::new(Code::PreconditionRequired, why).into());
+        }
+        let mut next = Document { body: Some(body(&known)?), ..known };
+        let answer = match &key {
+            Some(_) => Some(R::written(service, caller, &next)?),
+            None => None,
+        };
+        let kept = key.as_ref().zip(answer.as_ref());
+        let kept = kept.map(|(key, answer)| once::sealed(service, caller, key, 200, answer)).transpose()?;
+        let change = change_by(service, caller, R::KIND, id, next.body.clone());
+        let Some(version) = service.documents.write_once(change, expected, kept).await? else {
+            return Err(not_first(service, caller, &key, Fault::new(Code::PreconditionFailed, R::CONFLICT)).await?);
+        };
+        next.version = version;
+        let value = match answer {
+            Some(answer) => answer,
+            None => R::written(service, caller, &next)?,
+        };
+        R::follow_up(service, caller, id).await;
+        Ok(Versioned { value, version })
+    };
+    once::perform(service, caller, key.as_ref(), work).await
+}
+
+/// Removes one of the tenant's own.
+pub async fn delete<R: Collection>(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+    service.runtime.accepting()?;
+    R::check_removal(service, id)?;
+    let change = change_by(service, caller, R::KIND, id, None);
+    if service.documents.write(change, Expected::Any).await?.is_none() {
+        return Err(Fault::not_found(R::NAME));
+    }
+    R::removed(service, caller, id).await
+}
+
+/// As it is stored now, whatever this process has seen of it.
+async fn stored<R: Resource>(service: &Service, caller: &Caller, id: &str) -> Result<Document> {
+    let stored = service.store.document(caller.tenant, R::KIND, id).await?;
+    let unwritten = || {
+        let body = Some(R::unwritten(service, id)?);
+        Some(Document { tenant: caller.tenant, kind: R::KIND, id: id.to_owned(), version: 0, updated_at: 0, body })
+    };
+    let stored = stored.filter(|document| document.body.is_some()).or_else(unwritten);
+    stored.ok_or_else(|| Fault::not_found(R::NAME))
+}
+
+/// A change by this caller, now. No `body` deletes.
+fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, body: Option<Value>) -> Change {
+    let (id, by) = (id.to_owned(), caller.name.clone());
+    Change { tenant: caller.tenant, kind, id, body, by, now: service.now() }
+}
+
+/// Why a write did nothing: the same request was answered elsewhere, or else what `otherwise` says.
+async fn not_first(service: &Service, caller: &Caller, key: &Option<Idempotent>, otherwise: Fault) -> Result<Refusal> {
+    match key {
+        Some(key) if once::is_stored(service, caller, key).await? => Ok(Refusal::Duplicate),
+        Some(_) | None => Ok(otherwise.into()),
+    }
+}
+
+/// The specification after a merge patch of what is known.
+pub(super) fn merged<R: Resource>(known: &Document, patch: Map<String, Value>) -> Result<R::Spec> {
+    let mut spec = R::sent(known)?;
+    json_patch::merge(&mut spec, &Value::Object(patch));
+    typed(spec)
+}
+
+/// A member of a specification that cannot be.
+pub(super) fn wrong(member: &str, why: String) -> Fault {
+    Fault::new(Code::Invalid, format!("`{member}`: {why}.")).at(format!("/{member}"), why)
+}
