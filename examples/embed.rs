@@ -1,4 +1,4 @@
-//! PES inside another program: a tool of one's own, a store in memory, and a question that the tool answers.
+//! PES inside another program: a tool of one's own, a SQLite store in a folder, and a question that the tool answers.
 //!
 //! `cargo run --example embed`
 
@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use pes::domain::run::AgentFinalResponse;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::service::threads;
-use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
@@ -61,12 +60,14 @@ text = "You need no umbrella."
 
 /// Asks about the weather; the plan's only step calls the tool above.
 pub async fn ask() -> Result<AgentFinalResponse, Box<dyn std::error::Error>> {
-    let script = tempfile::NamedTempFile::new()?;
-    std::fs::write(script.path(), SCRIPT)?;
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, SCRIPT)?;
     let mut config = Config::default();
+    config.store.data_dir = folder.path().join("data");
     config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(script.path().to_owned());
-    let instance = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Weather)).open().await?;
+    config.models.demo.script = Some(script);
+    let instance = Instance::build(config).tool(Arc::new(Weather)).open().await?;
     let answer = instance.process(AgentProps::new("my-thread", "Do I need an umbrella in Oslo?")).await?;
     let state = threads::state(instance.service(), instance.caller(), &"my-thread".into(), None).await?;
     assert_eq!(state["todoList"][0]["toolResults"][0]["output"], json!({ "city": "Oslo", "sky": "clear" }));

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use pes::domain::ids::ThreadId;
 use pes::domain::settings::ThreadConfig;
 use pes::service::threads::{self, NewThreadAsk};
-use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
 
 use oneshot::Oneshot;
@@ -23,8 +22,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Asks a thread whose core is ours.
 pub async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
-    let builder = Instance::build(Config::default()).store(Arc::new(Memory::new()));
-    let instance = builder.core(Arc::new(Oneshot)).open().await?;
+    let folder = tempfile::tempdir()?;
+    let mut config = Config::default();
+    config.store.data_dir = folder.path().to_owned();
+    let instance = Instance::build(config).core(Arc::new(Oneshot)).open().await?;
     let config = ThreadConfig { agent_core: Some(Oneshot::NAME.to_owned()), ..ThreadConfig::default() };
     let thread = NewThreadAsk { thread_id: Some(ThreadId::from("t1")), config, ..NewThreadAsk::default() };
     threads::create(instance.service(), instance.caller(), thread, None).await?;

@@ -1,5 +1,5 @@
-//! The store: what holds after each call returns. Three implementations (SQLite, PostgreSQL, memory), one conformance
-//! suite (`tests/it/store`).
+//! The store: what holds after each call returns. Two implementations (SQLite, PostgreSQL), one conformance suite
+//! (`tests/it/store`).
 //!
 //! A transition is one [`Commit`]: small head, changed rows, records; accepted iff its fence still holds, as a whole, and
 //! durable when the call returns. Commits of many threads share a database transaction (`committer`).
@@ -16,7 +16,6 @@ mod figures;
 mod lease;
 mod ledger;
 mod log;
-pub mod memory;
 mod open;
 pub mod postgres;
 pub mod sealed;
@@ -209,7 +208,7 @@ pub struct Found {
 
 #[async_trait]
 pub trait Store: Deliveries + SealedRows {
-    /// `sqlite`, `postgres` or `memory`, and where; for the start line.
+    /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;
     /// Whether other processes write here too. What they do must be looked for.
     fn is_shared(&self) -> bool {
@@ -315,7 +314,7 @@ pub trait Store: Deliveries + SealedRows {
         true
     }
     /// Registers this process for `ttl` by the store's clock, and ends, as [`Self::end_expired`] does, every registration
-    /// that it takes the place of: an older one of its name; on SQLite and in memory, where one process holds the folder,
+    /// that it takes the place of: an older one of its name; on SQLite, where one process holds the folder,
     /// all. `Unusable` if it was registered before and another process has its name now.
     async fn register(&self, new: Registration, ttl: Millis) -> Result<()>;
     /// `false`: it had expired; register a new one.

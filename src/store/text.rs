@@ -11,7 +11,6 @@ use super::{Error, Result};
 use crate::domain::ids::PayloadId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
-use crate::domain::usage::ModelUse;
 use crate::engine::step::{Keep, Row, RowKind};
 
 pub(crate) fn of_profile(sheet: &ThreadProfile) -> String {
@@ -55,10 +54,6 @@ pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> R
 /// One that cannot be read is left out: it breaks no conversation.
 pub(crate) fn message(body: &str) -> Option<ConversationMessage> {
     legible("message", body)
-}
-
-pub(crate) fn used(body: &str) -> Result<ModelUse> {
-    read("usage", body)
 }
 
 /// In place of one that cannot be read its reference stays.

@@ -1,6 +1,5 @@
 use super::*;
 use crate::runtime::clock::Manual;
-use crate::store::memory::Memory;
 
 impl Lease {
     /// One that nobody renews.
@@ -13,8 +12,10 @@ impl Lease {
 
 #[tokio::test(start_paused = true)]
 async fn a_right_ends_while_the_machine_is_suspended_though_no_timer_moves() {
-    let (store, clock) = (Memory::new(), Arc::new(Manual::at(0)));
-    let lease_keeper = LeaseKeeper::begin(&store, 10_000, None, clock.clone()).await.unwrap();
+    let clock = Arc::new(Manual::at(0));
+    let first = Lease::new(Uuid::new_v4(), Some(deadline(&*clock, 10_000)), clock.clone());
+    let current = Mutex::new(first);
+    let lease_keeper = LeaseKeeper { ttl: 10_000, name: None, clock: clock.clone(), current };
     let before = lease_keeper.hold().unwrap();
     clock.advance(7_999);
     assert!(lease_keeper.hold().is_some());

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::{Asking, ModelCall, ToolRun, Work, peer_failed};
 use crate::a2a::directory::Directory as Agents;
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, Synchronous};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -29,7 +30,7 @@ use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Parts, Runtime};
 use crate::store::document::{Documents, KeySource, Sealer};
-use crate::store::memory::Memory;
+use crate::store::sqlite::Sqlite;
 use crate::tool::{Registry, Tool, ToolContext, ToolOutput};
 
 /// Counts how often it is called, as a tool and as a model.
@@ -95,8 +96,10 @@ impl ChatModel for Counted {
     }
 }
 
-async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
-    let store = Arc::new(Memory::new());
+/// A runtime on a store of its own, whose folder must outlive it. From then on the clock is paused.
+async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let egress = Arc::new(Egress::new(Duration::ZERO));
     let pace = Pace { backoff: Vec::new(), push_backoff: Vec::new(), push_for: 0, attempt: Duration::ZERO, kept: 0 };
     let documents = Documents::open(store.clone()).await.unwrap();
@@ -115,7 +118,9 @@ async fn shared(counted: &Arc<Counted>) -> Arc<Shared> {
         cores: cores::all(),
         clock: Arc::<System>::default(),
     };
-    Runtime::start(parts).await.unwrap().0
+    let shared = Runtime::start(parts).await.unwrap().0;
+    tokio::time::pause();
+    (shared, folder)
 }
 
 fn over() -> Lease {
@@ -126,10 +131,10 @@ fn lasting() -> Lease {
     Lease::of(60_000)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
-    let shared = shared(&counted).await;
+    let (shared, _folder) = shared(&counted).await;
     let run = |hold: Lease| run(&shared, "count", hold, mpsc::channel(1).0);
     let hold = over();
     assert!(run(hold.clone()).perform().await.is_none());
@@ -139,9 +144,9 @@ async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
     assert_eq!(counted.calls(), 1);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
-    let shared = shared(&Arc::new(Counted::default())).await;
+    let (shared, _folder) = shared(&Arc::new(Counted::default())).await;
     let (asks, mut asked) = mpsc::channel(1);
     let call = tokio::spawn(run(&shared, "inquire", lasting(), asks).perform());
     let asking = asked.recv().await.expect("it asks");
@@ -178,10 +183,10 @@ fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
-    let shared = shared(&counted).await;
+    let (shared, _folder) = shared(&counted).await;
     let call = |hold: Lease| ModelCall {
         tenant: TenantPk(1),
         shared: shared.clone(),

@@ -1,7 +1,5 @@
 //! Each error of the protocol, in each binding and version, with everything that its shape promises.
 
-use std::sync::Arc;
-
 use pes::Config;
 use pes::a2a::fault::{Error, Fault};
 use pes::a2a::types::{Content, Part, PushConfig, Role};
@@ -9,13 +7,13 @@ use pes::a2a::wire::{Method, Version};
 use pes::config::env::Variables;
 use pes::domain::ids::TenantPk;
 use pes::domain::thread::ThreadStatus;
-use pes::store::memory::Memory;
-use pes::store::{Commit, Committed, Store};
+use pes::store::{Commit, Committed};
 use serde_json::{Value, json};
 
 use super::door::{DOORS, Door, NEW, about, message, of, says};
 use crate::store::bed::after;
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 
 /// The whole error document of an answer.
 fn checked(door: Door, said: &crate::support::http::Said, error: Error) -> Fault {
@@ -51,7 +49,7 @@ fn speaks_of_ours(message: &str) -> bool {
 
 #[tokio::test]
 async fn errors_speak_of_tasks_and_contexts() {
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let app = App::of(store.clone(), |config| config.limits.queued_runs = 0).await;
     let asking = NEW.send(&app, &says("asking", "ask")).await.unwrap();
     let broken = NEW.send(&app, &says("broken", "hello")).await.unwrap();

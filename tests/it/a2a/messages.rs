@@ -1,15 +1,13 @@
 //! What a message carries comes back whole, whatever it is and however large.
 
-use std::sync::Arc;
-
 use pes::a2a::types::{Content, Part, TaskState};
 use pes::engine::step::RowKind;
-use pes::store::memory::Memory;
-use pes::store::{PageAsk, Store};
+use pes::store::PageAsk;
 use serde_json::json;
 
 use super::door::{DOORS, NEW, message, of, text};
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 
 fn parts() -> Vec<Part> {
     let file =
@@ -46,7 +44,7 @@ async fn every_part_comes_back_as_it_was_sent() {
 /// A run is written again and again as it goes; what its message carries is written once.
 #[tokio::test]
 async fn a_large_part_is_stored_once() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let app = App::of(store.clone(), |_| {}).await;
     let task = NEW.send(&app, &of(message("m1", parts()))).await.unwrap();
     let tenant = store.tenant("default", 0).await.unwrap();

@@ -1,18 +1,16 @@
 //! Who is told of a task's changes: kept with it, told in order, proven, guarded.
 
-use std::sync::Arc;
-
 use pes::a2a::fault::Error;
 use pes::a2a::types::{Authentication, PushConfig, SendRequest, StreamEvent, Task, TaskState};
 use pes::a2a::wire::{Method, Version};
 use pes::config::Config;
+use pes::store::PageAsk;
 use pes::store::delivery::{DeliveryStatus, TargetKind};
-use pes::store::memory::Memory;
-use pes::store::{PageAsk, Store};
 use serde_json::json;
 
 use super::door::{DOORS, Door, NEW, about, says};
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 use crate::support::wire::{Request, Step, Wire, answer};
 
 fn ok() -> Vec<Step> {
@@ -162,7 +160,7 @@ async fn receivers_are_added_looked_at_and_taken_away() {
 
 #[tokio::test]
 async fn private_addresses_are_refused_when_they_are_given_and_when_they_are_called() {
-    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let store = fresh_store().await;
     let mut wire = Wire::serve(oks(2)).await;
     let sealing = || Some("the same everywhere".to_owned().into());
     let allowing = allowing(&wire);
@@ -212,7 +210,7 @@ async fn private_addresses_are_refused_when_they_are_given_and_when_they_are_cal
 
 #[tokio::test]
 async fn what_is_given_up_is_seen() {
-    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let store = fresh_store().await;
     let failing = |_| answer("500 Oops", "", "");
     let mut wire = Wire::serve((0..9).map(failing).collect()).await;
     let allowing = allowing(&wire);

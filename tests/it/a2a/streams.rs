@@ -1,18 +1,14 @@
 //! A task as it happens: streams that begin with it, and streams that come to it later.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use pes::a2a::fault::Error;
 use pes::a2a::types::{Content, SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use pes::a2a::wire::Method;
-use pes::store::Store;
-use pes::store::memory::Memory;
 
 use super::door::{DOORS, Door, NEW, about, says};
 use crate::support::app::App;
 use crate::support::http::Events;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, fresh_store};
 
 pub struct Stream {
     door: Door,
@@ -169,7 +165,7 @@ async fn all_subscribers_of_a_task_see_the_same_in_the_same_order() {
 
 #[tokio::test]
 async fn what_happens_while_somebody_subscribes_is_told() {
-    let store = Moody::over(Arc::new(Memory::default()));
+    let store = Moody::fresh().await;
     let app = App::of(store.clone(), |_| {}).await;
     let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
     // The task is read, and nobody listens yet.
@@ -187,7 +183,7 @@ async fn what_happens_while_somebody_subscribes_is_told() {
 
 #[tokio::test]
 async fn a_subscription_goes_on_at_another_process() {
-    let store: Arc<dyn Store> = Arc::new(Memory::default());
+    let store = fresh_store().await;
     let app = App::of(store.clone(), |_| {}).await;
     let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
     let mut stream = Stream::of(NEW, &app, &task).await;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
-use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
 use super::{calls, one_item};
+use crate::support::store::fresh_store;
 use pes::service::threads;
 
 /// Levels that serde_json still reads, and a row that wraps them does not.
@@ -54,7 +54,7 @@ async fn ends(script: &str) -> Vec<String> {
     let mut config = Config::default();
     config.models.demo.pace_ms = 0;
     config.models.demo.script = Some(file.path().to_owned());
-    let built = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Deep));
+    let built = Instance::build(config).store(fresh_store().await).tool(Arc::new(Deep));
     let instance = built.open().await.unwrap();
     instance.process(AgentProps::new("t", "go")).await.unwrap();
     let (service, caller) = (instance.service(), instance.caller());

@@ -11,6 +11,7 @@ mod unreadable;
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::store::fresh_store;
 use async_trait::async_trait;
 use pes::domain::fault::Fault;
 use pes::domain::policy::PolicyRule;
@@ -18,7 +19,6 @@ use pes::domain::run::AgentFinalResponse;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
 use pes::service::suspensions;
-use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ impl Scene {
         config.policy.rules = serde_json::from_value::<Vec<PolicyRule>>(rules).unwrap();
         change(&mut config);
         let ran = Ran::default();
-        let built = Instance::build(config).store(Arc::new(Memory::new()));
+        let built = Instance::build(config).store(fresh_store().await);
         let built = tools(&ran).into_iter().fold(built, |built, tool| built.tool(tool));
         Self { instance: built.open().await.unwrap(), ran, _script: file }
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::store::{Moody, fresh_store};
 use pes::auth::{Issued, Keys, NewKey, issue, list, mint_key, revoke};
 use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
-use pes::store::memory::Memory;
 use pes::store::{PageAsk, Store};
 
 fn configured(keys: &[&str]) -> Auth {
@@ -24,7 +24,7 @@ async fn made(store: &dyn Store, scopes: &[Scope]) -> Issued {
 
 #[tokio::test]
 async fn without_any_key_everybody_is_the_default_tenant() {
-    let keys = Keys::open(&Auth::default(), Arc::new(Memory::new()), Arc::new(|| 1)).await.unwrap();
+    let keys = Keys::open(&Auth::default(), fresh_store().await, Arc::new(|| 1)).await.unwrap();
     let caller = keys.authenticate(None).await.unwrap();
     assert_eq!((caller.tenant_name.as_str(), caller.name.as_str()), ("default", "local"));
     assert!(Scope::ALL.iter().all(|scope| caller.may(*scope)));
@@ -34,7 +34,7 @@ async fn without_any_key_everybody_is_the_default_tenant() {
 
 #[tokio::test]
 async fn configured_and_stored_keys_count_side_by_side() {
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let issued = made(&*store, &[Scope::Read, Scope::Approve]).await;
     let keys = Keys::open(&configured(&["zeta:run:k1", "zeta:admin:k2"]), store.clone(), Arc::new(|| 1)).await.unwrap();
 
@@ -52,7 +52,7 @@ async fn configured_and_stored_keys_count_side_by_side() {
 
 #[tokio::test(start_paused = true)]
 async fn a_revoked_key_stops_working_within_five_seconds() {
-    let store = Arc::new(Memory::new());
+    let store = Moody::fresh().await;
     let issued = made(&*store, &[Scope::Read]).await;
     let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
     keys.authenticate(Some(&issued.key)).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_revoked_key_stops_working_within_five_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_key_closes_an_open_server_within_five_seconds() {
-    let store = Arc::new(Memory::new());
+    let store = Moody::fresh().await;
     let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
     keys.authenticate(None).await.unwrap();
     made(&*store, &[Scope::Read]).await;
@@ -80,7 +80,7 @@ async fn the_first_key_closes_an_open_server_within_five_seconds() {
 
 #[tokio::test]
 async fn keys_are_made_listed_and_revoked_within_a_tenant() {
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let keys = Keys::open(&configured(&["acme:admin:a", "zeta:admin:z"]), store, Arc::new(|| 1)).await.unwrap();
     let (acme, zeta) = (keys.authenticate(Some("a")).await.unwrap(), keys.authenticate(Some("z")).await.unwrap());
     let issued = keys.issue(&acme, &new_key(&[Scope::Read])).await.unwrap();
@@ -94,19 +94,19 @@ async fn keys_are_made_listed_and_revoked_within_a_tenant() {
 
 #[tokio::test]
 async fn the_key_itself_is_not_kept() {
-    let store = Memory::new();
-    let issued = made(&store, &[Scope::Read]).await;
+    let store = fresh_store().await;
+    let issued = made(&*store, &[Scope::Read]).await;
     assert!(issued.key.starts_with("pes_") && issued.key.len() == 4 + 64);
     let stored = format!("{:?}", store.keys().await.unwrap());
     assert!(!stored.contains(&issued.key[4..]), "{stored}");
-    let listed = list(&store).await.unwrap();
+    let listed = list(&*store).await.unwrap();
     assert_eq!((listed[0].tenant.as_str(), listed[0].scopes.as_slice()), ("acme", &[Scope::Read][..]));
     assert_ne!(mint_key(), mint_key());
 }
 
 #[tokio::test]
 async fn a_configured_key_has_one_name_wherever_it_stands() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let name = async |keys: &[&str], key: &str| {
         let keys = Keys::open(&configured(keys), store.clone(), Arc::new(|| 1)).await.unwrap();
         keys.authenticate(Some(key)).await.unwrap().name
@@ -120,7 +120,7 @@ async fn a_configured_key_has_one_name_wherever_it_stands() {
 
 #[tokio::test]
 async fn a_name_is_one_keys_in_its_tenant_for_ever() {
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let auth = configured(&["acme/boss:admin:k1"]);
     let keys = Keys::open(&auth, store.clone(), Arc::new(|| 1)).await.unwrap();
     let boss = keys.authenticate(Some("k1")).await.unwrap();
@@ -151,7 +151,7 @@ fn names_that_are_the_servers_or_cannot_be_seen_are_refused() {
 
 #[tokio::test]
 async fn who_makes_and_revokes_a_key_stands_in_the_audit() {
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let keys = Keys::open(&configured(&["acme/boss:admin:k1"]), store.clone(), Arc::new(|| 7)).await.unwrap();
     let boss = keys.authenticate(Some("k1")).await.unwrap();
     let issued = keys.issue(&boss, &new_key(&[Scope::Read])).await.unwrap();
@@ -165,8 +165,7 @@ async fn who_makes_and_revokes_a_key_stands_in_the_audit() {
 
 #[tokio::test(start_paused = true)]
 async fn three_thousand_wrong_keys_are_slowed_down_and_a_right_one_is_not() {
-    let keys =
-        Arc::new(Keys::open(&configured(&["acme:run:k1"]), Arc::new(Memory::new()), Arc::new(|| 1)).await.unwrap());
+    let keys = Arc::new(Keys::open(&configured(&["acme:run:k1"]), Moody::fresh().await, Arc::new(|| 1)).await.unwrap());
     let began = tokio::time::Instant::now();
     let guess = |n: usize| {
         let keys = keys.clone();

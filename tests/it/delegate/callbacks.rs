@@ -1,10 +1,7 @@
 //! Reports: authenticated per task, idempotent, late ones change nothing.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use pes::config::ConfiguredKey;
-use pes::store::memory::Memory;
 use rstest::rstest;
 use serde_json::json;
 
@@ -92,7 +89,7 @@ async fn a_report_is_no_more_than_a_reason_to_ask() {
 #[tokio::test]
 async fn a_report_on_a_busy_thread_is_answered_at_once_and_taken_when_it_can_be() {
     let peer = Peer::start(Dialect::JsonRpc1).await;
-    let store = Moody::over(Arc::new(Memory::default()));
+    let store = Moody::fresh().await;
     let app = App::of(store.clone(), |config| {
         knows(config, peer.card(), 3_600_000);
         config.auth.sealing_key = Some("a key for secrets".to_owned().into());

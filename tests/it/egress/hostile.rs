@@ -8,7 +8,6 @@ use pes::domain::tool::{ToolClass, ToolSpec};
 use pes::egress::{Egress, Error};
 use pes::mcp::{Catalog, Health, Parts};
 use pes::store::document::{Change, DocumentKind, Documents, Expected};
-use pes::store::memory::Memory;
 use pes::tool::http::HttpTool;
 use pes::tool::{Tool, builtin};
 use serde_json::json;
@@ -16,6 +15,7 @@ use serde_json::json;
 use super::{Canary, egress, fickle, post, untrusted};
 use crate::mcp::bed::caller;
 use crate::support::http::soon;
+use crate::support::store::fresh_store;
 use crate::tool::context;
 
 /// Every way to write an address inside, with the port of whoever listens there.
@@ -189,7 +189,7 @@ async fn a_hostile_url_reaches_nobody_from_any_place_that_takes_one() {
 async fn an_mcp_server_at_a_hostile_url_is_never_reached() {
     let canary = Canary::listen().await;
     let egress = egress(&[], fickle(&["127.0.0.1", "::1", "127.0.0.1 93.184.216.34", "93.184.216.34 127.0.0.1"]));
-    let documents = Documents::open(Arc::new(Memory::new())).await.unwrap();
+    let documents = Documents::open(fresh_store().await).await.unwrap();
     let hostile: Vec<String> = urls(canary.port).into_iter().filter(|url| untrusted(url).is_some()).collect();
     assert!(hostile.len() >= 80, "{}", hostile.len());
     for (at, url) in hostile.iter().enumerate() {

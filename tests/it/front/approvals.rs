@@ -1,17 +1,15 @@
 //! Approvals that cannot misfire: who may answer, what an answer is bound to, what is kept of it.
 
-use std::sync::Arc;
-
 use pes::config::ConfiguredKey;
 use pes::domain::caller::Scope;
 use pes::domain::ids::TenantPk;
 use pes::engine::step::{Row, RowKind};
-use pes::store::memory::Memory;
-use pes::store::{Commit, LeaseChange, PageAsk, Store};
+use pes::store::{Commit, LeaseChange, PageAsk};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::Said;
+use crate::support::store::fresh_store;
 
 const BOSS: &str = "boss-0123456789abcdef0123456789ab";
 const ASKER: &str = "asker-0123456789abcdef0123456789a";
@@ -278,7 +276,7 @@ async fn asking_for_runs_is_not_approving_them() {
 /// Somebody with access to the database changes what was approved; it does not run.
 #[tokio::test]
 async fn arguments_that_changed_after_they_were_shown_do_not_run() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let app = App::of(store.clone(), |_| {}).await;
     let suspension = app.suspend("t1", "send").await;
     let tenant: TenantPk = store.tenant("default", 0).await.unwrap();

@@ -1,13 +1,10 @@
 //! Tools that the caller carries out itself.
 
-use std::sync::Arc;
-
-use pes::store::Store;
-use pes::store::memory::Memory;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::Said;
+use crate::support::store::fresh_store;
 
 fn tool(name: &str) -> Value {
     json!({
@@ -128,7 +125,7 @@ async fn a_tool_that_hides_another_or_cannot_be_used_is_refused() {
 
 #[tokio::test]
 async fn a_call_waits_for_its_caller_across_a_restart() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let app = App::of(store.clone(), |_| {}).await;
     process(&app, &[tool("get_location")]).await.expect(202);
     let asked = open(&app).await;

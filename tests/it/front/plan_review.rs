@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use pes::store::Store;
-use pes::store::memory::Memory;
 use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::Said;
 use crate::support::postgres::Database;
+use crate::support::store::fresh_store;
 
 /// A run on `t1` whose plans are reviewed: the question.
 async fn reviewed(app: &App, when: &str) -> Value {
@@ -52,7 +52,7 @@ async fn a_plan_waits_for_a_person(store: Arc<dyn Store>) {
 
 #[tokio::test]
 async fn a_plan_is_shown_before_it_runs_and_waits_across_a_restart() {
-    a_plan_waits_for_a_person(Arc::new(Memory::new())).await;
+    a_plan_waits_for_a_person(fresh_store().await).await;
 }
 
 #[tokio::test]

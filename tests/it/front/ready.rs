@@ -1,23 +1,19 @@
 //! Whether the server is ready, and what an acknowledgement is worth.
 
-use std::sync::Arc;
-
 use pes::app;
 use pes::config::Config;
 use pes::domain::ids::TenantPk;
 use pes::domain::thread::ThreadStatus;
-use pes::store::Store;
-use pes::store::memory::Memory;
 use serde_json::json;
 use tokio::task::yield_now;
 
 use crate::support::app::App;
 use crate::support::http::soon;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, fresh_store};
 
 #[tokio::test]
 async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
-    let store = Moody::over(Arc::new(Memory::new()));
+    let store = Moody::fresh().await;
     store.set("ping", Mood::Fails);
     let app = App::of(store.clone(), |_| {}).await;
     let problem = app.get("/readyz").await.problem("store_unavailable");
@@ -31,7 +27,7 @@ async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
 /// A look that takes long is one look, however many ask.
 #[tokio::test]
 async fn whoever_asks_meanwhile_gets_the_same_answer() {
-    let store = Moody::over(Arc::new(Memory::new()));
+    let store = Moody::fresh().await;
     store.set("ping", Mood::HangsOnce);
     let app = App::of(store, |_| {}).await;
     let asked = futures_util::future::join_all((0..20).map(|_| app.get("/readyz"))).await;
@@ -51,7 +47,7 @@ async fn what_an_acknowledgement_is_worth_is_said() {
 
 #[tokio::test]
 async fn a_store_that_fails_at_the_start_is_no_fault_of_the_configuration() {
-    let store = Moody::over(Arc::new(Memory::new()));
+    let store = Moody::fresh().await;
     store.set("register", Mood::Fails);
     match app::App::on(store, Config::default()).await.err() {
         Some(app::Error::Store(error)) => assert!(error.to_string().contains("told to fail"), "{error}"),
@@ -61,7 +57,7 @@ async fn a_store_that_fails_at_the_start_is_no_fault_of_the_configuration() {
 
 #[tokio::test]
 async fn what_people_read_does_not_hold_up_a_run() {
-    let inner: Arc<dyn Store> = Arc::new(Memory::new());
+    let inner = fresh_store().await;
     let (store, readers) = Moody::apart(inner.clone());
     readers.set("*", Mood::Hangs);
     let app = App::of(store, |_| {}).await;

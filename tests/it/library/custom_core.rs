@@ -7,13 +7,13 @@ use pes::domain::settings::ThreadConfig;
 use pes::service::a2a::tasks::RunSnapshotAsk;
 use pes::service::threads::{self, NewThreadAsk};
 use pes::store::PageAsk;
-use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
 
 #[path = "../../../examples/custom_core/main.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod example;
 
+use crate::support::store::fresh_store;
 use example::oneshot::Oneshot;
 use pes::service::a2a::tasks;
 
@@ -26,7 +26,7 @@ async fn the_example_answers() {
 #[tokio::test]
 async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that() {
     let core = Arc::new(Oneshot);
-    let instance = Instance::build(Config::default()).store(Arc::new(Memory::new())).core(core).open().await.unwrap();
+    let instance = Instance::build(Config::default()).store(fresh_store().await).core(core).open().await.unwrap();
     let config = ThreadConfig { agent_core: Some("oneshot".to_owned()), ..ThreadConfig::default() };
     let thread = NewThreadAsk { thread_id: Some("t1".into()), config, ..NewThreadAsk::default() };
     threads::create(instance.service(), instance.caller(), thread, None).await.unwrap();

@@ -10,19 +10,17 @@ mod embed;
 mod reading;
 mod simple_core;
 
-use std::sync::Arc;
-
+use crate::support::store::fresh_store;
 use pes::domain::fault::Code;
 use pes::service::offers;
 use pes::service::threads;
-use pes::store::memory::Memory;
 use pes::{AgentProps, Config, Instance};
 
 /// An instance that keeps nothing, with the demo model at full speed.
 async fn instance() -> Instance {
     let mut config = Config::default();
     config.models.demo.pace_ms = 0;
-    Instance::build(config).store(Arc::new(Memory::new())).open().await.unwrap()
+    Instance::build(config).store(fresh_store().await).open().await.unwrap()
 }
 
 #[tokio::test]

@@ -7,12 +7,11 @@ use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, FeedAsk};
-use pes::store::memory::Memory;
 use pes::store::{Commit, Committed, Fence, NewThread, Store};
 use pes::{Config, Instance};
 use serde_json::{Value, json};
 
-use crate::support::store::Moody;
+use crate::support::store::{Moody, fresh_store};
 
 const PAGE: u32 = 100;
 const PAGES: usize = 40;
@@ -60,9 +59,9 @@ async fn filled(store: &dyn Store) {
 }
 
 async fn instance() -> (Instance, Arc<Moody>) {
-    let memory = Arc::new(Memory::new());
-    filled(&*memory).await;
-    let store = Moody::over(memory);
+    let inner = fresh_store().await;
+    filled(&*inner).await;
+    let store = Moody::over(inner);
     (Instance::build(Config::default()).store(store.clone()).open().await.unwrap(), store)
 }
 

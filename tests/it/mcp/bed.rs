@@ -11,12 +11,12 @@ use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
 use pes::store::document::Documents;
-use pes::store::memory::Memory;
 use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::http::soon;
+use crate::support::store::fresh_store;
 
 pub const TENANT: TenantPk = TenantPk(1);
 
@@ -47,7 +47,7 @@ impl Bed {
         change(&mut server);
         let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
         config.servers.insert("evil".to_owned(), server);
-        let documents = Documents::open(Arc::new(Memory::new())).await.expect("a store");
+        let documents = Documents::open(fresh_store().await).await.expect("a store");
         let catalog = start(&config, &documents);
         Self { catalog, documents, _folder: folder, config }
     }

@@ -15,7 +15,6 @@ use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Health, Parts, ServerView};
 use pes::store::document::Documents;
-use pes::store::memory::Memory;
 use pes::tool::{ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -24,6 +23,7 @@ use tokio::task::JoinHandle;
 
 use super::bed::{TENANT, caller, context};
 use crate::support::http::soon;
+use crate::support::store::fresh_store;
 
 /// What the endpoint knows, and what it is told to do.
 #[derive(Default)]
@@ -107,7 +107,7 @@ async fn catalog(address: SocketAddr) -> Arc<Catalog> {
     let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
     let url = Some(format!("http://{address}/mcp"));
     config.servers.insert("far".to_owned(), McpServer { url, ..McpServer::default() });
-    let documents = Documents::open(Arc::new(Memory::new())).await.expect("a store");
+    let documents = Documents::open(fresh_store().await).await.expect("a store");
     let egress = Arc::new(Egress::new(Duration::from_secs(5)));
     Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
 }

@@ -13,13 +13,14 @@ use pes::engine::step::Step;
 use pes::engine::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
-use pes::store::memory::Memory;
+use pes::store::postgres::Postgres;
 use pes::{Config, Instance};
 use serde_json::Value;
 
 use super::probe::{Probe, ask, equipped, instance};
 use crate::support::http::soon;
-use crate::support::store::{Mood, Moody};
+use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody, fresh_store};
 use pes::service::threads;
 
 /// Its end: the status, and the error that it names.
@@ -38,11 +39,11 @@ async fn refused(instance: &Instance, thread: &str) -> Code {
 
 #[tokio::test]
 async fn a_thread_on_which_three_processes_died_is_set_aside() {
-    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
+    let (inner, probe) = (fresh_store().await, Probe::new());
     let mut dead = Vec::new();
     let mut run = None;
     for died in 0..3 {
-        let store = Moody::over(memory.clone());
+        let store = Moody::over(inner.clone());
         let process = instance(store.clone(), &probe, |_| {}).await;
         if died == 0 {
             run = Some(ask(&process, "t", "hang").await);
@@ -51,7 +52,7 @@ async fn a_thread_on_which_three_processes_died_is_set_aside() {
         store.set("*", Mood::Fails);
         dead.push(process);
     }
-    let (process, run) = (instance(memory, &probe, |_| {}).await, run.unwrap());
+    let (process, run) = (instance(inner, &probe, |_| {}).await, run.unwrap());
     assert_eq!(ended(&process, &run).await, (RunStatus::Failed, Some(Code::Quarantined)));
     assert_eq!(probe.tally().begun, 3, "and not once more");
     let (service, caller) = (process.service(), process.caller());
@@ -70,11 +71,11 @@ async fn a_thread_on_which_three_processes_died_is_set_aside() {
 /// One crash with many in hand counts for nobody, and neither does the next.
 #[tokio::test]
 async fn what_dies_among_others_is_not_set_aside() {
-    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
+    let (inner, probe) = (fresh_store().await, Probe::new());
     let mut dead = Vec::new();
     let mut begun = 0;
     for died in 0..2 {
-        let store = Moody::over(memory.clone());
+        let store = Moody::over(inner.clone());
         let process = instance(store.clone(), &probe, |_| {}).await;
         if died == 0 {
             for thread in ["a", "b", "c", "d"] {
@@ -87,11 +88,11 @@ async fn what_dies_among_others_is_not_set_aside() {
         dead.push(process);
     }
     // It died again at once: half of them are taken up now.
-    let process = instance(memory.clone(), &probe, |_| {}).await;
+    let process = instance(inner.clone(), &probe, |_| {}).await;
     probe.reaches(|tally| tally.begun == begun + 2).await;
     let mut waiting = 0;
     for thread in ["a", "b", "c", "d"] {
-        let row = memory.thread(process.caller().tenant, &thread.into()).await.unwrap().unwrap();
+        let row = inner.thread(process.caller().tenant, &thread.into()).await.unwrap().unwrap();
         assert_eq!(row.crashes.alone, 0, "{thread}");
         waiting += usize::from(!row.is_owned);
     }
@@ -100,15 +101,17 @@ async fn what_dies_among_others_is_not_set_aside() {
 
 #[tokio::test]
 async fn a_process_that_was_only_cut_off_counts_for_nobody() {
-    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
-    let process = instance(memory.clone(), &probe, |config| config.runtime.lease_ms = 1_500).await;
+    let database = Database::fresh().await;
+    let inner: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let probe = Probe::new();
+    let process = instance(inner.clone(), &probe, |config| config.runtime.lease_ms = 1_500).await;
     let run = ask(&process, "t", "hang").await;
     for times in 1..=4 {
         probe.reaches(|tally| tally.begun == times).await;
         // Its registration is gone, as after a stall of the database, and it hears of it.
-        let row = memory.thread(process.caller().tenant, &"t".into()).await.unwrap().unwrap();
-        memory.renew(row.replica.unwrap(), -1).await.unwrap();
-        memory.end_expired().await.unwrap();
+        let row = inner.thread(process.caller().tenant, &"t".into()).await.unwrap().unwrap();
+        inner.renew(row.replica.unwrap(), -1).await.unwrap();
+        inner.end_expired().await.unwrap();
     }
     probe.reaches(|tally| tally.begun == 5).await;
     let seen = runs::get(process.service(), process.caller(), &run).await.unwrap();
@@ -169,10 +172,9 @@ impl Machine for Broken {
 
 #[tokio::test]
 async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
-    let probe = Probe::new();
+    let (store, probe) = (fresh_store().await, Probe::new());
     let breaking = |config: &mut Config| config.agent.core = "breaking".to_owned();
-    let instance =
-        equipped(&probe, breaking, |built| built.store(Arc::new(Memory::new())).core(Arc::new(Breaking))).await;
+    let instance = equipped(&probe, breaking, |built| built.store(store).core(Arc::new(Breaking))).await;
     let poison = ask(&instance, "p", "poison").await;
     let sound = ask(&instance, "s", "call").await;
     assert_eq!(ended(&instance, &sound).await, (RunStatus::Completed, None));
@@ -185,16 +187,16 @@ async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
 /// It breaks before anything of it can be committed: that is counted outside of it.
 #[tokio::test]
 async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
-    let (memory, probe) = (Arc::new(Memory::new()) as Arc<dyn Store>, Probe::new());
+    let (inner, probe) = (fresh_store().await, Probe::new());
     let breaking = |config: &mut Config| config.agent.core = "breaking".to_owned();
     let equip = async |store: Arc<dyn Store>| {
         equipped(&probe, breaking, |built| built.store(store).core(Arc::new(Breaking))).await
     };
-    let first = equip(memory.clone()).await;
+    let first = equip(inner.clone()).await;
     ask(&first, "p", "unreadable").await;
     // Its planning is under way.
     soon(first.service().drain()).await;
-    let process = equip(memory.clone()).await;
+    let process = equip(inner.clone()).await;
     let (service, caller) = (process.service(), process.caller());
     soon(async {
         while threads::get(service, caller, &"p".into()).await.unwrap().status.as_str() != "quarantined" {

@@ -13,9 +13,8 @@ use pes::domain::run::RunStatus;
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, FeedAsk};
-use pes::store::memory::Memory;
 use pes::store::sqlite::Sqlite;
-use pes::store::{Commit, Committed, NewThread, Store};
+use pes::store::{Commit, Committed, NewThread};
 use rstest::rstest;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Executor};
@@ -24,7 +23,7 @@ use tokio::time::{Instant, advance, pause, resume, sleep};
 
 use super::probe::{Probe, Tally, ask, instance};
 use crate::support::http::soon;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, fresh_store};
 use pes::service::runs;
 use pes::service::threads;
 
@@ -32,7 +31,7 @@ use pes::service::threads;
 const DEADLINE: Duration = Duration::from_secs(8);
 
 async fn bed() -> (Arc<Moody>, Probe, Instance) {
-    let (store, probe) = (Moody::over(Arc::new(Memory::new())), Probe::new());
+    let (store, probe) = (Moody::with_leases().await, Probe::new());
     let instance = instance(store.clone(), &probe, |_| {}).await;
     (store, probe, instance)
 }
@@ -201,7 +200,7 @@ async fn a_thread_that_is_slow_to_wake_delays_no_other() {
 /// More threads of a core that is not there any more than are looked after at once, all of them overdue.
 #[tokio::test]
 async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over() {
-    let (store, probe) = (Arc::new(Memory::new()), Probe::new());
+    let (store, probe) = (fresh_store().await, Probe::new());
     let tenant = store.tenant("default", 1).await.unwrap();
     for pk in 1..=300 {
         let new = NewThread {

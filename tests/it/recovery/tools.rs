@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::store::Moody;
 use async_trait::async_trait;
 use pes::domain::run::ResultStatus;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
-use pes::store::memory::Memory;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use rstest::rstest;
@@ -68,7 +68,7 @@ pub async fn instance(script: &str, change: impl FnOnce(&mut Config)) -> (Instan
     config.models.demo.pace_ms = 0;
     config.models.demo.script = Some(file.path().to_owned());
     change(&mut config);
-    let built = Instance::build(config).store(Arc::new(Memory::new())).tool(Arc::new(Misbehaving));
+    let built = Instance::build(config).store(Moody::fresh().await).tool(Arc::new(Misbehaving));
     (built.open().await.unwrap(), file)
 }
 

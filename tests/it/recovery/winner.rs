@@ -7,7 +7,6 @@ use pes::domain::fault::Code;
 use pes::domain::hitl::Answer;
 use pes::domain::ids::SuspensionId;
 use pes::store::Store;
-use pes::store::memory::Memory;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::{AgentProps, Config, Instance};
@@ -68,11 +67,6 @@ async fn one_winner(store: Arc<dyn Store>) {
         assert_eq!(fault.extra.unwrap()["resolution"]["decidedBy"], caller.name);
     }
     instance.close().await;
-}
-
-#[tokio::test]
-async fn a_hundred_answers_have_one_winner_in_memory() {
-    one_winner(Arc::new(Memory::new())).await;
 }
 
 #[tokio::test]

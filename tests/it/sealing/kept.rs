@@ -5,17 +5,17 @@ use std::sync::Arc;
 use pes::a2a::types::PushConfig;
 use pes::config::Config;
 use pes::store::Store;
-use pes::store::memory::Memory;
-use pes::store::sealed::{SealedKind, SealedRows as _};
+use pes::store::sealed::SealedKind;
 use serde_json::{Value, json};
 
 use super::{NEW, OLD};
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::store::fresh_store;
 use crate::support::wire::{Wire, answer};
 
-async fn app(store: &Arc<Memory>, wire: &Wire, keys: &[&str]) -> App {
-    let (address, store) = (wire.address.to_string(), store.clone() as Arc<dyn Store>);
+async fn app(store: &Arc<dyn Store>, wire: &Wire, keys: &[&str]) -> App {
+    let (address, store) = (wire.address.to_string(), store.clone());
     App::of(store, |config: &mut Config| {
         config.egress.allow.push(address);
         config.outbox.backoff_ms = vec![1; 3];
@@ -29,7 +29,7 @@ async fn app(store: &Arc<Memory>, wire: &Wire, keys: &[&str]) -> App {
 #[tokio::test]
 async fn a_delivery_waits_for_its_secret_as_long_as_for_its_receiver_and_can_be_replayed() {
     let wire = Wire::serve(Vec::new()).await;
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let spec = json!({ "url": format!("http://{}/", wire.address), "events": ["run.finished"], "secrets": ["s"] });
     let first = app(&store, &wire, &[OLD]).await;
     let id = first.post("/webhooks", spec.clone()).await.expect(201)["webhookId"].as_str().unwrap().to_owned();
@@ -60,7 +60,7 @@ async fn a_delivery_waits_for_its_secret_as_long_as_for_its_receiver_and_can_be_
 async fn a_receiver_whose_task_ends_is_written_under_the_key_that_seals() {
     use crate::a2a::door::{NEW as DOOR, about, says};
     let wire = Wire::serve((0..9).map(|_| answer("200 OK", "", "")).collect()).await;
-    let store = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let push = PushConfig {
         id: Some("here".into()),
         url: format!("http://{}/", wire.address),

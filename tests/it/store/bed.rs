@@ -10,7 +10,6 @@ use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::delivery::Erasure;
-use pes::store::memory::Memory;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{
@@ -31,10 +30,6 @@ pub struct Bed {
 }
 
 impl Bed {
-    pub async fn memory() -> Self {
-        Self::on(Arc::new(Memory::new()), Arc::new(())).await
-    }
-
     pub async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();

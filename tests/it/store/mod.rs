@@ -25,7 +25,6 @@ mod usage;
 /// Runs the named cases, `async fn(Bed)`, on every store. A new store is one line here.
 macro_rules! on_every_store {
     ($($case:ident),+ $(,)?) => {
-        $crate::store::on_every_store!(memory: $($case),+);
         $crate::store::on_every_store!(sqlite: $($case),+);
         $crate::store::on_every_store!(postgres: $($case),+);
     };

@@ -1,10 +1,12 @@
 //! A store between a runtime and the real one, whose calls can be made to hang or to fail.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use async_trait::async_trait;
+use pes::config::Synchronous;
 use pes::domain::Millis;
 use pes::domain::ids::{DeliveryId, MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::message::ConversationMessage;
@@ -14,13 +16,29 @@ use pes::engine::step::{Row, RowKind};
 use pes::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
 use pes::store::document::{Document, DocumentKind, Expected};
 use pes::store::sealed::{SealedKind, SealedRow, SealedRows};
+use pes::store::sqlite::Sqlite;
 use pes::store::{
     AuditRow, Claimable, Commit, Committed, Error, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
     PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
 };
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::{Duration, Instant};
 use uuid::Uuid;
+
+thread_local! {
+    static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A SQLite store that holds nothing yet. Its folder is removed when the thread of the test ends.
+pub async fn fresh_store() -> Arc<dyn Store> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap_or_else(|error| panic!("{error}"));
+    FOLDERS.with_borrow_mut(|folders| folders.push(folder));
+    Arc::new(store)
+}
 
 /// How calls behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +67,22 @@ pub struct Moody {
     observations_read: AtomicUsize,
     /// How many answers each batch of the housekeeping forgot.
     forgotten: watch::Sender<Vec<u64>>,
+    /// When each registration expires, by the clock of the test; `None`: that is for the real store to say.
+    leases: Option<watch::Sender<HashMap<Uuid, Instant>>>,
+}
+
+/// A paused clock stands still while this is there. SQLite works on threads of its own: without this, tokio would see
+/// nothing to do and go on to the next timer.
+struct StoppedClock {
+    _until: mpsc::Sender<()>,
+}
+
+impl StoppedClock {
+    fn begin() -> Self {
+        let (until, dropped) = mpsc::channel();
+        spawn_blocking(move || dropped.recv());
+        Self { _until: until }
+    }
 }
 
 impl Moody {
@@ -56,7 +90,18 @@ impl Moody {
         Arc::new(Self::new(inner, None))
     }
 
-    /// The same, and a second one over which people read.
+    /// Over a store that holds nothing yet.
+    pub async fn fresh() -> Arc<Self> {
+        Self::over(fresh_store().await)
+    }
+
+    /// The same; its leases expire by the clock of the test.
+    pub async fn with_leases() -> Arc<Self> {
+        let leases = Some(watch::channel(HashMap::new()).0);
+        Arc::new(Self { leases, ..Self::new(fresh_store().await, None) })
+    }
+
+    /// The same as `over`, and a second one over which people read.
     pub fn apart(inner: Arc<dyn Store>) -> (Arc<Self>, Arc<Self>) {
         let readers = Self::over(inner.clone());
         (Arc::new(Self::new(inner, Some(readers.clone()))), readers)
@@ -70,6 +115,7 @@ impl Moody {
             held: watch::channel(Vec::new()).0,
             observations_read: AtomicUsize::new(0),
             forgotten: watch::channel(Vec::new()).0,
+            leases: None,
         }
     }
 
@@ -119,6 +165,10 @@ impl Moody {
     }
 }
 
+fn expiry(ttl: Millis) -> Instant {
+    Instant::now() + Duration::from_millis(ttl.unsigned_abs())
+}
+
 fn mood_of(moods: &Moods, call: &str) -> Mood {
     moods.get(call).or(moods.get("*")).copied().unwrap_or_default()
 }
@@ -130,6 +180,7 @@ macro_rules! passed_on {
             $($own)*
             $(async fn $call(&self, $($name: $type),*) -> Result<$answer> {
                 self.pass(stringify!($call)).await?;
+                let _clock = StoppedClock::begin();
                 self.inner.$call($($name),*).await
             })*
         }
@@ -163,7 +214,7 @@ passed_on! {
             self.inner.is_shared()
         }
         fn leases_expire(&self) -> bool {
-            self.inner.leases_expire()
+            self.leases.is_some() || self.inner.leases_expire()
         }
         fn weakness(&self) -> Option<String> {
             self.inner.weakness()
@@ -175,6 +226,7 @@ passed_on! {
 
         async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
             self.pass("observations").await?;
+            let _clock = StoppedClock::begin();
             let read = self.inner.observations(pk, ask).await?;
             self.observations_read.fetch_add(read.len(), Ordering::SeqCst);
             Ok(read)
@@ -182,9 +234,46 @@ passed_on! {
 
         async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
             self.pass("forget_idempotency").await?;
+            let _clock = StoppedClock::begin();
             let forgotten = self.inner.forget_idempotency(before, limit).await?;
             self.forgotten.send_modify(|batches| batches.push(forgotten));
             Ok(forgotten)
+        }
+
+        async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
+            self.pass("register").await?;
+            let _clock = StoppedClock::begin();
+            let replica = new.replica;
+            self.inner.register(new, ttl).await?;
+            if let Some(leases) = &self.leases {
+                leases.send_replace(HashMap::from([(replica, expiry(ttl))]));
+            }
+            Ok(())
+        }
+
+        async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+            self.pass("renew").await?;
+            let _clock = StoppedClock::begin();
+            let Some(leases) = &self.leases else { return self.inner.renew(replica, ttl).await };
+            Ok(leases.send_if_modified(|leases| match leases.get_mut(&replica) {
+                Some(until) if *until > Instant::now() => {
+                    *until = expiry(ttl);
+                    true
+                }
+                Some(_) | None => false,
+            }))
+        }
+
+        async fn end_expired(&self) -> Result<()> {
+            self.pass("end_expired").await?;
+            let _clock = StoppedClock::begin();
+            let Some(leases) = &self.leases else { return self.inner.end_expired().await };
+            let (now, mut expired) = (Instant::now(), Vec::new());
+            leases.send_modify(|leases| expired = leases.extract_if(|_, until| *until <= now).collect());
+            for (replica, _) in expired {
+                self.inner.unregister(replica).await?;
+            }
+            Ok(())
         }
 
         async fn close(&self) {
@@ -220,10 +309,7 @@ passed_on! {
     keys() -> Vec<KeyRow>;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
     key_by_hash(hash: &str) -> Option<KeyRow>;
-    register(new: Registration, ttl: Millis) -> ();
-    renew(replica: Uuid, ttl: Millis) -> bool;
     unregister(replica: Uuid) -> ();
-    end_expired() -> ();
     claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
     reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
     count_crash(pk: ThreadPk) -> ();

@@ -1,9 +1,7 @@
 //! Sockets on which nothing is said.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pes::store::memory::Memory;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -11,10 +9,11 @@ use tokio::time::{Instant, pause, resume, sleep};
 
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::store::Moody;
 
 #[tokio::test]
 async fn a_client_that_answers_no_ping_is_let_go_and_one_that_does_stays() {
-    let app = App::of(Arc::new(Memory::new()), |_| {}).await;
+    let app = App::of(Moody::fresh().await, |_| {}).await;
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
     let (mut mute, mut lively) = (app.socket("/threads/t1/events").await, app.socket("/threads/t1/events").await);
     for socket in [&mut mute, &mut lively] {
@@ -34,7 +33,7 @@ async fn a_client_that_answers_no_ping_is_let_go_and_one_that_does_stays() {
 
 #[tokio::test]
 async fn a_silent_stream_says_something_every_fifteen_seconds() {
-    let app = App::of(Arc::new(Memory::new()), |_| {}).await;
+    let app = App::of(Moody::fresh().await, |_| {}).await;
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
     let mut stream = TcpStream::connect(app.address).await.unwrap();
     let ask = "GET /threads/t1/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";

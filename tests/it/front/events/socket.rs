@@ -1,15 +1,12 @@
 //! The WebSocket: backlog, live, tokens.
 
-use std::sync::Arc;
-
-use pes::store::Store;
-use pes::store::memory::Memory;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 use crate::support::ws::{is, seqs};
 
 async fn last_seq(app: &App) -> i64 {
@@ -147,7 +144,7 @@ async fn compression_is_not_offered() {
 /// Two servers on one store. What the other one wrote is not published here, so it is read before what is.
 #[tokio::test]
 async fn what_another_server_wrote_is_not_skipped() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh_store().await;
     let (here, there) = (App::of(store.clone(), |_| {}).await, App::of(store, |_| {}).await);
     here.finish("t1", "hello").await;
     let mut socket = here.socket("/threads/t1/events").await;
