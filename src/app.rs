@@ -18,7 +18,7 @@ use crate::provider::{self, Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{self, StartError};
 use crate::service::{self, Service};
-use crate::store::document::{Documents, Survey};
+use crate::store::documents::{Documents, Survey};
 use crate::store::{self, Store};
 use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::domain::fault::Fault;
 use crate::domain::ids::{TaskId, TenantPk};
-use crate::store::document::Sealer;
+use crate::store::documents::Sealer;
 
 /// Sets these MACs apart from others under the same key.
 const PURPOSE: &str = "a2a callback";

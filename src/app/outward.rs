@@ -14,7 +14,7 @@ use crate::domain::tool::ToolSpec;
 use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
 use crate::outbox::{Directory, Outbox, Pace, Webhook};
 use crate::store::Store;
-use crate::store::document::{Documents, KeySource, Sealer};
+use crate::store::documents::{Documents, KeySource, Sealer};
 use crate::tool::Tool;
 use crate::tool::http::HttpTool;
 

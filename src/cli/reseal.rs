@@ -12,7 +12,7 @@ use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::outbox::PushTarget;
 use crate::runtime::clock::{Clock, System};
-use crate::store::document::{ANSWER, Document, Expected, Sealer, Unreadable, answer_id, owner_of_answer};
+use crate::store::documents::{ANSWER, Document, Expected, Sealer, Unreadable, answer_id, owner_of_answer};
 use crate::store::sealed::{SealedKind, SealedRow};
 use crate::store::{self, AuditRow, Store, sqlite};
 

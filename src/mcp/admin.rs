@@ -10,7 +10,7 @@ use super::tenants::Endpoint;
 use super::view::{Origin, ServerView, ToolView};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
-use crate::store::document::DocumentKind;
+use crate::store::documents::DocumentKind;
 
 type Result<T> = std::result::Result<T, Fault>;
 

@@ -19,7 +19,7 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::egress::Egress;
 use crate::store;
-use crate::store::document::{DocumentKind, Documents};
+use crate::store::documents::{DocumentKind, Documents};
 use crate::tool::{Tool, ToolSource};
 
 /// How soon what could not be stored is tried again.

@@ -11,7 +11,7 @@ use super::definition::Definition;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store;
-use crate::store::document::{Change, DocumentKind, Documents, Expected};
+use crate::store::documents::{Change, DocumentKind, Documents, Expected};
 
 /// Whose documents hold what was first seen of the operator's servers: no tenant has this key.
 const OPERATOR: TenantPk = TenantPk(0);

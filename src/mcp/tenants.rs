@@ -13,7 +13,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::tool::ToolClass;
 use crate::egress::Destination;
 use crate::store;
-use crate::store::document::Document;
+use crate::store::documents::Document;
 use crate::tool::policy;
 
 /// An endpoint that a tenant adds: the body of `POST /mcp-servers`, and what is stored. Programs stand in the operator's

@@ -7,7 +7,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{Mint, TenantPk, ThreadId};
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::webhook::WebhookEvent;
-use crate::store::delivery::{NewDelivery, TargetKind};
+use crate::store::outbox::{NewDelivery, TargetKind};
 
 /// What of a question is told. Arguments and answers are not: whoever may see them asks the API.
 const QUESTION: [&str; 7] = ["suspensionId", "kind", "callId", "toolName", "message", "riskLevel", "expiresAt"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::ids::TenantPk;
 use crate::domain::webhook::WebhookEvent;
 use crate::egress::{Destination, SigningSecret};
-use crate::store::document::{Document, DocumentKind, Documents, Sealer, Unreadable};
+use crate::store::documents::{Document, DocumentKind, Documents, Sealer, Unreadable};
 
 /// One address, what it wants to know, and what is shared with it.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::egress::Destination;
 use crate::engine::step::{Keep, Row, RowKind};
-use crate::store::delivery::TargetKind;
-use crate::store::document::{Owner, Sealer, Unreadable};
+use crate::store::documents::{Owner, Sealer, Unreadable};
+use crate::store::outbox::TargetKind;
 
 /// The members that are sealed, as [`Owner`] names them.
 const CREDENTIALS: &str = "credentials";

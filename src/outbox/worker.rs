@@ -19,8 +19,8 @@ use crate::domain::trace::{CallTrace, TraceOrigin};
 use crate::egress::{Bounds, Destination, Error, Post, sign, told_of};
 use crate::engine::step::RowKind;
 use crate::failpoint;
-use crate::store::delivery::{Delivery, Settled, TargetKind};
-use crate::store::document::Unreadable;
+use crate::store::documents::Unreadable;
+use crate::store::outbox::{Delivery, Settled, TargetKind};
 use crate::store::{self, Store};
 
 /// Deliveries under way at once.
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::domain::ids::{TenantPk, ThreadPk};
-    use crate::store::delivery::DeliveryStatus;
+    use crate::store::outbox::DeliveryStatus;
 
     const DAY: Millis = 24 * 3_600_000;
 

@@ -26,7 +26,7 @@ use crate::domain::run::Run;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
 use crate::failpoint;
-use crate::store::delivery::Erasure;
+use crate::store::Erasure;
 use crate::store::{self, LeaseChange};
 
 /// Between two tries to commit what is owed.

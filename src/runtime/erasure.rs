@@ -17,7 +17,7 @@ use crate::domain::task::Task;
 use crate::engine::step::{Row, RowKind};
 use crate::outbox::Outcome;
 use crate::store;
-use crate::store::delivery::{Delivery, NewDelivery, TargetKind};
+use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 
 /// Of the tasks among a thread's rows, one for each that an agent may be at. Those that are over are not loaded.
 pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {

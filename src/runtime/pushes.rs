@@ -21,7 +21,7 @@ use crate::domain::payload::{self, Payloads};
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::PushTarget;
 use crate::store;
-use crate::store::delivery::{NewDelivery, TargetKind};
+use crate::store::outbox::{NewDelivery, TargetKind};
 
 /// The receivers that a thread's commits tell, by the names of their rows.
 #[derive(Clone, Debug, Default)]

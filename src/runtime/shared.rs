@@ -27,7 +27,7 @@ use crate::live::Hub;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
 use crate::provider::{Catalog, ChatModel};
-use crate::store::document::Sealer;
+use crate::store::documents::Sealer;
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
 

@@ -22,7 +22,7 @@ use crate::live::Hub;
 use crate::outbox::{Outbox, Worker};
 use crate::provider::Catalog;
 use crate::provider::gate::Gates;
-use crate::store::document::Sealer;
+use crate::store::documents::Sealer;
 use crate::store::{self, Store};
 use crate::tool::Registry;
 

@@ -20,7 +20,7 @@ use crate::mcp;
 use crate::outbox::Outbox;
 use crate::provider::Catalog;
 use crate::runtime::{self, Runtime, StartError, inline};
-use crate::store::document::{Documents, Sealer};
+use crate::store::documents::{Documents, Sealer};
 use crate::store::{self, Store};
 use crate::tool::Registry;
 

@@ -20,7 +20,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::runtime::Refusal;
 use crate::store::IdempotencyRow;
-use crate::store::document::{ANSWER, SEALED, answer_id, owner_of_answer};
+use crate::store::documents::{ANSWER, SEALED, answer_id, owner_of_answer};
 
 /// How long a concurrent duplicate waits for the first one's answer.
 const PATIENCE: Duration = Duration::from_secs(2);

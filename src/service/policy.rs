@@ -19,7 +19,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::domain::tool::{CallRecord, Proposal};
 use crate::engine::step::{Row, RowKind};
-use crate::store::document::{Document, DocumentKind};
+use crate::store::documents::{Document, DocumentKind};
 use crate::store::{PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
 use crate::tool::policy::check;

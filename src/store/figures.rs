@@ -1,5 +1,8 @@
 //! What is open, for those who watch the server.
 
+use async_trait::async_trait;
+
+use super::columns::Columns;
 use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
@@ -25,14 +28,26 @@ pub struct OpenQuestions {
     pub since: Millis,
 }
 
-impl Figures {
-    pub(super) fn run(&mut self, status: &str, count: i64) -> Result<()> {
-        self.runs.push((text::word(status)?, count.unsigned_abs()));
-        Ok(())
-    }
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait FigureStore: Send + Sync + 'static {
+    /// What of all tenants is open: read by index, however much there is that is over.
+    async fn figures(&self) -> Result<Figures>;
+}
 
-    pub(super) fn question(&mut self, kind: &str, count: i64, since: Millis) -> Result<()> {
-        self.questions.push(OpenQuestions { kind: text::word(kind)?, count: count.unsigned_abs(), since });
-        Ok(())
+impl Figures {
+    /// Of three queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of deliveries.
+    pub(crate) fn read<R: Columns>(runs: &[R], questions: &[R], deliveries: &R) -> Result<Self> {
+        let run = |row: &R| Ok((text::word(row.text("word")?)?, row.count("count")?));
+        let question = |row: &R| {
+            let kind = text::word(row.text("word")?)?;
+            Ok(OpenQuestions { kind, count: row.count("count")?, since: row.number("since")? })
+        };
+        Ok(Self {
+            runs: runs.iter().map(run).collect::<Result<_>>()?,
+            questions: questions.iter().map(question).collect::<Result<_>>()?,
+            deliveries: deliveries.count("count")?,
+            oldest_due: deliveries.number_or_none("since")?,
+        })
     }
 }

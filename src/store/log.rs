@@ -3,14 +3,35 @@
 
 use std::future::Future;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Result;
+use super::columns::Columns;
 use super::text::{damaged, legible};
-use super::{ObservationAsk, Result};
 use crate::domain::Millis;
-use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId};
+use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType, Record};
+
+/// Which observations to read; ordered by seq.
+#[derive(Clone, Debug, Default)]
+pub struct ObservationAsk {
+    /// Only seq greater than this.
+    pub after: i64,
+    /// Only seq up to this, if given.
+    pub until: Option<i64>,
+    pub limit: u32,
+    /// Empty = all.
+    pub types: Vec<ObservationType>,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait LogStore: Send + Sync + 'static {
+    /// As recorded: payload references and shortened plans are still in them.
+    async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
+}
 
 /// How many entries are read at once.
 const PAGE: i64 = 128;
@@ -29,6 +50,12 @@ pub(crate) struct Entry {
     pub thread: ThreadId,
     pub seq: i64,
     pub body: String,
+}
+
+impl Entry {
+    pub fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self { thread: row.name("thread_id")?.into(), seq: row.number("seq")?, body: row.text("body")?.to_owned() })
+    }
 }
 
 /// An entry's `body`. What stands beside `told` holds for every observation that does not say otherwise.

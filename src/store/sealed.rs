@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
+use super::columns::Columns;
 use crate::domain::ids::{TenantPk, ThreadPk};
 
 /// Where a row stands.
@@ -30,12 +31,23 @@ pub struct SealedRow {
 
 /// A part of every [`Store`](super::Store).
 #[async_trait]
-pub trait SealedRows: Send + Sync + 'static {
+pub trait SealedStore: Send + Sync + 'static {
     /// At most so many rows of a kind, in the order of their keys, after this one. Receivers that were deleted, or have no
     /// secrets, are among them.
     async fn sealed_rows(&self, kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Result<Vec<SealedRow>>;
     /// Writes another body in place of the row's. `false`: the row is not stored as it was read, and stays as it is.
     async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool>;
-    /// The name of a tenant.
-    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>>;
+}
+
+impl SealedRow {
+    pub(crate) fn read(kind: SealedKind, row: &impl Columns) -> Result<Self> {
+        Ok(Self {
+            kind,
+            tenant: TenantPk(row.number("tenant")?),
+            thread: ThreadPk(row.number("pk")?),
+            scope: row.name("scope")?,
+            id: row.name("id")?,
+            body: row.text("body")?.to_owned(),
+        })
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::delivery::{DeliveryStatus, TargetKind};
-use super::document::{DocumentKind, Expected};
+use super::documents::DocumentKind;
+use super::outbox::{DeliveryStatus, TargetKind};
 use super::{Error, Result};
 use crate::domain::ids::PayloadId;
 use crate::domain::message::ConversationMessage;
@@ -84,15 +84,6 @@ pub(crate) fn target_kind(text: &str) -> Result<TargetKind> {
 pub(crate) fn delivery_status(text: &str) -> Result<DeliveryStatus> {
     let status = DeliveryStatus::ALL.iter().find(|status| status.as_str() == text);
     status.copied().ok_or_else(|| damaged("delivery", "unknown status"))
-}
-
-/// A version is never below 1: 0 is none, -1 is any.
-pub(crate) fn expected(expected: Expected) -> i64 {
-    match expected {
-        Expected::Absent => 0,
-        Expected::Version(version) => version,
-        Expected::Any => -1,
-    }
 }
 
 /// For lists: one row that cannot be read is reported, and breaks nothing else.

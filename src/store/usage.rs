@@ -1,9 +1,13 @@
-//! What is asked of the rows that say what model calls took.
+//! What model calls took.
 
-use super::cursor::Cursor;
-use super::{PageAsk, Result};
+use async_trait::async_trait;
+
+use super::Result;
+use super::columns::Columns;
+use super::page::{Cursor, Page, PageAsk, page_of};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
+use crate::domain::model::Usage;
 use crate::domain::usage::{UsageGroup, UsageSum};
 
 /// Which model calls to sum.
@@ -19,6 +23,13 @@ pub struct UsageAsk {
     pub page: PageAsk,
 }
 
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait UsageStore: Send + Sync + 'static {
+    /// What the tenant's model calls took, of threads that were not erased; an empty group is left out.
+    async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
+}
+
 impl UsageAsk {
     /// The group that the last page ended with.
     pub(crate) fn after(&self) -> Result<(String, String)> {
@@ -28,7 +39,23 @@ impl UsageAsk {
     }
 }
 
-/// Where a page of sums ends. Keys hold no control characters.
-pub(crate) fn sum_cursor(sum: &UsageSum) -> Cursor {
-    Cursor::new(0, format!("{}\u{1f}{}", sum.key, sum.sub))
+fn read_sum(row: &impl Columns) -> Result<UsageSum> {
+    Ok(UsageSum {
+        key: row.text("key")?.to_owned(),
+        sub: row.text("sub")?.to_owned(),
+        calls: row.count("calls")?,
+        usage: Usage {
+            input_tokens: row.count("input")?,
+            output_tokens: row.count("output")?,
+            thinking_tokens: row.count("thinking")?,
+            cached_input_tokens: row.count("cached")?,
+        },
+        cost_nanos: row.number("cost")?,
+        unpriced: row.count("unpriced")?,
+    })
+}
+
+/// A page of sums. Keys hold no control characters.
+pub(crate) fn page_of_sums(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<UsageSum>> {
+    page_of(rows, ask, read_sum, |_, sum| Ok(Cursor::new(0, format!("{}\u{1f}{}", sum.key, sum.sub))))
 }

@@ -13,7 +13,7 @@ use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::{ToolError, ToolSpec};
 use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign, told_of};
-use crate::store::document::{DocumentKind, Unreadable};
+use crate::store::documents::{DocumentKind, Unreadable};
 
 /// Where an HTTP tool is, and what it shares with us.
 pub struct HttpTool {

@@ -10,7 +10,7 @@ use super::{Tool, ToolSource};
 use crate::domain::http_tool::HttpToolSpec;
 use crate::domain::ids::TenantPk;
 use crate::egress::{Destination, Egress};
-use crate::store::document::{Document, DocumentKind, Documents, Sealer};
+use crate::store::documents::{Document, DocumentKind, Documents, Sealer};
 
 pub struct HttpTools {
     documents: Arc<Documents>,

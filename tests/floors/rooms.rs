@@ -204,3 +204,26 @@ fn every_migration_is_applied() {
         }
     }
 }
+
+/// A table is a file of `src/store` with a trait; its statements stand under the same name for each database.
+#[test]
+fn a_table_has_the_same_name_in_the_store_and_in_both_databases() {
+    let store = root().join("src/store");
+    let is_trait = |text: &str| text.contains("Store: Send + Sync + 'static {");
+    let mut tables = Vec::new();
+    for entry in std::fs::read_dir(&store).unwrap() {
+        let path = entry.unwrap().path();
+        let file = if path.is_dir() { path.join("mod.rs") } else { path.clone() };
+        if std::fs::read_to_string(&file).is_ok_and(|text| is_trait(&text)) {
+            tables.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    assert!(tables.len() >= 12, "{tables:?}");
+    for (folder, name) in [("sqlite", "Sqlite"), ("postgres", "Postgres")] {
+        for table in &tables {
+            let file = std::fs::read_to_string(store.join(folder).join(table).with_extension("rs"));
+            let text = file.unwrap_or_else(|error| panic!("{folder}/{table}.rs: {error}"));
+            assert!(text.contains(&format!("Store for {name} {{")), "{folder}/{table}.rs does not implement its trait");
+        }
+    }
+}

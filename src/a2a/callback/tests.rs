@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::document::KeySource;
+use crate::store::documents::KeySource;
 
 #[test]
 fn a_token_speaks_for_its_task_of_its_tenant_under_its_key_and_for_nothing_else() {

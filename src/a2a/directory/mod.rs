@@ -19,7 +19,7 @@ use crate::domain::ids::TenantPk;
 use crate::domain::trace::CallTrace;
 use crate::egress::{Destination, Egress};
 use crate::store;
-use crate::store::document::{Document, DocumentKind, Documents, Sealer, Unreadable, owner_of_document};
+use crate::store::documents::{Document, DocumentKind, Documents, Sealer, Unreadable, owner_of_document};
 
 use cards::Cards;
 pub use tool::Delegating;

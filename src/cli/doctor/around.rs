@@ -14,7 +14,7 @@ use super::Finding;
 use crate::app::outward;
 use crate::config::Config;
 use crate::config::env::Variables;
-use crate::store::document::Fingerprints;
+use crate::store::documents::Fingerprints;
 use crate::store::{self, Store, sqlite};
 
 /// How long somebody else has to take a connection.

@@ -29,7 +29,7 @@ use crate::runtime::clock::System;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Parts, Runtime};
-use crate::store::document::{Documents, KeySource, Sealer};
+use crate::store::documents::{Documents, KeySource, Sealer};
 use crate::store::sqlite::Sqlite;
 use crate::tool::{Registry, Tool, ToolContext, ToolOutput};
 

@@ -8,7 +8,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::http_tool::{HttpToolResource, HttpToolSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::service::{Result, Service};
-use crate::store::document::{Document, DocumentKind, owner_of_document};
+use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::tool::Toolset;
 
 /// How long a call may take at most, in milliseconds.

@@ -7,7 +7,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::mcp::{self, Endpoint, ServerView};
 use crate::service::{Result, Service};
-use crate::store::document::{Document, DocumentKind};
+use crate::store::documents::{Document, DocumentKind};
 
 /// MCP servers, by name. What is shown tells how a server does, so a change is answered as the server stands after it.
 pub struct McpServers;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use super::{Result, Service};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::store::document::{Document, DocumentKind};
+use crate::store::documents::{Document, DocumentKind};
 
 pub use http_tools::HttpTools;
 pub use mcp_servers::{McpServers, approve_tool};

@@ -17,7 +17,7 @@ use crate::runtime::CommitExtras;
 use crate::service::pages::Entries;
 use crate::service::rows::read;
 use crate::service::{Result, Service};
-use crate::store::document::{Document, DocumentKind};
+use crate::store::documents::{Document, DocumentKind};
 use crate::store::{PageAsk, StandingAsk};
 
 /// Runs read at once.

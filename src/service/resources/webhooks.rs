@@ -11,8 +11,8 @@ use crate::egress::{Destination, SigningSecret};
 use crate::outbox::Webhook;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
-use crate::store::delivery::{Delivery, TargetKind};
-use crate::store::document::{Document, DocumentKind, owner_of_document};
+use crate::store::documents::{Document, DocumentKind, owner_of_document};
+use crate::store::outbox::{Delivery, TargetKind};
 use crate::store::{Page, PageAsk};
 
 /// What is said of a message whose receiver is gone.

@@ -10,7 +10,7 @@ use crate::runtime::Refusal;
 use crate::service::if_match::IfMatch;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
-use crate::store::document::{Change, Document, DocumentKind, Expected};
+use crate::store::documents::{Change, Document, DocumentKind, Expected};
 
 /// Makes one, unless the tenant has as many as it may.
 pub async fn create<R: Collection>(

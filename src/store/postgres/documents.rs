@@ -1,16 +1,14 @@
 //! What tenants configure.
 
-use sqlx::postgres::PgRow;
-use sqlx::{Connection, PgConnection, Row as _};
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
 
 use super::fault::error;
-use super::ledger;
-use super::nul::{escaped, unescaped};
-use super::pool::Pool;
+use super::nul::escaped;
+use super::{Postgres, audit, idempotency};
 use crate::domain::ids::TenantPk;
-use crate::store::cursor::{Cursor, page};
-use crate::store::document::{Document, DocumentKind, Expected};
-use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result, text};
+use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
+use crate::store::{AuditRow, Kept, Result};
 
 /// Taken first: writes go one after another, in the order of their versions.
 const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE id = 1 RETURNING revision";
@@ -37,74 +35,45 @@ const ONE: &str = select!("WHERE tenant = $1 AND kind = $2 AND id = $3 AND body 
 
 const SINCE: &str = select!("WHERE version > $1 ORDER BY version");
 
-const AUDIT_OF_TENANT: &str = "
-SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
-WHERE pk = 0 AND tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+#[async_trait]
+impl DocumentStore for Postgres {
+    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>> {
+        self.pool.talk(async |line| write(line, new, old, audit, kept).await).await
+    }
 
-pub(super) async fn write(
-    pool: &Pool,
-    document: Document,
-    expected: Expected,
-    audit: AuditRow,
-    kept: Option<IdempotencyRow>,
-) -> Result<Option<i64>> {
-    pool.talk(async |line| transact(line, document, expected, audit, kept).await).await
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
+        let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(escaped(id));
+        self.pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(Document::read).transpose()
+    }
+
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+        let found = self.pool.ask(async |line| sqlx::query(SINCE).bind(after).fetch_all(line).await).await?;
+        found.iter().map(Document::read).collect()
+    }
 }
 
-async fn transact(
+async fn write(
     line: &mut PgConnection,
-    document: Document,
-    expected: Expected,
+    new: Document,
+    old: Expected,
     audit: AuditRow,
-    kept: Option<IdempotencyRow>,
+    kept: Kept,
 ) -> Result<Option<i64>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = line.begin().await.map_err(error)?;
     let version: i64 = sqlx::query_scalar(NEXT).fetch_one(&mut *transaction).await.map_err(error)?;
-    let write = sqlx::query(WRITE).bind(document.tenant.0).bind(document.kind.as_str()).bind(escaped(&document.id));
-    let write = write.bind(document.updated_at).bind(document.body.map(|body| body.to_string()));
-    let write = write.bind(text::expected(expected)).bind(version);
+    let write = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(escaped(&new.id));
+    let write = write.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
+    let write = write.bind(old.code()).bind(version);
     if write.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
         return Ok(None);
     }
     if let Some(kept) = kept
-        && !ledger::keep(&mut transaction, kept).await?
+        && !idempotency::keep(&mut transaction, kept).await?
     {
         return Ok(None);
     }
-    ledger::note(&mut transaction, &audit).await?;
+    audit::note(&mut transaction, &audit).await?;
     transaction.commit().await.map_err(error)?;
     Ok(Some(version))
-}
-
-pub(super) async fn one(pool: &Pool, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
-    let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(escaped(id));
-    pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(document).transpose()
-}
-
-pub(super) async fn since(pool: &Pool, after: i64) -> Result<Vec<Document>> {
-    let found = pool.ask(async |line| sqlx::query(SINCE).bind(after).fetch_all(line).await).await?;
-    found.iter().map(document).collect()
-}
-
-fn document(row: &PgRow) -> Result<Document> {
-    let body: Option<&str> = row.try_get("body").map_err(error)?;
-    Ok(Document {
-        tenant: TenantPk(row.try_get("tenant").map_err(error)?),
-        kind: text::document_kind(row.try_get("kind").map_err(error)?)?,
-        id: unescaped(row.try_get("id").map_err(error)?),
-        version: row.try_get("version").map_err(error)?,
-        updated_at: row.try_get("updated_at").map_err(error)?,
-        body: body.map(text::document),
-    })
-}
-
-pub(super) async fn audit_of_tenant(pool: &Pool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
-    let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
-    let query = sqlx::query(AUDIT_OF_TENANT).bind(tenant.0).bind(before).bind(i64::from(ask.limit) + 1);
-    let found = pool.ask(async |line| query.fetch_all(line).await).await?;
-    let placed = |row: &PgRow| Ok((row.try_get("id").map_err(error)?, ledger::audit_row(row)?));
-    let found = found.iter().map(placed).collect::<Result<Vec<_>>>()?;
-    let found = page(found, ask.limit, |(at, _)| Cursor::new(*at, ""));
-    Ok(Page { items: found.items.into_iter().map(|(_, line)| line).collect(), next_cursor: found.next_cursor })
 }

@@ -1,15 +1,11 @@
 //! Rows that hold sealed texts.
 
 use async_trait::async_trait;
-use sqlx::Row as _;
-use sqlx::postgres::PgRow;
 
 use super::Postgres;
-use super::fault::error;
-use super::nul::{escaped, unescaped};
-use crate::domain::ids::{TenantPk, ThreadPk};
+use super::nul::escaped;
 use crate::store::Result;
-use crate::store::sealed::{SealedKind, SealedRow, SealedRows};
+use crate::store::sealed::{SealedKind, SealedRow, SealedStore};
 
 /// The index `rows_push` serves it.
 const RECEIVERS: &str = "
@@ -26,7 +22,7 @@ const REPLACE_ANSWER: &str =
     "UPDATE idempotency SET body = $5 WHERE tenant = $1 AND scope = $2 AND key = $3 AND body = $4";
 
 #[async_trait]
-impl SealedRows for Postgres {
+impl SealedStore for Postgres {
     async fn sealed_rows(&self, kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Result<Vec<SealedRow>> {
         let (scope, id) = after.map_or(("", ""), |row| (&row.scope, &row.id));
         let (scope, id) = (escaped(scope), escaped(id));
@@ -39,7 +35,7 @@ impl SealedRows for Postgres {
         };
         let query = query.bind(i64::from(limit));
         let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
-        found.iter().map(|row| sealed_row(kind, row).map_err(error)).collect()
+        found.iter().map(|row| SealedRow::read(kind, row)).collect()
     }
 
     async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool> {
@@ -52,21 +48,4 @@ impl SealedRows for Postgres {
         let query = query.bind(&row.body).bind(body);
         Ok(self.pool.ask(async |line| query.execute(line).await).await?.rows_affected() == 1)
     }
-
-    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
-        let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = $1").bind(tenant.0);
-        let name: Option<String> = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
-        Ok(name.map(unescaped))
-    }
-}
-
-fn sealed_row(kind: SealedKind, row: &PgRow) -> sqlx::Result<SealedRow> {
-    Ok(SealedRow {
-        kind,
-        tenant: TenantPk(row.try_get("tenant")?),
-        thread: ThreadPk(row.try_get("pk")?),
-        scope: unescaped(row.try_get("scope")?),
-        id: unescaped(row.try_get("id")?),
-        body: row.try_get("body")?,
-    })
 }

@@ -1,22 +1,21 @@
 //! Sums of what model calls took.
 
-use sqlx::Row as _;
-use sqlx::postgres::PgRow;
+use async_trait::async_trait;
 
-use super::fault::error;
-use super::pool::Pool;
-use crate::domain::model::Usage;
+use super::Postgres;
 use crate::domain::usage::UsageSum;
-use crate::store::cursor::page;
-use crate::store::usage::sum_cursor;
-use crate::store::{Page, Result, UsageAsk};
+use crate::store::usage::page_of_sums;
+use crate::store::{Page, Result, UsageAsk, UsageStore};
 
 const SUMS: &str = r#"
 SELECT * FROM (
-    SELECT u.key COLLATE "C" AS key, u.sub COLLATE "C" AS sub, count(*), sum((u.body ->> 'inputTokens')::bigint)::bigint,
-        sum((u.body ->> 'outputTokens')::bigint)::bigint, sum((u.body ->> 'thinkingTokens')::bigint)::bigint,
-        sum((u.body ->> 'cachedInputTokens')::bigint)::bigint,
-        coalesce(sum((u.body ->> 'costNanos')::bigint), 0)::bigint, count(*) - count(u.body ->> 'costNanos')
+    SELECT u.key COLLATE "C" AS key, u.sub COLLATE "C" AS sub, count(*) AS calls,
+        sum((u.body ->> 'inputTokens')::bigint)::bigint AS input,
+        sum((u.body ->> 'outputTokens')::bigint)::bigint AS output,
+        sum((u.body ->> 'thinkingTokens')::bigint)::bigint AS thinking,
+        sum((u.body ->> 'cachedInputTokens')::bigint)::bigint AS cached,
+        coalesce(sum((u.body ->> 'costNanos')::bigint), 0)::bigint AS cost,
+        count(*) - count(u.body ->> 'costNanos') AS unpriced
     FROM (
         SELECT r.body,
             CASE $1 WHEN 'run' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run'
@@ -33,28 +32,12 @@ SELECT * FROM (
     GROUP BY 1, 2
 ) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#;
 
-pub(super) async fn sums(pool: &Pool, ask: &UsageAsk) -> Result<Page<UsageSum>> {
-    let (key, sub) = ask.after()?;
-    let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
-    let query = query.bind(key).bind(sub).bind(i64::from(ask.page.limit) + 1);
-    let found = pool.ask(async |line| query.fetch_all(line).await).await?;
-    let found = found.iter().map(|row| sum(row).map_err(error)).collect::<Result<Vec<_>>>()?;
-    Ok(page(found, ask.page.limit, sum_cursor))
-}
-
-fn sum(row: &PgRow) -> std::result::Result<UsageSum, sqlx::Error> {
-    let count = |at: usize| row.try_get::<i64, _>(at).map(i64::unsigned_abs);
-    Ok(UsageSum {
-        key: row.try_get(0)?,
-        sub: row.try_get(1)?,
-        calls: count(2)?,
-        usage: Usage {
-            input_tokens: count(3)?,
-            output_tokens: count(4)?,
-            thinking_tokens: count(5)?,
-            cached_input_tokens: count(6)?,
-        },
-        cost_nanos: row.try_get(7)?,
-        unpriced: count(8)?,
-    })
+#[async_trait]
+impl UsageStore for Postgres {
+    async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+        let (key, sub) = ask.after()?;
+        let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
+        let query = query.bind(key).bind(sub).bind(ask.page.rows());
+        page_of_sums(&self.pool.ask(async |line| query.fetch_all(line).await).await?, &ask.page)
+    }
 }

@@ -8,8 +8,8 @@ use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, Postgres, Row};
 use tokio::time::timeout;
 
+use super::batch::{self, DONE, DUPLICATE, EXISTS};
 use super::fault::{Failure, batch_error, failure};
-use super::statement::{self, DONE, DUPLICATE, EXISTS};
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, PreparedCommit, Sending};
 
@@ -94,7 +94,7 @@ impl Writer {
         if refused.is_empty() {
             return Ok(());
         }
-        let landed = self.run(|| statement::landed(&refused)).await?;
+        let landed = self.run(|| batch::landed(&refused)).await?;
         let landed: Vec<i64> = landed.iter().map(|row| row.get(0)).collect();
         for (prepared, outcome) in prepared_commits.iter().zip(outcomes) {
             if landed.contains(&prepared.commit.pk.0) {
@@ -113,7 +113,7 @@ impl Batch for Writer {
     ) -> Result<Vec<Committed>, BatchError> {
         self.plan_again().await?;
         let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(prepared_commits.len());
-        for row in self.run(|| statement::write(prepared_commits, sending)).await? {
+        for row in self.run(|| batch::write(prepared_commits, sending)).await? {
             let verdict = verdicts.entry(row.get(0)).or_default();
             *verdict = row.get::<i32, _>(1).max(*verdict);
         }

@@ -1,15 +1,14 @@
 //! What tenants configure.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqlitePool};
+use async_trait::async_trait;
 
+use super::Sqlite;
 use super::fault::unreadable;
-use super::log;
-use super::writer::Writer;
+use super::idempotency::with_kept;
 use crate::domain::ids::TenantPk;
-use crate::store::cursor::{Cursor, page};
-use crate::store::document::{Document, DocumentKind, Expected};
-use crate::store::{AuditRow, IdempotencyRow, Page, PageAsk, Result, text};
+use crate::store::columns::Columns as _;
+use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
+use crate::store::{AuditRow, Kept, Result};
 
 /// $1 tenant, $2 kind, $3 id, $4 time, $5 body, $6 the version to be found (0 = none, -1 = any); then the audit line, and
 /// from $12 the answer to be kept, if any. The document itself is written last: every condition looks at what was stored
@@ -44,51 +43,28 @@ macro_rules! select {
     };
 }
 
-pub(super) async fn write(
-    writer: &Writer,
-    document: Document,
-    expected: Expected,
-    audit: AuditRow,
-    kept: Option<IdempotencyRow>,
-) -> Result<Option<i64>> {
-    let script = sqlx::query(WRITE).bind(document.tenant.0).bind(document.kind.as_str()).bind(document.id);
-    let script = script.bind(document.updated_at).bind(document.body.map(|body| body.to_string()));
-    let script = script.bind(text::expected(expected)).bind(audit.thread.0).bind(audit.at);
-    let script = script.bind(audit.actor).bind(audit.action).bind(audit.detail.to_string());
-    let script = log::with_kept(script, kept);
-    let written = writer.write(script).await?;
-    written.first().map(|row| row.try_get(0)).transpose().map_err(unreadable)
-}
+const ONE: &str = select!("WHERE tenant = ? AND kind = ? AND id = ? AND body IS NOT NULL");
 
-pub(super) async fn one(db: &SqlitePool, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
-    let query = sqlx::query(select!("WHERE tenant = ? AND kind = ? AND id = ? AND body IS NOT NULL"));
-    let found = query.bind(tenant.0).bind(kind.as_str()).bind(id).fetch_optional(db).await.map_err(unreadable)?;
-    found.as_ref().map(document).transpose()
-}
+const SINCE: &str = select!("WHERE version > ? ORDER BY version");
 
-pub(super) async fn since(db: &SqlitePool, after: i64) -> Result<Vec<Document>> {
-    let query = sqlx::query(select!("WHERE version > ? ORDER BY version")).bind(after);
-    query.fetch_all(db).await.map_err(unreadable)?.iter().map(document).collect()
-}
+#[async_trait]
+impl DocumentStore for Sqlite {
+    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>> {
+        let script = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(new.id);
+        let script = script.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
+        let script = script.bind(old.code()).bind(audit.thread.0).bind(audit.at);
+        let script = script.bind(audit.actor).bind(audit.action).bind(audit.detail.to_string());
+        let written = self.writer.write(with_kept(script, kept)).await?;
+        written.first().map(|row| row.number("version")).transpose()
+    }
 
-fn document(row: &SqliteRow) -> Result<Document> {
-    let columns = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?));
-    let (tenant, kind, id, version, updated_at) = columns().map_err(unreadable)?;
-    let body: Option<&str> = row.try_get(5).map_err(unreadable)?;
-    let (kind, body) = (text::document_kind(kind)?, body.map(text::document));
-    Ok(Document { tenant: TenantPk(tenant), kind, id, version, updated_at, body })
-}
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
+        let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(id);
+        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Document::read).transpose()
+    }
 
-pub(super) async fn audit_of_tenant(db: &SqlitePool, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
-    let before = Cursor::of(ask)?.map_or(i64::MAX, |cursor| cursor.at);
-    let query = sqlx::query(
-        "SELECT rowid, pk, tenant, thread_id, at, actor, action, detail FROM audit
-         WHERE pk = 0 AND tenant = ? AND rowid < ? ORDER BY rowid DESC LIMIT ?",
-    );
-    let query = query.bind(tenant.0).bind(before).bind(i64::from(ask.limit) + 1);
-    let found = query.fetch_all(db).await.map_err(unreadable)?;
-    let placed = |row: &SqliteRow| Ok((row.try_get("rowid").map_err(unreadable)?, log::audit_row(row)?));
-    let found = found.iter().map(placed).collect::<Result<Vec<_>>>()?;
-    let found = page(found, ask.limit, |(at, _)| Cursor::new(*at, ""));
-    Ok(Page { items: found.items.into_iter().map(|(_, line)| line).collect(), next_cursor: found.next_cursor })
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+        let found = sqlx::query(SINCE).bind(after).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(Document::read).collect()
+    }
 }

@@ -1,24 +1,20 @@
 //! Tenants and their keys.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqlitePool};
+use async_trait::async_trait;
 
+use super::Sqlite;
 use super::fault::unreadable;
-use super::writer::{Script, Writer};
+use super::writer::Script;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{AuditRow, KeyRow, Result};
+use crate::store::columns::Columns as _;
+use crate::store::{AuditRow, KeyRow, KeyStore, Result};
 
-pub(super) async fn tenant(writer: &Writer, name: &str, now: Millis) -> Result<TenantPk> {
-    let script = sqlx::query(
-        "BEGIN IMMEDIATE;
-         INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
-         SELECT pk FROM tenants WHERE name = ?1;
-         COMMIT",
-    );
-    let rows = writer.write(script.bind(name.to_owned()).bind(now)).await?;
-    rows[0].try_get(0).map(TenantPk).map_err(unreadable)
-}
+const TENANT: &str = "
+BEGIN IMMEDIATE;
+INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+SELECT pk FROM tenants WHERE name = ?1;
+COMMIT";
 
 /// The line follows what it tells of, and stands if that does.
 const ADD: &str = "
@@ -28,12 +24,6 @@ VALUES ($6, $7, $8, $9, $10, $11, $12) ON CONFLICT (tenant, name) DO NOTHING;
 INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
 SELECT 0, $1, NULL, $2, $3, $4, $5 WHERE changes() = 1 RETURNING 1;
 COMMIT";
-
-pub(super) async fn add(writer: &Writer, key: KeyRow, audit: AuditRow) -> Result<bool> {
-    let script = with_line(sqlx::query(ADD), audit);
-    let script = script.bind(key.key_id).bind(key.tenant.0).bind(key.name).bind(key.hash).bind(key.scopes);
-    Ok(!writer.write(script.bind(key.created_at).bind(key.revoked_at)).await?.is_empty())
-}
 
 /// Whether the tenant $2 has nothing but keys.
 macro_rules! while_free {
@@ -69,35 +59,19 @@ const RENAME: &str = concat!(
      COMMIT"
 );
 
-pub(super) async fn rename(writer: &Writer, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
-    let script = sqlx::query(RENAME).bind(from.to_owned()).bind(to.to_owned()).bind(now).bind(by.to_owned());
-    Ok(!writer.write(script).await?.is_empty())
-}
-
-fn with_line(script: Script, line: AuditRow) -> Script {
-    script.bind(line.tenant.0).bind(line.at).bind(line.actor).bind(line.action).bind(line.detail.to_string())
-}
-
 macro_rules! select_key {
     ($rest:literal) => {
         concat!(
-            "SELECT k.key_id, k.tenant, t.name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
+            "SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
              FROM api_keys k JOIN tenants t ON t.pk = k.tenant ",
             $rest
         )
     };
 }
 
-pub(super) async fn all(db: &SqlitePool) -> Result<Vec<KeyRow>> {
-    let found = sqlx::query(select_key!("ORDER BY k.rowid")).fetch_all(db).await.map_err(unreadable)?;
-    found.iter().map(|row| key(row).map_err(unreadable)).collect()
-}
+const ALL: &str = select_key!("ORDER BY k.rowid");
 
-pub(super) async fn by_hash(db: &SqlitePool, hash: &str) -> Result<Option<KeyRow>> {
-    let query = sqlx::query(select_key!("WHERE k.hash = ?")).bind(hash);
-    let found = query.fetch_optional(db).await.map_err(unreadable)?;
-    found.as_ref().map(key).transpose().map_err(unreadable)
-}
+const BY_HASH: &str = select_key!("WHERE k.hash = ?");
 
 const REVOKE: &str = "
 BEGIN IMMEDIATE;
@@ -106,20 +80,45 @@ INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
 SELECT 0, $1, NULL, $2, $3, $4, $5 WHERE changes() = 1 RETURNING 1;
 COMMIT";
 
-pub(super) async fn revoke(writer: &Writer, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
-    let script = with_line(sqlx::query(REVOKE), audit).bind(now).bind(key_id.to_owned());
-    Ok(!writer.write(script).await?.is_empty())
+#[async_trait]
+impl KeyStore for Sqlite {
+    async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
+        let rows = self.writer.write(sqlx::query(TENANT).bind(name.to_owned()).bind(now)).await?;
+        rows[0].number("pk").map(TenantPk)
+    }
+
+    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
+        let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = ?").bind(tenant.0);
+        query.fetch_optional(&self.readers).await.map_err(unreadable)
+    }
+
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+        let script = sqlx::query(RENAME).bind(from.to_owned()).bind(to.to_owned()).bind(now).bind(by.to_owned());
+        Ok(!self.writer.write(script).await?.is_empty())
+    }
+
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
+        let script = with_line(sqlx::query(ADD), audit);
+        let script = script.bind(key.key_id).bind(key.tenant.0).bind(key.name).bind(key.hash).bind(key.scopes);
+        Ok(!self.writer.write(script.bind(key.created_at).bind(key.revoked_at)).await?.is_empty())
+    }
+
+    async fn keys(&self) -> Result<Vec<KeyRow>> {
+        let found = sqlx::query(ALL).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
+        let script = with_line(sqlx::query(REVOKE), audit).bind(now).bind(key_id.to_owned());
+        Ok(!self.writer.write(script).await?.is_empty())
+    }
+
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
+        let found = sqlx::query(BY_HASH).bind(hash).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        found.as_ref().map(KeyRow::read).transpose()
+    }
 }
 
-fn key(row: &SqliteRow) -> std::result::Result<KeyRow, sqlx::Error> {
-    Ok(KeyRow {
-        key_id: row.try_get(0)?,
-        tenant: TenantPk(row.try_get(1)?),
-        tenant_name: row.try_get(2)?,
-        name: row.try_get(3)?,
-        hash: row.try_get(4)?,
-        scopes: row.try_get(5)?,
-        created_at: row.try_get(6)?,
-        revoked_at: row.try_get(7)?,
-    })
+fn with_line(script: Script, line: AuditRow) -> Script {
+    script.bind(line.tenant.0).bind(line.at).bind(line.actor).bind(line.action).bind(line.detail.to_string())
 }

@@ -1,39 +1,26 @@
-//! The rows of one thread.
+//! The rows of threads.
 //!
 //! A kind is compared as `+?`: whether a partial index serves a query, SQLite looks up in what is bound where a mere
 //! parameter stands, and then it prepares the query again for every value.
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteExecutor, SqlitePool};
+use sqlx::SqliteExecutor;
 
+use super::Sqlite;
 use super::fault::unreadable;
-use crate::domain::ids::{MessageId, PayloadId, ThreadPk};
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
-use crate::store::cursor::{Cursor, page};
-use crate::store::{Page, PageAsk, Result, text};
+use crate::store::columns::Columns as _;
+use crate::store::rows::{
+    self, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after, tasks_before,
+};
+use crate::store::{Found, Page, PageAsk, Result, RowStore, StandingAsk};
 
-pub(super) async fn one(db: &SqlitePool, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
-    let query = sqlx::query("SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?");
-    let found = query.bind(pk.0).bind(kind.code()).bind(id).fetch_optional(db).await.map_err(unreadable)?;
-    found.map(|found| row(&found)).transpose()
-}
-
-/// What `load` gives, in its order.
-pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
-    let query = sqlx::query(
-        "SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept WHERE pk = ?1 AND keep = 1
-         UNION ALL
-         SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept
-         WHERE pk = ?1 AND keep = 2 AND ord >= ?2
-         ORDER BY kind, ord, id",
-    );
-    let found = query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?;
-    found.iter().map(row).collect()
-}
+const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
 
 macro_rules! select_page {
     ($kind:literal, $compare:literal, $order:literal) => {
@@ -72,55 +59,131 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
     if descending { down } else { ascending }
 }
 
-pub(super) async fn list(
-    db: &SqlitePool,
-    pk: ThreadPk,
-    kind: RowKind,
-    descending: bool,
-    ask: &PageAsk,
-) -> Result<Page<Row>> {
-    let start = if descending { Cursor::new(i64::MAX, "\u{10FFFF}") } else { Cursor::new(i64::MIN, "") };
-    let after = Cursor::of(ask)?.unwrap_or(start);
-    let query = sqlx::query(select_page(kind, descending)).bind(pk.0).bind(kind.code()).bind(after.at).bind(after.id);
-    let found = query.bind(i64::from(ask.limit) + 1).fetch_all(db).await.map_err(unreadable)?;
-    let found = found.iter().map(row).collect::<Result<Vec<_>>>()?;
-    Ok(page(found, ask.limit, |row| Cursor::new(row.ord, row.id.clone())))
-}
-
-pub(super) async fn history(
-    db: &SqlitePool,
-    pk: ThreadPk,
-    before: &MessageId,
-    limit: u32,
-) -> Result<Vec<ConversationMessage>> {
-    let query = sqlx::query(
-        "SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2
-         AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = ?1 AND kind = 2 AND id = ?2), 9223372036854775807)
-         ORDER BY ord DESC, id DESC LIMIT ?3",
-    );
-    let query = query.bind(pk.0).bind(before.as_str()).bind(i64::from(limit));
-    let found = query.fetch_all(db).await.map_err(unreadable)?;
-    let bodies: Vec<&str> = found.iter().rev().map(|row| row.try_get(0).map_err(unreadable)).collect::<Result<_>>()?;
-    Ok(bodies.into_iter().filter_map(text::message).collect())
-}
-
-pub(super) async fn payloads(db: &SqlitePool, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
-    let query = sqlx::query(
-        "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = +? AND id IN (SELECT value FROM json_each(?))",
-    );
-    let ids = serde_json::to_string(ids).expect("ids are strings");
-    let found = query.bind(pk.0).bind(RowKind::Payload.code()).bind(ids).fetch_all(db).await.map_err(unreadable)?;
-    let columns = |row: &SqliteRow| Ok((row.try_get(0).map_err(unreadable)?, row.try_get(1).map_err(unreadable)?));
-    let found: Vec<(String, String)> = found.iter().map(columns).collect::<Result<_>>()?;
-    Ok(found.iter().filter_map(|(id, body)| text::payload(id, body)).collect())
-}
-
-/// Of a query that selects `kind, id, ord, keep, body`.
-pub(super) fn row(row: &SqliteRow) -> Result<Row> {
-    let columns = || {
-        let (kind, keep) = (row.try_get("kind")?, row.try_get("keep")?);
-        Ok((kind, row.try_get("id")?, row.try_get("ord")?, keep, row.try_get("body")?))
+macro_rules! select_found {
+    ($which:literal) => {
+        concat!(
+            "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
+             FROM thread_rows r JOIN threads t ON t.pk = r.pk
+             WHERE r.tenant = ? AND ",
+            $which
+        )
     };
-    let (kind, id, ord, keep, body) = columns().map_err(unreadable)?;
-    text::row(kind, id, ord, keep, body)
+}
+
+const FOUND: &str = select_found!("r.id = ? AND r.kind IN (1, 6, 7) AND r.kind = +?");
+
+const INBOX: &str = select_found!("r.id > ? AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?");
+
+/// By `rows_found`, whose ids are in the order of their kinds, then of their time.
+const TASKS_OF: &str =
+    select_found!("r.id > ? AND r.id < ? AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?");
+
+const HISTORY: &str = "
+SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2
+    AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = ?1 AND kind = 2 AND id = ?2), 9223372036854775807)
+ORDER BY ord DESC, id DESC LIMIT ?3";
+
+const PAYLOADS: &str =
+    "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = +? AND id IN (SELECT value FROM json_each(?))";
+
+macro_rules! standing {
+    ($what:literal, $joined:literal, $of:literal, $more:literal) => {
+        concat!(
+            "SELECT ",
+            $what,
+            " FROM thread_rows s ",
+            $joined,
+            " WHERE s.tenant = ?1 AND s.kind = 12",
+            $of,
+            " AND s.ord >= ?3 AND (?4 = '[]' OR s.body IN (SELECT value FROM json_each(?4)))",
+            $more
+        )
+    };
+}
+
+macro_rules! standings {
+    ($of:literal) => {
+        [
+            standing!("count(*) AS total", "", $of, ""),
+            standing!(
+                "t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
+                "CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
+                 JOIN threads t ON t.pk = s.pk",
+                $of,
+                " AND (s.ord, s.id) < (?5, ?6) ORDER BY s.ord DESC, s.id DESC LIMIT ?7"
+            ),
+        ]
+    };
+}
+
+/// What `load` gives, in its order.
+pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
+    let query = sqlx::query(
+        "SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept WHERE pk = ?1 AND keep = 1
+         UNION ALL
+         SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept
+         WHERE pk = ?1 AND keep = 2 AND ord >= ?2
+         ORDER BY kind, ord, id",
+    );
+    let found = query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?;
+    found.iter().map(read_row).collect()
+}
+
+#[async_trait]
+impl RowStore for Sqlite {
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+        let query = sqlx::query(ONE).bind(pk.0).bind(kind.code()).bind(id);
+        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(read_row).transpose()
+    }
+
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+        let query = sqlx::query(FOUND).bind(tenant.0).bind(id).bind(kind.code());
+        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Found::read).transpose()
+    }
+
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
+        let from = rows_from(ask, descending)?;
+        let query = sqlx::query(select_page(kind, descending)).bind(pk.0).bind(kind.code());
+        let query = query.bind(from.at).bind(from.id).bind(ask.rows());
+        page_of_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    }
+
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
+        let query = sqlx::query(HISTORY).bind(pk.0).bind(before.as_str()).bind(i64::from(limit));
+        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        rows::messages(found.iter().rev())
+    }
+
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+        let ids = serde_json::to_string(ids).expect("ids are strings");
+        let query = sqlx::query(PAYLOADS).bind(pk.0).bind(RowKind::Payload.code()).bind(ids);
+        rows::payloads(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
+    }
+
+    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+        let query = sqlx::query(INBOX).bind(tenant.0).bind(suspensions_after(ask)?).bind(ask.rows());
+        page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    }
+
+    async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+        let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(tasks_before(ask)?).bind(ask.rows());
+        page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    }
+
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+        let [count, list] = match ask.thread {
+            Some(_) => standings!(" AND s.pk = ?2"),
+            None => standings!(""),
+        };
+        let bodies = serde_json::to_string(&ask.bodies()).expect("texts are JSON");
+        let bound = |sql: &'static str| {
+            let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
+            query.bind(ask.since.unwrap_or(i64::MIN)).bind(bodies.clone())
+        };
+        let total = bound(count).fetch_one(&self.readers).await.map_err(unreadable)?.count("total")?;
+        let before = ask.before()?;
+        let query = bound(list).bind(before.at).bind(before.id).bind(ask.page.rows());
+        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok((page_by_standing(&found, &ask.page)?, total))
+    }
 }

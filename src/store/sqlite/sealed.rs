@@ -1,21 +1,18 @@
 //! Rows that hold sealed texts.
 
 use async_trait::async_trait;
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
 
 use super::Sqlite;
 use super::fault::unreadable;
-use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::Result;
-use crate::store::sealed::{SealedKind, SealedRow, SealedRows};
+use crate::store::sealed::{SealedKind, SealedRow, SealedStore};
 
 const RECEIVERS: &str = "
-SELECT tenant, pk, '', id, body FROM thread_rows INDEXED BY rows_push
+SELECT tenant, pk, '' AS scope, id, body FROM thread_rows INDEXED BY rows_push
 WHERE kind = 13 AND (pk, id) > (?, ?) ORDER BY pk, id LIMIT ?";
 
 const ANSWERS: &str = "
-SELECT tenant, 0, scope, key, body FROM idempotency
+SELECT tenant, 0 AS pk, scope, key AS id, body FROM idempotency
 WHERE (tenant, scope, key) > (?, ?, ?) AND substr(body, 1, 3) = 'v1.' ORDER BY tenant, scope, key LIMIT ?";
 
 const REPLACE_RECEIVER: &str =
@@ -25,7 +22,7 @@ const REPLACE_ANSWER: &str =
     "UPDATE idempotency SET body = ?5 WHERE tenant = ?1 AND scope = ?2 AND key = ?3 AND body = ?4 RETURNING 1";
 
 #[async_trait]
-impl SealedRows for Sqlite {
+impl SealedStore for Sqlite {
     async fn sealed_rows(&self, kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Result<Vec<SealedRow>> {
         let (scope, id) = after.map_or(("", ""), |row| (&row.scope, &row.id));
         let query = match kind {
@@ -36,7 +33,7 @@ impl SealedRows for Sqlite {
             }
         };
         let found = query.bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
-        found.iter().map(|row| sealed_row(kind, row).map_err(unreadable)).collect()
+        found.iter().map(|row| SealedRow::read(kind, row)).collect()
     }
 
     async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool> {
@@ -47,20 +44,4 @@ impl SealedRows for Sqlite {
         };
         Ok(!self.writer.write(script.bind(row.body).bind(body.to_owned())).await?.is_empty())
     }
-
-    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
-        let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = ?").bind(tenant.0);
-        query.fetch_optional(&self.readers).await.map_err(unreadable)
-    }
-}
-
-fn sealed_row(kind: SealedKind, row: &SqliteRow) -> sqlx::Result<SealedRow> {
-    Ok(SealedRow {
-        kind,
-        tenant: TenantPk(row.try_get(0)?),
-        thread: ThreadPk(row.try_get(1)?),
-        scope: row.try_get(2)?,
-        id: row.try_get(3)?,
-        body: row.try_get(4)?,
-    })
 }

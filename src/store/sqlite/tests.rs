@@ -2,13 +2,16 @@
 
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Sqlite, log, replicas};
+use super::{Sqlite, idempotency, leases};
 use crate::config::Synchronous;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::thread::ThreadProfile;
 use crate::store::committer::{Batch, PreparedCommit, Sending};
-use crate::store::{Commit, Committed, Error, Fence, IdempotencyRow, NewThread, ObservationAsk, Store};
+use crate::store::{
+    Commit, Committed, Error, Fence, IdempotencyRow, LogStore as _, NewThread, ObservationAsk, Store as _,
+    ThreadStore as _,
+};
 
 fn creating(pk: i64) -> Commit {
     let record = Record {
@@ -89,7 +92,7 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
 async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
-    for (sql, index) in [(replicas::DUE, "threads_by_wake"), (log::FORGET, "idempotency_by_age")] {
+    for (sql, index) in [(leases::DUE, "threads_by_wake"), (idempotency::FORGET, "idempotency_by_age")] {
         let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
         let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");

@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use tokio::sync::Mutex;
 
 use super::batch::{self, DONE, DUPLICATE, EXISTS, LANDED, STALE};
+use super::batch_sql;
 use super::fault::{Failure, failure, unavailable, unwritten};
 use super::lock::FolderLock;
 use crate::store::committer::{Batch, BatchError, PreparedCommit, Sending};
@@ -51,7 +52,7 @@ impl WriteConnection {
     async fn connection(&mut self) -> std::result::Result<&mut SqliteConnection, sqlx::Error> {
         if self.connection.is_none() {
             let mut connection = self.options.connect().await?;
-            connection.execute(AssertSqlSafe(batch::prepared())).await?;
+            connection.execute(AssertSqlSafe(batch_sql::prepared())).await?;
             self.connection = Some(connection);
         }
         Ok(self.connection.as_mut().expect("just opened"))

@@ -11,7 +11,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::TenantPk;
 use crate::domain::policy::{PolicyRule, PolicyRules, RuleScope};
 use crate::domain::settings::PolicyAction;
-use crate::store::document::{Document, DocumentKind, Documents};
+use crate::store::documents::{Document, DocumentKind, Documents};
 
 /// The id of the one policy document that a tenant has.
 pub const POLICY_ID: &str = "rules";

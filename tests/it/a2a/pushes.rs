@@ -5,7 +5,7 @@ use pes::a2a::types::{Authentication, PushConfig, SendRequest, StreamEvent, Task
 use pes::a2a::wire::{Method, Version};
 use pes::config::Config;
 use pes::store::PageAsk;
-use pes::store::delivery::{DeliveryStatus, TargetKind};
+use pes::store::outbox::{DeliveryStatus, TargetKind};
 use serde_json::json;
 
 use super::door::{DOORS, Door, NEW, about, says};

@@ -7,7 +7,7 @@ use pes::config::Mcp;
 use pes::domain::tool::{ToolClass, ToolSpec};
 use pes::egress::{Egress, Error};
 use pes::mcp::{Catalog, Health, Parts};
-use pes::store::document::{Change, DocumentKind, Documents, Expected};
+use pes::store::documents::{Change, DocumentKind, Documents, Expected};
 use pes::tool::http::HttpTool;
 use pes::tool::{Tool, builtin};
 use serde_json::json;

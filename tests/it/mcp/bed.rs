@@ -10,7 +10,7 @@ use pes::domain::thread::AgentState;
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
-use pes::store::document::Documents;
+use pes::store::documents::Documents;
 use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;

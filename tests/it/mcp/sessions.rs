@@ -14,7 +14,7 @@ use pes::config::{Mcp, McpServer};
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Health, Parts, ServerView};
-use pes::store::document::Documents;
+use pes::store::documents::Documents;
 use pes::tool::{ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

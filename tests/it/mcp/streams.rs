@@ -17,7 +17,7 @@ use pes::domain::hitl::{Question, Reply};
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts};
-use pes::store::document::Documents;
+use pes::store::documents::Documents;
 use pes::tool::{People, ToolContext, ToolOutput, ToolSource};
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pes::config::{ConfiguredKey, Synchronous};
 use pes::domain::ids::{TenantPk, ThreadPk};
-use pes::store::document::{Document, DocumentKind, Expected};
+use pes::store::documents::{Document, DocumentKind, Expected};
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{AuditRow, Store};

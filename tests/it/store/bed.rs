@@ -9,7 +9,7 @@ use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::delivery::Erasure;
+use pes::store::Erasure;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{

@@ -2,7 +2,7 @@
 
 use pes::domain::observation::ObservationType;
 use pes::engine::step::{Keep, RowKind};
-use pes::store::delivery::TargetKind;
+use pes::store::outbox::TargetKind;
 use pes::store::{Commit, Error};
 
 use super::bed::{Bed, page, record, row};

@@ -1,7 +1,8 @@
 //! The outbox.
 
 use pes::domain::ids::{DeliveryId, ThreadPk};
-use pes::store::delivery::{Delivery, DeliveryStatus, Erasure, NewDelivery, Settled, TargetKind};
+use pes::store::Erasure;
+use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, TargetKind};
 use pes::store::{Commit, Committed};
 
 use super::bed::{Bed, after, page, together};

@@ -1,7 +1,7 @@
 //! What tenants configure: versions, deletions, and who hears of them.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::document::{Change, Document, DocumentKind, Documents, Expected};
+use pes::store::documents::{Change, Document, DocumentKind, Documents, Expected};
 use pes::store::{AuditRow, PageAsk};
 use serde_json::{Value, json};
 

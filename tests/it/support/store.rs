@@ -13,13 +13,14 @@ use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
-use pes::store::delivery::{Deliveries, Delivery, Erasure, Settled, TargetKind};
-use pes::store::document::{Document, DocumentKind, Expected};
-use pes::store::sealed::{SealedKind, SealedRow, SealedRows};
+use pes::store::documents::{Document, DocumentKind, DocumentStore, Expected};
+use pes::store::outbox::{Delivery, OutboxStore, Settled, TargetKind};
+use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, Claimable, Commit, Committed, Error, Figures, Found, IdempotencyRow, KeyRow, Mark, ObservationAsk, Page,
-    PageAsk, Registration, Result, StandingAsk, Store, ThreadFilter, ThreadRow, UsageAsk,
+    AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, Found, IdempotencyRow,
+    IdempotencyStore, Kept, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Page, PageAsk, Registration,
+    Result, RowStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -188,42 +189,30 @@ macro_rules! passed_on {
 }
 
 passed_on! {
-    Deliveries {}
-    claim_deliveries(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
-    settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
-    next_delivery() -> Option<Millis>;
-    deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
-    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: Option<IdempotencyRow>) -> Option<bool>;
-    abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
-    forget_deliveries(before: Millis, limit: u32) -> u64;
+    ThreadStore {}
+    commit(commit: Commit) -> Committed;
+    thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
+    thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
+    load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
+    marks(pks: &[ThreadPk]) -> Vec<Mark>;
+    threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
+    delete_thread(erasure: Erasure) -> bool;
 }
 
 passed_on! {
-    SealedRows {}
-    sealed_rows(kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Vec<SealedRow>;
-    replace_sealed(row: &SealedRow, body: &str) -> bool;
-    tenant_name(tenant: TenantPk) -> Option<String>;
+    RowStore {}
+    row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
+    find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<Found>;
+    rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
+    history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
+    payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
+    open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
+    tasks(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
+    runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);
 }
 
 passed_on! {
-    Store {
-        fn describe(&self) -> String {
-            self.inner.describe()
-        }
-        fn is_shared(&self) -> bool {
-            self.inner.is_shared()
-        }
-        fn leases_expire(&self) -> bool {
-            self.leases.is_some() || self.inner.leases_expire()
-        }
-        fn weakness(&self) -> Option<String> {
-            self.inner.weakness()
-        }
-
-        fn for_readers(&self) -> Option<Arc<dyn Store>> {
-            self.readers.clone().map(|readers| readers as Arc<dyn Store>)
-        }
-
+    LogStore {
         async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
             self.pass("observations").await?;
             let _clock = StoppedClock::begin();
@@ -231,13 +220,61 @@ passed_on! {
             self.observations_read.fetch_add(read.len(), Ordering::SeqCst);
             Ok(read)
         }
+    }
+}
 
+passed_on! {
+    AuditStore {}
+    audit(tenant: TenantPk, thread: &ThreadId) -> Vec<AuditRow>;
+    audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
+}
+
+passed_on! {
+    IdempotencyStore {
         async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
             self.pass("forget_idempotency").await?;
             let _clock = StoppedClock::begin();
             let forgotten = self.inner.forget_idempotency(before, limit).await?;
             self.forgotten.send_modify(|batches| batches.push(forgotten));
             Ok(forgotten)
+        }
+    }
+    idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
+}
+
+passed_on! {
+    DocumentStore {}
+    write_document(new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Option<i64>;
+    document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
+    documents_since(after: i64) -> Vec<Document>;
+}
+
+passed_on! {
+    OutboxStore {}
+    claim_deliveries(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
+    settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
+    next_delivery() -> Option<Millis>;
+    deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: Kept) -> Option<bool>;
+    abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
+    forget_deliveries(before: Millis, limit: u32) -> u64;
+}
+
+passed_on! {
+    KeyStore {}
+    tenant(name: &str, now: Millis) -> TenantPk;
+    tenant_name(tenant: TenantPk) -> Option<String>;
+    rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
+    add_key(key: KeyRow, audit: AuditRow) -> bool;
+    keys() -> Vec<KeyRow>;
+    revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
+    key_by_hash(hash: &str) -> Option<KeyRow>;
+}
+
+passed_on! {
+    LeaseStore {
+        fn leases_expire(&self) -> bool {
+            self.leases.is_some() || self.inner.leases_expire()
         }
 
         async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
@@ -275,40 +312,7 @@ passed_on! {
             }
             Ok(())
         }
-
-        async fn close(&self) {
-            self.inner.close().await;
-        }
     }
-    commit(commit: Commit) -> Committed;
-    thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
-    thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
-    load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
-    marks(pks: &[ThreadPk]) -> Vec<Mark>;
-    threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
-    delete_thread(erasure: Erasure) -> bool;
-    row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
-    find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<Found>;
-    rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
-    history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
-    payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
-    open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
-    runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);
-    usage(ask: &UsageAsk) -> Page<UsageSum>;
-    audit(tenant: TenantPk, thread: &ThreadId) -> Vec<AuditRow>;
-    write_document(document: Document, expected: Expected, audit: AuditRow, kept: Option<IdempotencyRow>) -> Option<i64>;
-    document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
-    documents_since(after: i64) -> Vec<Document>;
-    tasks(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
-    figures() -> Figures;
-    audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
-    idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
-    tenant(name: &str, now: Millis) -> TenantPk;
-    rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
-    add_key(key: KeyRow, audit: AuditRow) -> bool;
-    keys() -> Vec<KeyRow>;
-    revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
-    key_by_hash(hash: &str) -> Option<KeyRow>;
     unregister(replica: Uuid) -> ();
     claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
     reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
@@ -316,5 +320,45 @@ passed_on! {
     forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
     next_wake() -> Option<Millis>;
+}
+
+passed_on! {
+    UsageStore {}
+    usage(ask: &UsageAsk) -> Page<UsageSum>;
+}
+
+passed_on! {
+    SealedStore {}
+    sealed_rows(kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Vec<SealedRow>;
+    replace_sealed(row: &SealedRow, body: &str) -> bool;
+}
+
+passed_on! {
+    FigureStore {}
+    figures() -> Figures;
+}
+
+passed_on! {
+    Store {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+
+        fn is_shared(&self) -> bool {
+            self.inner.is_shared()
+        }
+
+        fn weakness(&self) -> Option<String> {
+            self.inner.weakness()
+        }
+
+        fn for_readers(&self) -> Option<Arc<dyn Store>> {
+            self.readers.clone().map(|readers| readers as Arc<dyn Store>)
+        }
+
+        async fn close(&self) {
+            self.inner.close().await;
+        }
+    }
     ping() -> ();
 }

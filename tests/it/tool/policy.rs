@@ -7,7 +7,7 @@ use pes::domain::ids::{TenantPk, ThreadId};
 use pes::domain::policy::{PolicyRule, RuleScope, Ruling};
 use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::tool::{Proposal, ToolClass};
-use pes::store::document::{Change, DocumentKind, Documents, Expected};
+use pes::store::documents::{Change, DocumentKind, Documents, Expected};
 use pes::tool::policy::{Compiled, POLICY_ID, Policies, Policy, check};
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pes::domain::ids::ThreadPk;
-use pes::store::Store;
 use pes::store::postgres::Postgres;
+use pes::store::{KeyStore as _, LeaseStore as _, Store};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 //! Two processes, one thread: who may write.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
+use pes::store::{Commit, Committed, Fence, LeaseChange, LeaseStore as _, NewThread, ThreadStore as _};
 use sqlx::{Executor, PgConnection};
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::thread::ThreadProfile;
-use pes::store::{Commit, Committed, Fence, NewThread, Store};
+use pes::store::{Commit, Committed, Fence, NewThread, Store as _, ThreadStore as _};
 use sqlx::PgConnection;
 
 use super::{process, transition};

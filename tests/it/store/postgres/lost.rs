@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use pes::domain::ids::TenantPk;
 use pes::store::postgres::Postgres;
-use pes::store::{Commit, Committed, Error, Fence, IdempotencyRow, Store, ThreadRow};
+use pes::store::{
+    Commit, Committed, Error, Fence, IdempotencyRow, LeaseStore as _, Store as _, ThreadRow, ThreadStore as _,
+};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time;

@@ -1,7 +1,7 @@
 //! Opening a database: as it should be, or one clear line.
 
 use pes::store::postgres::Postgres;
-use pes::store::{Committed, Error, Store};
+use pes::store::{Committed, Error, Store as _, ThreadStore as _};
 use sqlx::Executor;
 
 use super::{creation, process};

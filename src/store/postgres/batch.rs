@@ -4,12 +4,12 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
+use super::batch_sql::{ALONE, FULL, LANDED, PLAIN};
 use super::nul::escaped;
-use super::sql::{ALONE, FULL, LANDED, PLAIN};
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
-use crate::store::delivery::NewDelivery;
 use crate::store::log::NewEntry;
+use crate::store::outbox::NewDelivery;
 use crate::store::{AuditRow, IdempotencyRow, LeaseChange};
 
 /// Verdicts, the strongest last; a thread without one is stale.

@@ -5,8 +5,11 @@ mod key;
 mod seal;
 mod secrets;
 
+use async_trait::async_trait;
 use serde_json::Value;
 
+use super::columns::Columns;
+use super::{AuditRow, Kept, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
@@ -64,4 +67,41 @@ pub enum Expected {
     Version(i64),
     /// Anything; a deletion needs something to delete.
     Any,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait DocumentStore: Send + Sync + 'static {
+    /// Stores a document, or deletes it (no `body`), with its audit line, if what is stored is what was expected; returns
+    /// its new version, greater than every version of any document before. `None`: it was not, or `kept` has a key that is
+    /// taken, and nothing is stored.
+    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>>;
+    async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
+    /// Every document written after the one of version `after`, whose tenant it may be, by version; of each its newest
+    /// version, and deleted ones without a body. None is ever seen before one of a smaller version.
+    async fn documents_since(&self, after: i64) -> Result<Vec<Document>>;
+}
+
+impl Expected {
+    /// As a number. A version is never below 1: 0 is none, -1 is any.
+    pub(crate) fn code(self) -> i64 {
+        match self {
+            Self::Absent => 0,
+            Self::Version(version) => version,
+            Self::Any => -1,
+        }
+    }
+}
+
+impl Document {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self {
+            tenant: TenantPk(row.number("tenant")?),
+            kind: text::document_kind(row.text("kind")?)?,
+            id: row.name("id")?,
+            version: row.number("version")?,
+            updated_at: row.number("updated_at")?,
+            body: row.text_or_none("body")?.map(text::document),
+        })
+    }
 }

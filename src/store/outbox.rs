@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{AuditRow, IdempotencyRow, Page, PageAsk, Result};
+use super::columns::Columns;
+use super::page::{Cursor, Page, PageAsk, page_of};
+use super::{IdempotencyRow, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 
@@ -59,18 +61,6 @@ pub struct NewDelivery {
     pub body: String,
 }
 
-/// The end of a thread: what it leaves in the outbox is all that is left of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Erasure {
-    pub thread: ThreadPk,
-    /// As it was read.
-    pub version: i64,
-    pub now: Millis,
-    pub deliveries: Vec<NewDelivery>,
-    /// Who erased it.
-    pub audit: AuditRow,
-}
-
 /// One entry of the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -113,7 +103,7 @@ impl Settled {
 
 /// The outbox; a part of every [`Store`](super::Store).
 #[async_trait]
-pub trait Deliveries: Send + Sync + 'static {
+pub trait OutboxStore: Send + Sync + 'static {
     /// Deliveries that are due, oldest first, each with one attempt more; until `until` nobody else is given them. Of a
     /// ordering key only the first that is not over.
     async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
@@ -156,4 +146,30 @@ pub trait Deliveries: Send + Sync + 'static {
     ) -> Result<u64>;
     /// Forgets deliveries that were over before this, at most so many; returns how many.
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64>;
+}
+
+impl Delivery {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self {
+            id: row.text("id")?.to_owned().into(),
+            tenant: TenantPk(row.number("tenant")?),
+            thread: ThreadPk(row.number("pk")?),
+            kind: text::target_kind(row.text("target_kind")?)?,
+            target: row.name("target")?,
+            ordering_key: row.name_or_none("lane")?,
+            event: row.text("event")?.to_owned(),
+            body: row.text("body")?.to_owned(),
+            status: text::delivery_status(row.text("status")?)?,
+            due_at: row.number_or_none("due_at")?,
+            attempts: u32::try_from(row.number("attempts")?).unwrap_or(u32::MAX),
+            said: row.name_or_none("said")?,
+            created_at: row.number("created_at")?,
+            finished_at: row.number_or_none("finished_at")?,
+        })
+    }
+}
+
+/// A page of deliveries, newest first; `ord` is in the order in which they were written.
+pub(crate) fn page_of_deliveries(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Delivery>> {
+    page_of(rows, ask, Delivery::read, |row, _| Ok(Cursor::new(row.number("ord")?, "")))
 }

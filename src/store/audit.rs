@@ -1,0 +1,51 @@
+//! The audit: who decided what on threads, and who configured what.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::page::{Cursor, Page, PageAsk, page_of};
+use super::{Result, text};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditRow {
+    pub tenant: TenantPk,
+    /// [`ThreadPk::NONE`] for what concerns the tenant as a whole.
+    pub thread: ThreadPk,
+    /// The thread that it tells of, there or erased.
+    pub thread_id: Option<ThreadId>,
+    pub at: Millis,
+    pub actor: String,
+    pub action: String,
+    pub detail: Value,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait AuditStore: Send + Sync + 'static {
+    /// Who decided what on the threads that have or had this id, oldest first.
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>>;
+    /// Who configured what of this tenant, made its keys and erased its threads; newest first.
+    async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>>;
+}
+
+impl AuditRow {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self {
+            tenant: TenantPk(row.number("tenant")?),
+            thread: ThreadPk(row.number("pk")?),
+            thread_id: row.name_or_none("thread_id")?.map(ThreadId::from),
+            at: row.number("at")?,
+            actor: row.name("actor")?,
+            action: row.name("action")?,
+            detail: text::json(row.text("detail")?),
+        })
+    }
+}
+
+/// A page of lines, newest first; `id` is in the order in which they were written.
+pub(crate) fn page_of_lines(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<AuditRow>> {
+    page_of(rows, ask, AuditRow::read, |row, _| Ok(Cursor::new(row.number("id")?, "")))
+}

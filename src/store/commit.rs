@@ -1,0 +1,93 @@
+//! One transition of one thread, as it is sent to the store, and what becomes of it.
+
+use super::outbox::NewDelivery;
+use super::{AuditRow, Fence, IdempotencyRow, LeaseChange};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::observation::Record;
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
+use crate::engine::step::{Row, RowKind};
+
+/// A thread to be created by the commit that carries it: version 0 is inserted, then the commit applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewThread {
+    pub tenant: TenantPk,
+    pub thread_id: ThreadId,
+    pub core: String,
+    pub created_at: Millis,
+    /// The name of the key.
+    pub created_by: String,
+}
+
+/// One transition of one thread. The version moves by one with each.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// A new thread's is made by whoever creates it: never used before, roughly rising.
+    pub pk: ThreadPk,
+    /// With [`Fence::NEW`] only.
+    pub create: Option<NewThread>,
+    pub fence: Fence,
+    pub lease: LeaseChange,
+    /// Unique for ever: after a lost connection it tells whether our write landed.
+    pub token: uuid::Uuid,
+    pub now: Millis,
+    /// `None`: unchanged.
+    pub head: Option<String>,
+    pub sheet: Option<ThreadProfile>,
+    pub status: ThreadStatus,
+    pub wake_at: Option<Millis>,
+    pub floor: i64,
+    pub rows: Vec<Row>,
+    /// The thread's `last_seq` as the caller knows it; compared with the fence, so no number is left out or used twice.
+    /// Records are numbered from `last_seq + 1`, contiguously, in their order.
+    pub last_seq: i64,
+    pub records: Vec<Record>,
+    pub idempotency: Option<IdempotencyRow>,
+    /// Audit lines written with it (who decided what).
+    pub audit: Vec<AuditRow>,
+    /// What it leaves in the outbox, due at once.
+    pub deliveries: Vec<NewDelivery>,
+}
+
+impl Commit {
+    /// Creates an idle thread, and nothing else.
+    pub fn creating(pk: ThreadPk, new: NewThread, sheet: ThreadProfile, idempotency: Option<IdempotencyRow>) -> Self {
+        Self {
+            pk,
+            fence: Fence::NEW,
+            lease: LeaseChange::Keep,
+            token: uuid::Uuid::new_v4(),
+            now: new.created_at,
+            create: Some(new),
+            head: None,
+            sheet: Some(sheet),
+            status: ThreadStatus::Idle,
+            wake_at: None,
+            floor: 0,
+            rows: Vec::new(),
+            last_seq: 0,
+            records: Vec::new(),
+            idempotency,
+            audit: Vec::new(),
+            deliveries: Vec::new(),
+        }
+    }
+
+    /// Whether people see it as activity whatever the status does.
+    pub(crate) fn is_activity(&self) -> bool {
+        self.sheet.is_some() || self.rows.iter().any(|row| row.kind == RowKind::Message)
+    }
+}
+
+/// What became of a commit. In every case but `Done` nothing of it is stored. Where several hold, `Duplicate` is told
+/// before `Exists`, and `Exists` before `Stale`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    Done,
+    /// The fence does not hold any more: read again.
+    Stale,
+    /// `create` found the id taken: read it.
+    Exists,
+    /// The idempotency key is taken: read it.
+    Duplicate,
+}

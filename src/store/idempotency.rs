@@ -1,0 +1,51 @@
+//! Answers to be given again to whoever repeats a request.
+
+use async_trait::async_trait;
+
+use super::columns::Columns;
+use super::{Result, text};
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
+
+/// An answer to be stored with what it tells of.
+pub type Kept = Option<IdempotencyRow>;
+
+/// A stored answer to a request, under its `Idempotency-Key`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdempotencyRow {
+    pub tenant: TenantPk,
+    /// Method and path.
+    pub scope: String,
+    pub key: String,
+    /// SHA-256 of the body, hex.
+    pub fingerprint: String,
+    pub status: u16,
+    /// The answer's body as JSON text, and its Location.
+    pub body: String,
+    pub location: Option<String>,
+    pub created_at: Millis,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait IdempotencyStore: Send + Sync + 'static {
+    async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>>;
+    /// Forgets answers older than this, at most so many; returns how many.
+    async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64>;
+}
+
+impl IdempotencyRow {
+    /// The answer under this key.
+    pub(crate) fn read(row: &impl Columns, tenant: TenantPk, scope: &str, key: &str) -> Result<Self> {
+        Ok(Self {
+            tenant,
+            scope: scope.to_owned(),
+            key: key.to_owned(),
+            fingerprint: row.text("fingerprint")?.to_owned(),
+            status: u16::try_from(row.number("status")?).map_err(|why| text::damaged("stored answer", why))?,
+            body: row.text("body")?.to_owned(),
+            location: row.text_or_none("location")?.map(str::to_owned),
+            created_at: row.number("created_at")?,
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! Tenants and their API keys.
+
+use async_trait::async_trait;
+
+use super::columns::Columns;
+use super::{AuditRow, Result};
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
+
+/// An API key as stored: never the key itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyRow {
+    /// Public: shown in lists, used to revoke.
+    pub key_id: String,
+    pub tenant: TenantPk,
+    pub tenant_name: String,
+    pub name: String,
+    /// SHA-256 of the key, hex.
+    pub hash: String,
+    /// Space-separated scopes.
+    pub scopes: String,
+    pub created_at: Millis,
+    pub revoked_at: Option<Millis>,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait KeyStore: Send + Sync + 'static {
+    /// The tenant of that name, created if new.
+    async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;
+    /// The name of a tenant.
+    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>>;
+    /// Gives a tenant another name, and the keys of the one that had it before, which must have nothing else. `false`:
+    /// there is none to rename, or that one has threads, documents or usage.
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool>;
+    /// Stores a key with its audit line. `false`: its tenant has, or had, one of that name.
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;
+    async fn keys(&self) -> Result<Vec<KeyRow>>;
+    /// With its audit line. `false`: no such active key, and nothing is stored.
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
+    /// The key with this hash, revoked or not.
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
+}
+
+impl KeyRow {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self {
+            key_id: row.text("key_id")?.to_owned(),
+            tenant: TenantPk(row.number("tenant")?),
+            tenant_name: row.name("tenant_name")?,
+            name: row.name("name")?,
+            hash: row.text("hash")?.to_owned(),
+            scopes: row.text("scopes")?.to_owned(),
+            created_at: row.number("created_at")?,
+            revoked_at: row.number_or_none("revoked_at")?,
+        })
+    }
+}

@@ -1,0 +1,26 @@
+//! What is open.
+
+use async_trait::async_trait;
+
+use super::Postgres;
+use crate::store::{FigureStore, Figures, Result};
+
+const RUNS: &str = "
+SELECT pes_json(body) ->> 'status' AS word, count(*) AS count FROM thread_rows
+WHERE kind = 1 AND keep = 1 AND pes_json(body) IS NOT NULL GROUP BY 1";
+
+const QUESTIONS: &str = "
+SELECT pes_json(body) ->> 'kind' AS word, count(*) AS count, min((pes_json(body) ->> 'createdAt')::bigint) AS since
+FROM thread_rows WHERE kind = 6 AND keep = 1 AND pes_json(body) IS NOT NULL GROUP BY 1";
+
+const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
+
+#[async_trait]
+impl FigureStore for Postgres {
+    async fn figures(&self) -> Result<Figures> {
+        let runs = self.pool.ask(async |line| sqlx::query(RUNS).fetch_all(line).await).await?;
+        let questions = self.pool.ask(async |line| sqlx::query(QUESTIONS).fetch_all(line).await).await?;
+        let deliveries = self.pool.ask(async |line| sqlx::query(DELIVERIES).fetch_one(line).await).await?;
+        Figures::read(&runs, &questions, &deliveries)
+    }
+}

@@ -1,0 +1,115 @@
+//! Tenants and their keys.
+
+use async_trait::async_trait;
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use super::Postgres;
+use super::audit::{note, told};
+use super::fault::error;
+use super::nul::{escaped, unescaped};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{AuditRow, KeyRow, KeyStore, Result};
+
+const KEYS: &str = "
+SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
+FROM api_keys k JOIN tenants t ON t.pk = k.tenant
+WHERE $1::text IS NULL OR k.hash = $1 ORDER BY k.created_at, k.key_id";
+
+const ADD_KEY: &str = "
+INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant, name) DO NOTHING";
+
+const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
+
+/// The two tenants, and whether the second has nothing but keys.
+const TENANTS: &str = "
+SELECT (SELECT pk FROM tenants WHERE name = $1), t.pk, NOT (
+    EXISTS (SELECT FROM threads o WHERE o.tenant = t.pk)
+    OR EXISTS (SELECT FROM documents o WHERE o.tenant = t.pk AND o.body IS NOT NULL)
+    OR EXISTS (SELECT FROM usage_kept o WHERE o.tenant = t.pk))
+FROM (SELECT 1) one LEFT JOIN tenants t ON t.name = $2";
+
+#[async_trait]
+impl KeyStore for Postgres {
+    async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
+        let known = || sqlx::query_scalar("SELECT pk FROM tenants WHERE name = $1").bind(escaped(name));
+        if let Some(pk) = self.pool.ask(async |line| known().fetch_optional(line).await).await? {
+            return Ok(TenantPk(pk));
+        }
+        let add = "INSERT INTO tenants (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+        self.pool.ask(async |line| sqlx::query(add).bind(escaped(name)).bind(now).execute(line).await).await?;
+        Ok(TenantPk(self.pool.ask(async |line| known().fetch_one(line).await).await?))
+    }
+
+    async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
+        let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = $1").bind(tenant.0);
+        let name: Option<String> = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        Ok(name.map(unescaped))
+    }
+
+    /// Rows go by the tenant's key, so all that it has goes with its name.
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+        self.pool.talk(async |line| renamed(line, from, to, by, now).await).await
+    }
+
+    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
+        let add = sqlx::query(ADD_KEY)
+            .bind(key.key_id)
+            .bind(key.tenant.0)
+            .bind(escaped(&key.name).into_owned())
+            .bind(key.hash)
+            .bind(key.scopes)
+            .bind(key.created_at)
+            .bind(key.revoked_at);
+        self.pool.talk(async |line| told(line, add, &audit).await).await
+    }
+
+    async fn keys(&self) -> Result<Vec<KeyRow>> {
+        let found = self.pool.ask(async |line| sqlx::query(KEYS).bind(None::<String>).fetch_all(line).await).await?;
+        found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
+        let revoke = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
+        self.pool.talk(async |line| told(line, revoke, &audit).await).await
+    }
+
+    async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
+        let query = sqlx::query(KEYS).bind(escaped(hash));
+        let found = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        found.as_ref().map(KeyRow::read).transpose()
+    }
+}
+
+async fn renamed(line: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = line.begin().await.map_err(error)?;
+    sqlx::query("LOCK TABLE tenants IN EXCLUSIVE MODE").execute(&mut *transaction).await.map_err(error)?;
+    let tenants = sqlx::query_as(TENANTS).bind(escaped(from)).bind(escaped(to));
+    let (pk, other, is_free): (Option<i64>, Option<i64>, Option<bool>) =
+        tenants.fetch_one(&mut *transaction).await.map_err(error)?;
+    let Some(pk) = pk.filter(|_| other.is_none() || is_free == Some(true)) else { return Ok(false) };
+    for change in [
+        "UPDATE api_keys SET tenant = $1 WHERE tenant = $2",
+        "UPDATE audit SET tenant = $1 WHERE tenant = $2",
+        "DELETE FROM tenants WHERE pk = $2 AND pk <> $1",
+    ] {
+        sqlx::query(change).bind(pk).bind(other).execute(&mut *transaction).await.map_err(error)?;
+    }
+    let rename = sqlx::query("UPDATE tenants SET name = $2 WHERE pk = $1").bind(pk).bind(escaped(to));
+    rename.execute(&mut *transaction).await.map_err(error)?;
+    let line = AuditRow {
+        tenant: TenantPk(pk),
+        thread: ThreadPk::NONE,
+        thread_id: None,
+        at: now,
+        actor: by.to_owned(),
+        action: "rename tenant".to_owned(),
+        detail: json!({ "from": from, "to": to }),
+    };
+    note(&mut transaction, &line).await?;
+    transaction.commit().await.map_err(error)?;
+    Ok(true)
+}

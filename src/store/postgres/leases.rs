@@ -1,0 +1,151 @@
+//! Who is alive, who owns what, and what is due. Leases run by the database's clock.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::Postgres;
+use crate::domain::Millis;
+use crate::domain::ids::ThreadPk;
+use crate::store::{Claimable, Error, LeaseStore, Registration, Result};
+
+/// What the processes in `ended` had in hand. One crash among many counts for nobody, but those that were in hand at two
+/// crashes before are compared with each other only.
+macro_rules! counted {
+    () => {
+        "held AS (
+    SELECT t.pk, t.replica, (SELECT count(*) FROM crashes c WHERE c.pk = t.pk) >= 2 AS suspect
+    FROM threads t JOIN ended ON ended.id = t.replica
+), counted AS (
+    INSERT INTO crashes (pk, replica, in_hand)
+    SELECT pk, replica,
+        CASE WHEN suspect THEN count(*) FILTER (WHERE suspect) OVER it ELSE count(*) OVER it END
+    FROM held WINDOW it AS (PARTITION BY replica)
+    ON CONFLICT DO NOTHING
+)"
+    };
+}
+
+/// Who starts under a name ends the process before; who only registers again has lost the name if another took it.
+const REGISTER: &str = concat!(
+    "WITH former AS (DELETE FROM replicas WHERE id = $4),
+cleared AS (DELETE FROM crashes WHERE replica = $4),
+ended AS (
+    DELETE FROM replicas r WHERE r.id NOT IN ($1, coalesce($4, $1)) AND (r.alive_until <= now() OR (r.name = $3 AND $4 IS NULL))
+    RETURNING r.id
+), ",
+    counted!(),
+    "
+INSERT INTO replicas (id, name, alive_until)
+SELECT $1, $3, now() + $2 * interval '1 millisecond'
+WHERE $4 IS NULL OR NOT EXISTS (
+    SELECT FROM replicas r WHERE r.name = $3 AND r.id NOT IN ($1, $4) AND r.alive_until > now())
+ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
+);
+
+const RENEW: &str = "
+UPDATE replicas SET alive_until = now() + $2 * interval '1 millisecond' WHERE id = $1 AND alive_until > now()";
+
+const END_EXPIRED: &str = concat!(
+    "WITH ended AS (DELETE FROM replicas r WHERE r.alive_until <= now() RETURNING r.id), ",
+    counted!(),
+    " SELECT 1"
+);
+
+const CLAIMABLE: &str = "
+SELECT f.pk, c.times, c.alone, c.among
+FROM (
+    SELECT t.pk, coalesce(t.wake_at, t.updated_at) AS since FROM threads t
+    WHERE (t.wake_at <= $1 OR t.status = 'running')
+        AND CASE WHEN t.replica = $3 THEN t.lease IS DISTINCT FROM $4
+            ELSE NOT EXISTS (SELECT FROM replicas r WHERE r.id = t.replica) END
+    ORDER BY since, t.pk LIMIT $2
+) f CROSS JOIN LATERAL (
+    SELECT count(*) AS times, count(*) FILTER (WHERE in_hand = 1) AS alone, coalesce(min(in_hand), 0) AS among
+    FROM crashes WHERE crashes.pk = f.pk
+) c
+ORDER BY f.since, f.pk";
+
+/// Locks in key order, as the committers do. Who has a row locked is writing it, and takes care of it.
+const RESERVE: &str = "
+WITH free AS (
+    SELECT t.pk FROM threads t
+    WHERE t.pk = ANY ($2) AND (t.replica = $1 OR NOT EXISTS (SELECT FROM replicas r WHERE r.id = t.replica))
+    ORDER BY t.pk FOR UPDATE OF t SKIP LOCKED
+)
+UPDATE threads t SET replica = $1 FROM free WHERE t.pk = free.pk RETURNING t.pk";
+
+const FORGET_CRASHES: &str = "DELETE FROM crashes WHERE pk = ANY ($1) AND (in_hand <> 1 OR NOT $2)";
+
+const DUE: &str = "
+SELECT pk FROM threads WHERE wake_at <= $1 AND replica = $3 ORDER BY wake_at, pk LIMIT $2";
+
+const COUNT_CRASH: &str = "INSERT INTO crashes (pk, replica, in_hand) VALUES ($1, $2, 1)";
+
+#[async_trait]
+impl LeaseStore for Postgres {
+    async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
+        let Registration { replica, name, former } = &new;
+        let query = sqlx::query(REGISTER).bind(replica).bind(ttl).bind(name).bind(former);
+        let registered = self.lease.ask(async |line| query.execute(line).await).await?;
+        match (registered.rows_affected(), name) {
+            (0, Some(name)) => Err(Error::Unusable(format!(
+                "Another process is registered as `{name}`: give each process a PES_REPLICA of its own, or none."
+            ))),
+            (_, _) => Ok(()),
+        }
+    }
+
+    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+        let query = sqlx::query(RENEW).bind(replica).bind(ttl);
+        Ok(self.lease.ask(async |line| query.execute(line).await).await?.rows_affected() == 1)
+    }
+
+    /// From then on nothing is claimed in its name, and its threads are anybody's: none of them is written for that.
+    async fn unregister(&self, replica: Uuid) -> Result<()> {
+        let query = sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica);
+        self.lease.ask(async |line| query.execute(line).await).await?;
+        Ok(())
+    }
+
+    async fn end_expired(&self) -> Result<()> {
+        self.pool.ask(async |line| sqlx::query(END_EXPIRED).execute(line).await).await?;
+        Ok(())
+    }
+
+    async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
+        let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit)).bind(replica).bind(lease);
+        self.pool.ask(async |line| query.fetch_all(line).await).await?.iter().map(Claimable::read).collect()
+    }
+
+    async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
+        let query = sqlx::query_scalar(RESERVE).bind(replica).bind(keys(pks));
+        Ok(self.pool.ask(async |line| query.fetch_all(line).await).await?.into_iter().map(ThreadPk).collect())
+    }
+
+    /// A replica of no process: nobody takes it back.
+    async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
+        let query = sqlx::query(COUNT_CRASH).bind(pk.0).bind(Uuid::new_v4());
+        self.pool.ask(async |line| query.execute(line).await).await?;
+        Ok(())
+    }
+
+    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
+        let query = sqlx::query(FORGET_CRASHES).bind(keys(pks)).bind(keeps_alone);
+        self.pool.ask(async |line| query.execute(line).await).await?;
+        Ok(())
+    }
+
+    async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica);
+        Ok(self.pool.ask(async |line| query.fetch_all(line).await).await?.into_iter().map(ThreadPk).collect())
+    }
+
+    async fn next_wake(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads");
+        self.pool.ask(async |line| query.fetch_one(line).await).await
+    }
+}
+
+fn keys(pks: &[ThreadPk]) -> Vec<i64> {
+    pks.iter().map(|pk| pk.0).collect()
+}

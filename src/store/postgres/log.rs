@@ -1,0 +1,31 @@
+//! Observations.
+
+use async_trait::async_trait;
+
+use super::Postgres;
+use crate::domain::ids::ThreadPk;
+use crate::domain::observation::Observation;
+use crate::store::log::{self, Entry};
+use crate::store::{LogStore, ObservationAsk, Result};
+
+/// Those after a number; of those asked for by type, what may hold some.
+const ENTRIES: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = $1 AND o.seq > $2
+    AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.types, w.type) > 0))
+ORDER BY o.seq LIMIT $4";
+
+#[async_trait]
+impl LogStore for Postgres {
+    async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+        let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
+        log::observations(ask, |after, limit| {
+            let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
+            async move {
+                let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
+                found.iter().map(Entry::read).collect()
+            }
+        })
+        .await
+    }
+}

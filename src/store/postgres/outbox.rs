@@ -1,0 +1,165 @@
+//! The outbox.
+
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
+
+use super::fault::error;
+use super::nul::escaped;
+use super::{Postgres, idempotency};
+use crate::domain::Millis;
+use crate::domain::ids::{DeliveryId, TenantPk};
+use crate::store::outbox::{Delivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
+use crate::store::{Erasure, Kept, Page, PageAsk, Result};
+
+macro_rules! columns {
+    () => {
+        "id, tenant, pk, target_kind, target, lane, event, body, status, due_at, attempts, said, created_at, finished_at"
+    };
+}
+
+/// A row that another replica claims right now is skipped.
+const CLAIM: &str = concat!(
+    "WITH due AS (
+        SELECT d.ord FROM deliveries d
+        WHERE d.due_at <= $1 AND (d.lane IS NULL OR NOT EXISTS (
+            SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
+        ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
+    )
+    UPDATE deliveries SET due_at = $2, attempts = attempts + 1 FROM due WHERE deliveries.ord = due.ord RETURNING ",
+    columns!()
+);
+
+const NEXT: &str = "
+SELECT d.due_at FROM deliveries d
+WHERE d.due_at IS NOT NULL AND (d.lane IS NULL OR NOT EXISTS (
+    SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
+ORDER BY d.due_at LIMIT 1";
+
+const SETTLE: &str = "
+UPDATE deliveries SET status = $3, due_at = $4, said = $5, finished_at = CASE WHEN $4::bigint IS NULL THEN $6 END
+WHERE id = $1 AND attempts = $2 AND due_at IS NOT NULL";
+
+const LIST: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", ord FROM deliveries
+    WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND ord < $4 ORDER BY ord DESC LIMIT $5"
+);
+
+const REPLAY: &str = "
+WITH found AS (
+    SELECT ord, due_at IS NULL AS is_over FROM deliveries WHERE tenant = $1 AND id = $2 FOR UPDATE
+), again AS (
+    UPDATE deliveries d SET status = 'pending', due_at = $3, attempts = 0, finished_at = NULL
+    FROM found WHERE d.ord = found.ord AND found.is_over
+)
+SELECT is_over FROM found";
+
+const ABANDON: &str = "
+UPDATE deliveries SET status = 'dead', due_at = NULL, said = $4, finished_at = $5
+WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND due_at IS NOT NULL";
+
+const LEAVE: &str = "
+INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
+VALUES ($1, $2, $3, $3, 0, $4, $5, $6, $7, $8, 'pending', $9)";
+
+const FORGET: &str = "
+DELETE FROM deliveries WHERE ord IN (
+    SELECT ord FROM deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+#[async_trait]
+impl OutboxStore for Postgres {
+    async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));
+        self.pool.ask(async |line| query.fetch_all(line).await).await?.iter().map(Delivery::read).collect()
+    }
+
+    async fn settle_delivery(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        settled: Settled,
+        said: &str,
+        now: Millis,
+    ) -> Result<bool> {
+        let (status, due_at) = settled.becomes();
+        let update = sqlx::query(SETTLE).bind(id.as_str()).bind(attempt as i32).bind(status.as_str()).bind(due_at);
+        let update = update.bind(escaped(said)).bind(now);
+        Ok(self.pool.ask(async |line| update.execute(line).await).await?.rows_affected() == 1)
+    }
+
+    async fn next_delivery(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar(NEXT);
+        self.pool.ask(async |line| query.fetch_optional(line).await).await
+    }
+
+    async fn deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        ask: &PageAsk,
+    ) -> Result<Page<Delivery>> {
+        let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
+        let query = query.bind(ask.before()?).bind(ask.rows());
+        page_of_deliveries(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+    }
+
+    async fn replay_delivery(
+        &self,
+        tenant: TenantPk,
+        id: &DeliveryId,
+        now: Millis,
+        kept: Kept,
+    ) -> Result<Option<bool>> {
+        self.pool.talk(async |line| replay(line, tenant, id, now, kept).await).await
+    }
+
+    async fn abandon_deliveries(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        target: &str,
+        why: &str,
+        now: Millis,
+    ) -> Result<u64> {
+        let update = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
+        Ok(self.pool.ask(async |line| update.bind(why).bind(now).execute(line).await).await?.rows_affected())
+    }
+
+    async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
+        let delete = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
+        Ok(self.pool.ask(async |line| delete.execute(line).await).await?.rows_affected())
+    }
+}
+
+/// What an erased thread leaves: little, and seldom.
+pub(super) async fn leave(connection: &mut PgConnection, tenant: TenantPk, erasure: &Erasure) -> Result<()> {
+    for new in &erasure.deliveries {
+        let insert = sqlx::query(LEAVE).bind(erasure.thread.0).bind(tenant.0).bind(erasure.now).bind(new.id.as_str());
+        let insert =
+            insert.bind(new.kind.as_str()).bind(escaped(&new.target)).bind(new.ordering_key.as_deref().map(escaped));
+        insert.bind(&new.event).bind(&new.body).execute(&mut *connection).await.map_err(error)?;
+    }
+    Ok(())
+}
+
+async fn replay(
+    line: &mut PgConnection,
+    tenant: TenantPk,
+    id: &DeliveryId,
+    now: Millis,
+    kept: Kept,
+) -> Result<Option<bool>> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = line.begin().await.map_err(error)?;
+    let query = sqlx::query_scalar(REPLAY).bind(tenant.0).bind(escaped(id.as_str())).bind(now);
+    let is_over = query.fetch_optional(&mut *transaction).await.map_err(error)?;
+    if let (Some(true), Some(kept)) = (is_over, kept)
+        && !idempotency::keep(&mut transaction, kept).await?
+    {
+        return Ok(Some(false));
+    }
+    transaction.commit().await.map_err(error)?;
+    Ok(is_over)
+}

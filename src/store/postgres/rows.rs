@@ -1,0 +1,154 @@
+//! The rows of threads.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::Postgres;
+use super::nul::escaped;
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::engine::step::{Row, RowKind};
+use crate::store::columns::Columns as _;
+use crate::store::rows::{
+    self, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after, tasks_before,
+};
+use crate::store::{Found, Page, PageAsk, Result, RowStore, StandingAsk};
+
+const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
+
+/// The planner takes a partial index only for what it can prove from the text of a query: hence `$more`.
+macro_rules! select_page {
+    ($more:literal, $beyond:literal, $order:literal) => {
+        concat!(
+            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2",
+            $more,
+            " AND (ord, id) ",
+            $beyond,
+            " ($3, $4) ORDER BY ord ",
+            $order,
+            ", id ",
+            $order,
+            " LIMIT $5"
+        )
+    };
+}
+
+const FOUND: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
+
+const INBOX: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 ORDER BY r.id LIMIT $3";
+
+/// By `rows_found`, whose ids are in the order of their kinds, then of their time.
+const TASKS_OF: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = $1 AND r.kind = 7 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.id < $3 ORDER BY r.id DESC LIMIT $4";
+
+const HISTORY: &str = "
+SELECT body FROM (
+    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2
+        AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = $1 AND kind = 2 AND id = $2), 9223372036854775807)
+    ORDER BY ord DESC, id DESC LIMIT $3
+) newest ORDER BY ord, id";
+
+const PAYLOADS: &str = "
+SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place)
+JOIN thread_rows r ON r.pk = $1 AND r.kind = 8 AND r.id = w.id ORDER BY w.place";
+
+macro_rules! standing {
+    ($what:literal, $joined:literal, $of:literal, $more:literal) => {
+        concat!(
+            "SELECT ",
+            $what,
+            " FROM thread_rows s ",
+            $joined,
+            " WHERE s.tenant = $1 AND s.kind = 12",
+            $of,
+            " AND s.ord >= $3 AND ($4::text[] = '{}' OR s.body = ANY ($4))",
+            $more
+        )
+    };
+}
+
+macro_rules! standings {
+    ($of:literal) => {
+        [
+            standing!("count(*) AS total", "", $of, ""),
+            standing!(
+                "r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
+                "JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id JOIN threads t ON t.pk = s.pk",
+                $of,
+                " AND (s.ord, s.id) < ($5, $6) ORDER BY s.ord DESC, s.id DESC LIMIT $7"
+            ),
+        ]
+    };
+}
+
+#[async_trait]
+impl RowStore for Postgres {
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
+        let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
+        self.pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(read_row).transpose()
+    }
+
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+        let query = sqlx::query(FOUND).bind(tenant.0).bind(kind.code()).bind(escaped(id));
+        self.pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(Found::read).transpose()
+    }
+
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
+        let sql = match (matches!(kind, RowKind::Run | RowKind::Message), descending) {
+            (true, false) => select_page!(" AND kind <= 2", ">", "ASC"),
+            (true, true) => select_page!(" AND kind <= 2", "<", "DESC"),
+            (false, false) => select_page!("", ">", "ASC"),
+            (false, true) => select_page!("", "<", "DESC"),
+        };
+        let from = rows_from(ask, descending)?;
+        let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id));
+        let query = query.bind(ask.rows());
+        page_of_rows(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+    }
+
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
+        let query = sqlx::query(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
+        rows::messages(self.pool.ask(async |line| query.fetch_all(line).await).await?.iter())
+    }
+
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+        let ids: Vec<_> = ids.iter().map(|id| escaped(id.as_str())).collect();
+        let query = sqlx::query(PAYLOADS).bind(pk.0).bind(ids);
+        rows::payloads(&self.pool.ask(async |line| query.fetch_all(line).await).await?)
+    }
+
+    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+        let after = suspensions_after(ask)?;
+        let query = sqlx::query(INBOX).bind(tenant.0).bind(escaped(&after)).bind(ask.rows());
+        page_by_id(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+    }
+
+    async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+        let before = tasks_before(ask)?;
+        let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(escaped(&before)).bind(ask.rows());
+        page_by_id(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+    }
+
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+        let [count, list] = match ask.thread {
+            Some(_) => standings!(" AND s.pk = $2"),
+            None => standings!(" AND $2::bigint IS NULL"),
+        };
+        let bound = |sql: &'static str| {
+            let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
+            query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
+        };
+        let total = self.pool.ask(async |line| bound(count).fetch_one(line).await).await?.count("total")?;
+        let before = ask.before()?;
+        let query = bound(list).bind(before.at).bind(escaped(&before.id)).bind(ask.page.rows());
+        let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
+        Ok((page_by_standing(&found, &ask.page)?, total))
+    }
+}

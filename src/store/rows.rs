@@ -1,0 +1,126 @@
+//! The rows of threads: runs, messages, suspensions, tasks, payloads; of one thread, and across those of a tenant.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::page::{Cursor, Page, PageAsk, page_of};
+use super::{Result, text};
+use crate::domain::Millis;
+use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::CallerStatus;
+use crate::engine::step::{Row, RowKind};
+
+/// A row found by its id, with its thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub pk: ThreadPk,
+    pub thread_id: ThreadId,
+    pub row: Row,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug)]
+pub struct StandingAsk {
+    pub tenant: TenantPk,
+    pub thread: Option<ThreadPk>,
+    /// Empty = all.
+    pub standings: Vec<CallerStatus>,
+    /// Only those that changed then or later.
+    pub since: Option<Millis>,
+    pub page: PageAsk,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait RowStore: Send + Sync + 'static {
+    async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;
+    /// A run, suspension or task of this tenant by its id; rows of other kinds are not found this way.
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>>;
+    /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
+    /// The newest `limit` messages before this one (of all, if it is not there), oldest first.
+    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>>;
+    async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
+    /// Open suspensions of a tenant, oldest first (their ids sort by time).
+    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+    /// The tasks that the tenant's threads gave to other agents, newest first.
+    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+    /// The tenant's runs with where they stand, the last to change first, and how many there are on all pages.
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)>;
+}
+
+impl StandingAsk {
+    /// The texts of the rows that are wanted.
+    pub(crate) fn bodies(&self) -> Vec<String> {
+        let text = |standing: &CallerStatus| serde_json::to_string(standing).expect("a word is JSON");
+        self.standings.iter().map(text).collect()
+    }
+
+    /// Where the page begins: before everything, or behind the last one.
+    pub(crate) fn before(&self) -> Result<Cursor> {
+        let top = || Cursor::new(Millis::MAX, "");
+        Ok(Cursor::of(&self.page)?.unwrap_or_else(top))
+    }
+}
+
+/// Of a query that selects `kind, id, ord, keep, body`.
+pub(crate) fn read_row(row: &impl Columns) -> Result<Row> {
+    let code = |column| i16::try_from(row.number(column)?).map_err(|why| text::damaged("row", why));
+    text::row(code("kind")?, row.name("id")?, row.number("ord")?, code("keep")?, row.text("body")?.to_owned())
+}
+
+impl Found {
+    /// The same with `pk, thread_id`.
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self { pk: ThreadPk(row.number("pk")?), thread_id: row.name("thread_id")?.into(), row: read_row(row)? })
+    }
+}
+
+/// Of a query that selects `body`; one that cannot be read is left out.
+pub(crate) fn messages<'a>(rows: impl Iterator<Item = &'a (impl Columns + 'a)>) -> Result<Vec<ConversationMessage>> {
+    let bodies = rows.map(|row| row.text("body")).collect::<Result<Vec<_>>>()?;
+    Ok(bodies.into_iter().filter_map(text::message).collect())
+}
+
+/// Of a query that selects `id, body`; one that cannot be read is left out.
+pub(crate) fn payloads(rows: &[impl Columns]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
+    let read = rows.iter().map(|row| Ok((row.name("id")?, row.text("body")?))).collect::<Result<Vec<_>>>()?;
+    Ok(read.into_iter().filter_map(|(id, body)| text::payload(&id, body)).collect())
+}
+
+/// Where a page of a thread's rows begins.
+pub(crate) fn rows_from(ask: &PageAsk, descending: bool) -> Result<Cursor> {
+    let start = || if descending { Cursor::new(i64::MAX, "\u{10FFFF}") } else { Cursor::new(i64::MIN, "") };
+    Ok(Cursor::of(ask)?.unwrap_or_else(start))
+}
+
+pub(crate) fn page_of_rows(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Row>> {
+    page_of(rows, ask, read_row, |_, row| Ok(Cursor::new(row.ord, row.id.clone())))
+}
+
+/// Behind which id a page of suspensions begins.
+pub(crate) fn suspensions_after(ask: &PageAsk) -> Result<String> {
+    Ok(Cursor::of(ask)?.map(|cursor| cursor.id).unwrap_or_default())
+}
+
+/// What every id of a task begins with.
+pub(crate) const TASKS: &str = "task_";
+
+/// Before which id a page of tasks begins.
+pub(crate) fn tasks_before(ask: &PageAsk) -> Result<String> {
+    Ok(Cursor::of(ask)?.map_or_else(|| format!("{TASKS}~"), |cursor| cursor.id))
+}
+
+/// A page in the order of ids.
+pub(crate) fn page_by_id(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Found>> {
+    page_of(rows, ask, Found::read, |_, found| Ok(Cursor::new(0, found.row.id.clone())))
+}
+
+/// A page of runs; `since` is when each came to stand where it does.
+pub(crate) fn page_by_standing(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Found>> {
+    page_of(rows, ask, Found::read, |row, run| Ok(Cursor::new(row.number("since")?, run.row.id.clone())))
+}

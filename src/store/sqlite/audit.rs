@@ -1,0 +1,29 @@
+//! The audit.
+
+use async_trait::async_trait;
+
+use super::Sqlite;
+use super::fault::unreadable;
+use crate::domain::ids::{TenantPk, ThreadId};
+use crate::store::audit::page_of_lines;
+use crate::store::{AuditRow, AuditStore, Page, PageAsk, Result};
+
+const OF_THREAD: &str = "
+SELECT pk, tenant, thread_id, at, actor, action, detail FROM audit WHERE tenant = ? AND thread_id = ? ORDER BY rowid";
+
+const OF_TENANT: &str = "
+SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE pk = 0 AND tenant = ? AND rowid < ? ORDER BY rowid DESC LIMIT ?";
+
+#[async_trait]
+impl AuditStore for Sqlite {
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str());
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(AuditRow::read).collect()
+    }
+
+    async fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
+        let query = sqlx::query(OF_TENANT).bind(tenant.0).bind(ask.before()?).bind(ask.rows());
+        page_of_lines(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    }
+}

@@ -1,0 +1,129 @@
+//! This process and the threads it takes care of. The folder is ours alone: there is no other process, and no time after
+//! which there could be one, so whoever registers takes over everything.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::Sqlite;
+use super::fault::unreadable;
+use crate::domain::Millis;
+use crate::domain::ids::ThreadPk;
+use crate::store::columns::Columns as _;
+use crate::store::{Claimable, LeaseStore, Registration, Result};
+
+/// By the index of what is due: one process owns every thread in hand, so that `replica` tells little.
+pub(super) const DUE: &str = "SELECT pk FROM threads WHERE wake_at <= ? AND +replica = ? ORDER BY wake_at, pk LIMIT ?";
+
+/// The process before ended without taking leave, unless it was this one: what it had in hand is counted. One crash among
+/// many points at nobody, but those that were in hand at two crashes before are compared with each other only.
+const REGISTER: &str = "
+BEGIN IMMEDIATE;
+DELETE FROM replicas WHERE id = $2;
+DELETE FROM crashes WHERE replica = $2;
+INSERT INTO crashes (pk, replica, in_hand)
+SELECT pk, replica, CASE WHEN suspect THEN sum(suspect) OVER it ELSE count(*) OVER it END
+FROM (
+    SELECT t.pk, t.replica, (SELECT count(*) FROM crashes c WHERE c.pk = t.pk) >= 2 AS suspect
+    FROM replicas r CROSS JOIN threads t ON t.replica = r.id
+) WHERE true WINDOW it AS (PARTITION BY replica)
+ON CONFLICT DO NOTHING;
+DELETE FROM replicas;
+INSERT INTO replicas (id) VALUES ($1);
+COMMIT";
+
+/// Of the threads as `t`, by their index.
+macro_rules! crashes {
+    () => {
+        "(SELECT count(*) FROM crashes c WHERE c.pk = t.pk) AS times,
+         (SELECT count(*) FROM crashes c WHERE c.pk = t.pk AND c.in_hand = 1) AS alone,
+         (SELECT coalesce(min(c.in_hand), 0) FROM crashes c WHERE c.pk = t.pk) AS among"
+    };
+}
+pub(super) use crashes;
+
+const CLAIMABLE: &str = concat!(
+    "SELECT t.pk, ",
+    crashes!(),
+    " FROM (
+         SELECT pk, replica, lease, wake_at AS since FROM threads WHERE wake_at <= ?1
+         UNION
+         SELECT pk, replica, lease, coalesce(wake_at, updated_at) FROM threads WHERE status = 'running'
+     ) t LEFT JOIN replicas r ON r.id = t.replica
+     WHERE CASE WHEN t.replica = ?3 THEN t.lease IS NOT ?4 ELSE r.id IS NULL END
+     ORDER BY t.since, t.pk LIMIT ?2"
+);
+
+const RESERVE: &str = "
+UPDATE threads SET replica = ?1
+WHERE pk IN (SELECT value FROM json_each(?2))
+    AND (replica IS NULL OR replica = ?1 OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = threads.replica))
+RETURNING pk";
+
+const FORGET_CRASHES: &str =
+    "DELETE FROM crashes WHERE pk IN (SELECT value FROM json_each(?1)) AND (in_hand <> 1 OR NOT ?2)";
+
+const COUNT_CRASH: &str = "INSERT INTO crashes (pk, replica, in_hand) VALUES (?1, ?2, 1)";
+
+#[async_trait]
+impl LeaseStore for Sqlite {
+    fn leases_expire(&self) -> bool {
+        false
+    }
+
+    async fn register(&self, new: Registration, _ttl: Millis) -> Result<()> {
+        let former = new.former.map(|id| id.simple());
+        self.writer.write(sqlx::query(REGISTER).bind(new.replica.simple()).bind(former)).await?;
+        Ok(())
+    }
+
+    async fn renew(&self, replica: Uuid, _ttl: Millis) -> Result<bool> {
+        let query = sqlx::query("SELECT 1 FROM replicas WHERE id = ?").bind(replica.simple());
+        Ok(query.fetch_optional(&self.readers).await.map_err(unreadable)?.is_some())
+    }
+
+    async fn unregister(&self, replica: Uuid) -> Result<()> {
+        self.writer.write(sqlx::query("DELETE FROM replicas WHERE id = ?1").bind(replica.simple())).await?;
+        Ok(())
+    }
+
+    async fn end_expired(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
+        let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit));
+        let query = query.bind(replica.simple()).bind(lease.simple());
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Claimable::read).collect()
+    }
+
+    async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
+        let reserved = self.writer.write(sqlx::query(RESERVE).bind(replica.simple()).bind(keys(pks))).await?;
+        reserved.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
+    }
+
+    /// A replica of no process: nobody takes it back.
+    async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
+        self.writer.write(sqlx::query(COUNT_CRASH).bind(pk.0).bind(Uuid::new_v4().simple())).await?;
+        Ok(())
+    }
+
+    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
+        self.writer.write(sqlx::query(FORGET_CRASHES).bind(keys(pks)).bind(keeps_alone)).await?;
+        Ok(())
+    }
+
+    async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+        let query = sqlx::query(DUE).bind(now).bind(replica.simple()).bind(i64::from(limit));
+        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
+    }
+
+    async fn next_wake(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads WHERE wake_at IS NOT NULL");
+        query.fetch_one(&self.readers).await.map_err(unreadable)
+    }
+}
+
+fn keys(pks: &[ThreadPk]) -> String {
+    serde_json::Value::from_iter(pks.iter().map(|pk| pk.0)).to_string()
+}

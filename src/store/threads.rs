@@ -1,0 +1,170 @@
+//! Threads: their own rows, and the commits that change them.
+
+use async_trait::async_trait;
+
+use super::columns::Columns;
+use super::outbox::NewDelivery;
+use super::page::{Cursor, Page, PageAsk, page_of};
+use super::{AuditRow, Commit, Committed, Crashes, Fence, IdempotencyRow, NewThread, Result, text};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
+use crate::engine::step::Row;
+
+/// A thread's own row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadRow {
+    pub pk: ThreadPk,
+    pub tenant: TenantPk,
+    pub thread_id: ThreadId,
+    pub fence: Fence,
+    /// The replica that took the lease, alive or not.
+    pub replica: Option<uuid::Uuid>,
+    pub core: String,
+    /// Empty until a commit brought one.
+    pub head: String,
+    pub status: ThreadStatus,
+    pub sheet: ThreadProfile,
+    pub wake_at: Option<Millis>,
+    pub floor: i64,
+    pub last_seq: i64,
+    pub min_seq: i64,
+    /// Whether its replica is registered: alive, or not known to be dead yet.
+    pub is_owned: bool,
+    pub crashes: Crashes,
+    pub created_at: Millis,
+    /// The last activity that people see: a new status, a message, an edit of the profile.
+    pub updated_at: Millis,
+    /// The name of the key that created it.
+    pub created_by: String,
+}
+
+/// How far a thread has come: what tells that somebody wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub pk: ThreadPk,
+    pub version: i64,
+    pub last_seq: i64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ThreadFilter {
+    pub status: Option<ThreadStatus>,
+    /// Part of the title or the id, without regard to case.
+    pub q: Option<String>,
+}
+
+impl ThreadFilter {
+    /// Whether it leaves threads out, so that more are looked at than found.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.status.is_some() || self.q.is_some()
+    }
+}
+
+/// How many threads a filter is tried on for one page: what a search costs does not grow with what is stored.
+pub const LOOKED_AT: u32 = 5_000;
+
+/// The end of a thread: what it leaves in the outbox is all that is left of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Erasure {
+    pub thread: ThreadPk,
+    /// As it was read.
+    pub version: i64,
+    pub now: Millis,
+    pub deliveries: Vec<NewDelivery>,
+    /// Who erased it.
+    pub audit: AuditRow,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait ThreadStore: Send + Sync + 'static {
+    /// Creates an idle thread unless its id is taken. After `Ok` it is durable; `created` tells who won.
+    async fn create_thread(
+        &self,
+        pk: ThreadPk,
+        new: NewThread,
+        sheet: ThreadProfile,
+        idempotency: Option<IdempotencyRow>,
+    ) -> Result<Committed> {
+        self.commit(Commit::creating(pk, new, sheet, idempotency)).await
+    }
+
+    /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it
+    /// is stored. `Err(Unavailable)` is returned only when it is certain that it was not applied: an ambiguous end is
+    /// settled by the token first. Commits of one thread are applied in the order in which they were sent. Dropping the
+    /// future does not cancel a commit that was sent.
+    async fn commit(&self, commit: Commit) -> Result<Committed>;
+
+    async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>>;
+    async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>>;
+    /// The thread and the rows it is rebuilt from (`Keep::Always`, and `UntilFloor` from the floor on), read in one
+    /// snapshot, ordered by kind, then `ord`, then id.
+    async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
+    /// Where these stand now, in no order; those that are gone are left out.
+    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
+    /// Newest activity first. Looks at [`LOOKED_AT`] threads at most: a page may end early, or be empty, and go on at its
+    /// cursor.
+    async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
+    /// Erases everything of it but its audit, to which a line is added, and what its model calls took, which counts for a
+    /// run called `deleted` from then on.
+    /// `false`: it is not as it was read, and stays.
+    async fn delete_thread(&self, erasure: Erasure) -> Result<bool>;
+}
+
+impl ThreadRow {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Self::read_with(row, text::sheet)
+    }
+
+    fn read_with(row: &impl Columns, profile: fn(&str) -> Result<ThreadProfile>) -> Result<Self> {
+        Ok(Self {
+            pk: ThreadPk(row.number("pk")?),
+            tenant: TenantPk(row.number("tenant")?),
+            thread_id: row.name("thread_id")?.into(),
+            fence: Fence {
+                epoch: row.number("epoch")?,
+                lease: row.id_or_none("lease")?,
+                version: row.number("version")?,
+            },
+            replica: row.id_or_none("replica")?,
+            core: row.text("core")?.to_owned(),
+            head: row.text("head")?.to_owned(),
+            status: text::status(row.text("status")?)?,
+            sheet: profile(row.text("sheet")?)?,
+            wake_at: row.number_or_none("wake_at")?,
+            floor: row.number("floor")?,
+            last_seq: row.number("last_seq")?,
+            min_seq: row.number("min_seq")?,
+            is_owned: row.flag("is_owned")?,
+            crashes: Crashes::read(row)?,
+            created_at: row.number("created_at")?,
+            updated_at: row.number("updated_at")?,
+            created_by: row.name("created_by")?,
+        })
+    }
+}
+
+impl Mark {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self { pk: ThreadPk(row.number("pk")?), version: row.number("version")?, last_seq: row.number("last_seq")? })
+    }
+}
+
+/// Where a page of threads begins: before this time, and at it before this key.
+pub(crate) fn threads_before(ask: &PageAsk) -> Result<(Millis, i64)> {
+    let cursor = Cursor::of(ask)?;
+    Ok(cursor.map_or((i64::MAX, i64::MAX), |cursor| (cursor.at, cursor.id.parse().unwrap_or(0))))
+}
+
+/// A page of threads, which goes on behind the last one that was looked at.
+pub(crate) fn page_of_threads(
+    rows: &[impl Columns],
+    ask: &PageAsk,
+    looked_at: Option<(Millis, i64)>,
+) -> Result<Page<ThreadRow>> {
+    let place = |(at, pk): (Millis, i64)| Cursor::new(at, pk.to_string());
+    let read = |row: &_| ThreadRow::read_with(row, text::shown_profile);
+    let page = page_of(rows, ask, read, |_, thread| Ok(place((thread.updated_at, thread.pk.0))))?;
+    Ok(page.or_behind(looked_at.map(place)))
+}
