@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+/// Documents whose commands are run.
+pub const RUN: &[&str] = &["README.md", "docs/AGENTS.md", "docs/GUIDE.md", "docs/POLICY.md"];
+
 /// Every document in which a reader finds commands, settings or answers.
 pub const DOCUMENTS: &[&str] = &[
     "README.md",
