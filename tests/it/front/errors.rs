@@ -59,10 +59,11 @@ async fn a_body_of_another_kind_is_not_read() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_a_problem_too() {
+async fn what_is_not_http_is_refused_without_a_body() {
     let app = App::start().await;
     for request in ["nonsense\r\n\r\n", "GET / HTTP/1.1\r\nbad header\r\n\r\n", "G\u{1}T / HTTP/1.1\r\n\r\n"] {
-        exchange(app.address, request.as_bytes()).await.problem("malformed");
+        let refused = exchange(app.address, request.as_bytes()).await;
+        assert_eq!((refused.status, refused.text().as_str()), (400, ""), "{request:?}");
     }
 }
 

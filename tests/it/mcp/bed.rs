@@ -1,4 +1,4 @@
-//! A catalog of servers on a store in memory.
+//! A catalog of servers on a store of its own.
 
 use std::sync::Arc;
 use std::time::Duration;

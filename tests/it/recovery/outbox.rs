@@ -21,7 +21,7 @@ async fn what_a_killed_process_had_to_tell_is_told_after_all(
     let mut wire = Wire::serve((0..4).map(|_| answer("204 No Content", "", "")).collect()).await;
     let place = Place::sqlite(SCRIPT);
     place.configure(&format!(
-        "outbox = {{ attempt_timeout_ms = 500 }}\n\
+        "outbox = {{ attempt_timeout_ms = 2000 }}\n\
          [[webhooks]]\nid = \"ops\"\nurl = \"http://{}/\"\nevents = [\"run.finished\"]\n",
         wire.address
     ));
