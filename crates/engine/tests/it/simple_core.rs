@@ -280,7 +280,8 @@ fn a_core_that_never_ends_is_ended() {
 
 #[test]
 fn a_core_that_fails_says_why() {
-    let cases: [(fn(&Transcript<'_>) -> Next, &str); 3] = [
+    type Decide = fn(&Transcript<'_>) -> Next;
+    let cases: [(Decide, &str); 3] = [
         (|_| Next::Fail("not for us".into()), "not for us"),
         (|_| Next::CallTools(Vec::new()), "the core asked for no call"),
         (|_| Next::Answer(" ".into()), "the core answered nothing"),
