@@ -310,6 +310,7 @@ fn runs_that_need_nothing_follow_each_other() {
     }
     sim.go();
     assert_eq!(answers(&sim), ["long!", "two!", "three!", "long!", "five!"]);
+    assert!(sim.prompts.is_empty(), "it is asked when its calls have ended, not a model");
 }
 
 /// In the turns what is large is a reference, as in all that is stored; the model is shown it whole.
