@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Millis;
+#[cfg(feature = "schema")]
 use super::forecast::PlanForecast;
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
@@ -147,6 +148,11 @@ pub struct Suspension {
 pub struct AskedQuestion {
     pub suspension_id: SuspensionId,
     pub kind: SuspensionKind,
+    pub message: String,
+    pub feedback_schema: FeedbackSchema,
+    /// The call asked in the middle of its work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_running: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,12 +162,8 @@ pub struct AskedQuestion {
     pub tool_input: Option<Value>,
     /// The plan that is to run, with what it may do, for a plan review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<PlanForecast>,
-    pub message: String,
-    pub feedback_schema: FeedbackSchema,
-    /// The call asked in the middle of its work.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub while_running: bool,
+    #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
+    pub plan: Option<Value>,
     /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -174,6 +176,28 @@ pub struct AskedQuestion {
     pub expires_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
+}
+
+impl Suspension {
+    /// What `AGENT_SUSPENDED` says of it.
+    pub fn asked(&self) -> AskedQuestion {
+        AskedQuestion {
+            suspension_id: self.suspension_id.clone(),
+            kind: self.kind,
+            message: self.message.clone(),
+            feedback_schema: self.feedback_schema.clone(),
+            while_running: self.while_running,
+            call_id: self.call_id.clone(),
+            tool_name: self.tool_name.clone(),
+            tool_input: self.tool_input.clone(),
+            plan: self.plan.clone(),
+            digest: self.digest.clone(),
+            risk_level: self.risk_level,
+            policy: self.policy.clone(),
+            expires_at: self.expires_at,
+            expiry_policy: self.expiry_policy,
+        }
+    }
 }
 
 /// What a call asks a person in the middle of its work.

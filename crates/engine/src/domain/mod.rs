@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod depth;
 pub mod digest;
+pub mod facts;
 pub mod fault;
 pub mod forecast;
 pub mod hitl;

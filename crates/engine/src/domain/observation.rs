@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Millis;
+use super::facts::{Fact, Unreadable};
 use super::ids::{ItemId, ObservationId, RunId, ThreadId};
+use super::model::ContextFit;
+use super::policy::Ruling;
 
 macro_rules! kinds {
     ($($name:ident = $text:literal),+ $(,)?) => {
@@ -51,8 +54,7 @@ kinds! {
     RunFinished = "RUN_FINISHED",
 }
 
-/// A fact that the engine recorded, before it has its number. `content` may hold payload references, and a
-/// `PLAN`/`PLAN_UPDATE` leaves out the list that its changes imply (`history::fold` puts both back).
+/// A fact that the engine recorded, before it has its number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub id: ObservationId,
@@ -60,10 +62,37 @@ pub struct Record {
     pub parent_id: Option<ItemId>,
     pub trace_id: String,
     pub timestamp: Millis,
-    pub kind: ObservationType,
     pub title: String,
-    pub content: Value,
-    pub metadata: Option<Value>,
+    pub fact: Fact,
+    pub metadata: Option<RecordMetadata>,
+}
+
+impl Record {
+    pub fn kind(&self) -> ObservationType {
+        self.fact.kind()
+    }
+}
+
+/// What stands beside a fact: how it came about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordMetadata {
+    /// What the model's prompt did not show whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextFit>,
+    /// The rule by which it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    /// Who did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl RecordMetadata {
+    /// As an observation holds it.
+    pub fn value(&self) -> Value {
+        serde_json::to_value(self).expect("our own types have string keys and finite numbers")
+    }
 }
 
 /// An observation as the contract shows it.
@@ -98,10 +127,15 @@ impl Observation {
             parent_id: record.parent_id,
             trace_id: record.trace_id,
             timestamp: record.timestamp,
-            kind: record.kind,
+            kind: record.fact.kind(),
             title: record.title,
-            content: record.content,
-            metadata: record.metadata,
+            content: record.fact.content(),
+            metadata: record.metadata.as_ref().map(RecordMetadata::value),
         }
+    }
+
+    /// What it says, of one as it was recorded: `PLAN` and `PLAN_UPDATE` have another shape once they are whole.
+    pub fn fact(&self) -> Result<Fact, Unreadable> {
+        Fact::read(self.kind, &self.content).map_err(|why| Unreadable { seq: self.seq, kind: self.kind, why })
     }
 }

@@ -1,7 +1,7 @@
 //! The persisted todo list as clients see it, and what changed in it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Millis;
 use super::ids::{ItemId, RunId};
@@ -94,6 +94,10 @@ pub struct TodoItem {
     /// It was completed before and is done again: its calls that are not idempotent ask a person.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redone: bool,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,6 +119,7 @@ pub struct StepOutputEntry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeType {
     Added,
@@ -123,6 +128,7 @@ pub enum ChangeType {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TodoItemChange {
     #[serde(rename = "type")]
@@ -137,6 +143,7 @@ pub struct TodoItemChange {
 
 /// The contract's `changes` of a `PLAN_UPDATE`: the last three repeat `changes` by kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TodoListChanges {
     pub timestamp: Millis,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Millis;
+use super::facts::A2aTaskBody;
 use super::hitl::{AskedQuestion, SuspensionStatus};
 use super::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
 use super::plan::{StepOutputEntry, TodoItem};
@@ -63,7 +64,7 @@ pub enum AgentPhase {
 }
 
 /// An open question, and the work that it interrupted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OpenSuspension {
@@ -88,7 +89,7 @@ pub struct OpenSuspension {
     pub partial_tool_results: Option<Vec<ToolResult>>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct IterationMessage {
@@ -104,7 +105,7 @@ pub struct IterationMessage {
 }
 
 /// A delegated task that is not over, as `A2A_TASK` tells of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct A2aWait {
@@ -112,8 +113,6 @@ pub struct A2aWait {
     pub agent_id: String,
     pub task_type: String,
     pub call_id: CallId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub item_id: Option<ItemId>,
     pub status: TaskStatus,
     pub submitted_at: Millis,
     pub deadline: Millis,
@@ -125,6 +124,27 @@ pub struct A2aWait {
     pub message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+}
+
+impl A2aWait {
+    pub fn of(task: A2aTaskBody, item_id: Option<ItemId>) -> Self {
+        Self {
+            task_id: task.task_id,
+            agent_id: task.agent_id,
+            task_type: task.task_type,
+            call_id: task.call_id,
+            status: task.status,
+            submitted_at: task.submitted_at,
+            deadline: task.deadline,
+            remote_task_id: task.remote_task_id,
+            remote_context_id: task.remote_context_id,
+            message: task.message,
+            reason: task.reason,
+            item_id,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -133,5 +153,16 @@ pub struct A2aWait {
 pub struct PendingA2ATasks {
     pub task_ids: Vec<TaskId>,
     pub submitted_at: Millis,
-    pub item_id: ItemId,
+    #[cfg_attr(feature = "schema", schema(value_type = ItemId))]
+    pub item_id: Option<ItemId>,
+}
+
+impl PendingA2ATasks {
+    /// What the item waits for that has waited longest; `waits` are in that order.
+    pub fn of(waits: &[A2aWait]) -> Option<Self> {
+        let oldest = waits.first()?;
+        let of_item = waits.iter().filter(|wait| wait.item_id == oldest.item_id);
+        let task_ids = of_item.map(|wait| wait.task_id.clone()).collect();
+        Some(Self { task_ids, submitted_at: oldest.submitted_at, item_id: oldest.item_id.clone() })
+    }
 }

@@ -1,9 +1,10 @@
 //! Tasks delegated to other agents: where each stands, and what is to be done about it next.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Millis;
+use super::facts::A2aTaskBody;
 use super::hitl::FeedbackSchema;
 use super::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
 
@@ -31,6 +32,21 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskStatus::Sending => "sending",
+            TaskStatus::Working => "working",
+            TaskStatus::InputRequired => "input_required",
+            TaskStatus::AuthRequired => "auth_required",
+            TaskStatus::InDoubt => "in_doubt",
+            TaskStatus::Completed => "completed",
+            TaskStatus::Failed => "failed",
+            TaskStatus::Rejected => "rejected",
+            TaskStatus::Canceled => "canceled",
+            TaskStatus::Lost => "lost",
+        }
+    }
+
     pub fn is_terminal(self) -> bool {
         match self {
             TaskStatus::Completed
@@ -160,23 +176,20 @@ impl Task {
     }
 
     /// What `A2A_TASK` says of it.
-    pub fn told(&self) -> Value {
-        let mut told = json!({
-            "taskId": self.task_id, "agentId": self.agent_id, "taskType": self.task_type, "callId": self.call_id,
-            "status": self.status, "submittedAt": self.created_at, "deadline": self.deadline,
-        });
-        let optional = [
-            ("remoteTaskId", &self.remote_task_id),
-            ("remoteContextId", &self.remote_context_id),
-            ("message", &self.message),
-            ("reason", &self.reason),
-        ];
-        for (key, value) in optional {
-            if let Some(value) = value {
-                told[key] = value.as_str().into();
-            }
+    pub fn told(&self) -> A2aTaskBody {
+        A2aTaskBody {
+            task_id: self.task_id.clone(),
+            agent_id: self.agent_id.clone(),
+            task_type: self.task_type.clone(),
+            call_id: self.call_id.clone(),
+            status: self.status,
+            submitted_at: self.created_at,
+            deadline: self.deadline,
+            remote_task_id: self.remote_task_id.clone(),
+            remote_context_id: self.remote_context_id.clone(),
+            message: self.message.clone(),
+            reason: self.reason.clone(),
         }
-        told
     }
 
     /// What clients see; `result` is what its call came to.

@@ -1,0 +1,74 @@
+//! What is told of tool calls, of questions to people, and of tasks that other agents have. A call's end is told as its
+//! [`ToolResult`](crate::domain::tool::ToolResult), a question as an [`AskedQuestion`](crate::domain::hitl::AskedQuestion).
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::Millis;
+use crate::domain::hitl::{Decision, ExpiryPolicy};
+use crate::domain::ids::{CallId, StreamId, SuspensionId, TaskId};
+use crate::domain::task::TaskStatus;
+use crate::domain::tool::ToolCall;
+
+/// `TOOL_CALL`: what a reply called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallBody {
+    pub stream_id: StreamId,
+    /// Of the item's loop.
+    pub iteration: u32,
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// `AGENT_RESUMED`: a question was answered or withdrawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentResumedBody {
+    pub suspension_id: SuspensionId,
+    pub decision: Decision,
+    pub decided_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// Of tool and arguments as they were approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `SUSPENSION_TIMEOUT`: nobody answered in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SuspensionTimeoutBody {
+    pub suspension_id: SuspensionId,
+    /// After `remind` the question stays open.
+    pub policy: ExpiryPolicy,
+}
+
+/// `A2A_TASK`: how a task stands that another agent has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct A2aTaskBody {
+    pub task_id: TaskId,
+    pub agent_id: String,
+    pub task_type: String,
+    pub call_id: CallId,
+    pub status: TaskStatus,
+    pub submitted_at: Millis,
+    pub deadline: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_context_id: Option<String>,
+    /// The agent's last words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Why it ended as it did, if not by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,97 @@
+//! Facts: what each type of observation says, as a type of its own.
+//!
+//! The engine records facts; whoever reads observations matches on them: the fold, the audit, the outbox, the metrics and
+//! the doors. A fact serialises to the `content` of its observation, member by member in the order of its struct. A reader
+//! that passes contents on passes on the JSON itself, with the members that no struct here knows.
+
+mod call;
+mod model;
+mod plan;
+mod run;
+mod state;
+
+pub use call::{A2aTaskBody, AgentResumedBody, SuspensionTimeoutBody, ToolCallBody};
+pub use model::{
+    LlmStreamEndBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody, Purpose, ThoughtsBody,
+};
+pub use plan::{ItemMembers, ItemStatusChangeBody, PlanBody, PlanSource, PlanUpdateBody, WholePlan, WholePlanUpdate};
+pub use run::{
+    ErrorBody, FinalResponseBody, IntentBody, RecordedMessage, RunFinishedBody, RunStartedBody, SynthesisBody,
+    SynthesisStatus, TitleBody,
+};
+pub use state::{StateUpdateBody, Summary};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::hitl::AskedQuestion;
+use super::observation::ObservationType;
+use super::tool::ToolResult;
+
+macro_rules! facts {
+    ($($name:ident($body:ty)),+ $(,)?) => {
+        /// What an observation says, by its type, as it is recorded: payloads may be references, and a `PLAN` or
+        /// `PLAN_UPDATE` names changes.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum Fact { $($name($body),)+ }
+
+        impl Fact {
+            pub fn kind(&self) -> ObservationType {
+                match self { $(Fact::$name(_) => ObservationType::$name,)+ }
+            }
+
+            /// The fact that the content of an observation of this type says; members that it does not know are left out.
+            pub fn read(kind: ObservationType, content: &Value) -> serde_json::Result<Self> {
+                match kind { $(ObservationType::$name => <$body>::deserialize(content).map(Fact::$name),)+ }
+            }
+        }
+
+        $(impl From<$body> for Fact {
+            fn from(body: $body) -> Self {
+                Fact::$name(body)
+            }
+        })+
+    };
+}
+
+facts! {
+    RunStarted(RunStartedBody),
+    Intent(IntentBody),
+    Title(TitleBody),
+    Plan(PlanBody),
+    PlanUpdate(PlanUpdateBody),
+    ItemStatusChange(ItemStatusChangeBody),
+    LlmStreamStart(LlmStreamStartBody),
+    LlmStreamMetadata(LlmStreamMetadataBody),
+    LlmStreamEnd(LlmStreamEndBody),
+    LlmStreamError(LlmStreamErrorBody),
+    Thoughts(ThoughtsBody),
+    ToolCall(ToolCallBody),
+    ToolExecution(ToolResult),
+    AgentSuspended(AskedQuestion),
+    AgentResumed(AgentResumedBody),
+    SuspensionTimeout(SuspensionTimeoutBody),
+    A2aTask(A2aTaskBody),
+    StateUpdate(StateUpdateBody),
+    Synthesis(SynthesisBody),
+    FinalResponse(FinalResponseBody),
+    Error(ErrorBody),
+    RunFinished(RunFinishedBody),
+}
+
+impl Fact {
+    /// As an observation holds it.
+    pub fn content(&self) -> Value {
+        serde_json::to_value(self).expect("our own types have string keys and finite numbers")
+    }
+}
+
+/// The content of a stored observation is not what its type says.
+#[derive(Debug, thiserror::Error)]
+#[error("observation {seq} of type {} cannot be read: {why}", kind.as_str())]
+pub struct Unreadable {
+    pub seq: i64,
+    pub kind: ObservationType,
+    pub why: serde_json::Error,
+}

@@ -1,0 +1,102 @@
+//! What is told of model calls: when one began, what it took, what it said, how it failed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::ids::StreamId;
+use crate::domain::model::{FailureKind, Phase, StopReason};
+
+/// What a model call is made for, where that is not a step of the run's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// It sums up the oldest messages of the conversation.
+    Summary,
+}
+
+/// `LLM_STREAM_START`: an attempt at a model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LlmStreamStartBody {
+    pub stream_id: StreamId,
+    pub phase: Phase,
+    pub provider: String,
+    pub model: String,
+    pub attempt: u32,
+    /// Of an item's loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Purpose>,
+}
+
+/// `LLM_STREAM_METADATA`: what a reply took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LlmStreamMetadataBody {
+    pub stream_id: StreamId,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Among the output.
+    pub thinking_tokens: u64,
+    /// Among the input.
+    pub cached_input_tokens: u64,
+    /// Absent or `null`: it was not measured.
+    #[serde(default)]
+    pub time_to_first_token_ms: Option<i64>,
+    pub total_generation_time_ms: i64,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub stop_reason: StopReason,
+    /// Who answered.
+    pub provider: String,
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+/// `LLM_STREAM_END`: the whole reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LlmStreamEndBody {
+    pub stream_id: StreamId,
+    /// The text, or a reference to it.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub text: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub thinking: Option<Value>,
+}
+
+/// `LLM_STREAM_ERROR`: an attempt failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LlmStreamErrorBody {
+    pub stream_id: StreamId,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub code: FailureKind,
+    pub message: String,
+    /// Another attempt follows.
+    pub retryable: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in_ms: Option<Millis>,
+}
+
+/// `THOUGHTS`: what a model thought before it answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThoughtsBody {
+    pub stream_id: StreamId,
+    pub phase: Phase,
+    /// The text, or a reference to it.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub text: Value,
+}

@@ -1,0 +1,133 @@
+//! What is told of the plan and its items.
+//!
+//! What is recorded names changes alone; readers are told whole lists, which `history::fold` puts back: `PLAN` and
+//! `PLAN_UPDATE` have one shape as they are recorded ([`PlanBody`], [`PlanUpdateBody`]) and one as they are read
+//! ([`WholePlan`], [`WholePlanUpdate`]).
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::ids::{ItemId, RunId};
+use crate::domain::plan::{
+    ItemStatus, StepOutputEntry, TodoItem, TodoItemChange, TodoListChanges, ValidationStatus,
+};
+use crate::domain::tool::{ToolCall, ToolResult};
+
+/// Who changed the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PlanSource {
+    Planner,
+    Refinement,
+    /// The step of an item.
+    Agent,
+    User,
+}
+
+/// `PLAN` as it is recorded: the changes that it makes, or a whole list where a history begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanBody {
+    /// The text, or a reference to it.
+    pub plan: Value,
+    pub plan_version: i64,
+    /// What the model replied, or a reference to it.
+    pub raw_output: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<TodoItemChange>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub todo_list: Option<Vec<TodoItem>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_outputs: Option<IndexMap<ItemId, StepOutputEntry>>,
+}
+
+/// `PLAN_UPDATE` as it is recorded. Without `changes` it tells where those of the `PLAN` before it came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanUpdateBody {
+    pub plan_version: i64,
+    pub source: PlanSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<TodoItemChange>>,
+    /// The items in their new order, if that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Vec<ItemId>>,
+    /// The text, or a reference to it, if that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Value>,
+}
+
+/// `PLAN` as it is read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WholePlan {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub plan: Value,
+    pub plan_version: i64,
+    /// In execution order.
+    pub todo_list: Vec<TodoItem>,
+    /// What the model replied.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub raw_output: Value,
+}
+
+/// `PLAN_UPDATE` as it is read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WholePlanUpdate {
+    pub plan_version: i64,
+    pub source: PlanSource,
+    /// Present if the text changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub plan: Option<Value>,
+    /// In execution order.
+    pub todo_list: Vec<TodoItem>,
+    pub changes: TodoListChanges,
+}
+
+/// `ITEM_STATUS_CHANGE`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ItemStatusChangeBody {
+    pub item_id: ItemId,
+    pub from: ItemStatus,
+    pub status: ItemStatus,
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of an item that is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_output: Option<StepOutputEntry>,
+    pub item: ItemMembers,
+}
+
+/// The members of an item that a change of its status sets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ItemMembers {
+    pub status: ItemStatus,
+    pub updated_timestamp: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// Those that started, with the arguments that ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actual_tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_results: Vec<ToolResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation_status: Option<ValidationStatus>,
+}

@@ -1,0 +1,146 @@
+//! What is told of a run: how it began, what it is about, what it answered, what failed, how it ended.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::Millis;
+use crate::domain::ids::{MessageId, RunId, ThreadId};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::model::{Phase, Usage};
+use crate::domain::run::{ResultStatus, RunStatus};
+
+/// `RUN_STARTED`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunStartedBody {
+    /// The text of `message`, or a reference to it.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub query: Value,
+    #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
+    pub message: RecordedMessage,
+    pub model: String,
+    pub provider: String,
+}
+
+/// `INTENT`: what the user wants, in the words of the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct IntentBody {
+    pub intent: String,
+}
+
+/// `TITLE` of the thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TitleBody {
+    pub title: String,
+}
+
+/// Where the writing of the answer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SynthesisStatus {
+    Started,
+    Completed,
+}
+
+/// `SYNTHESIS`: the work is done, and the answer is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SynthesisBody {
+    pub status: SynthesisStatus,
+    pub completed_items: usize,
+    pub failed_items: usize,
+}
+
+/// `FINAL_RESPONSE`: the message in which a run ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FinalResponseBody {
+    /// What the answer brings besides its text; the same stands in the metadata of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ui_metadata: Option<Value>,
+    #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
+    pub message: RecordedMessage,
+}
+
+/// `ERROR`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorBody {
+    pub phase: Phase,
+    pub code: String,
+    pub message: String,
+    /// It ends the run.
+    pub fatal: bool,
+    /// The same may go well another time.
+    pub retryable: bool,
+}
+
+/// `RUN_FINISHED`: the last observation of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunFinishedBody {
+    pub status: RunStatus,
+    pub total_duration_ms: i64,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Absent where the run was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_status: Option<ResultStatus>,
+}
+
+/// A message as observations hold it: what is large in it is stored once, and referred to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedMessage {
+    pub message_id: MessageId,
+    pub thread_id: ThreadId,
+    pub role: MessageRole,
+    /// The text, or a reference to it.
+    pub content: Value,
+    pub timestamp: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl RecordedMessage {
+    /// `content` is the message's text as it is written.
+    pub fn of(message: &ConversationMessage, content: Value) -> Self {
+        Self {
+            message_id: message.message_id.clone(),
+            thread_id: message.thread_id.clone(),
+            role: message.role,
+            content,
+            timestamp: message.timestamp,
+            run_id: message.run_id.clone(),
+            metadata: message.metadata.clone(),
+        }
+    }
+
+    /// The message, once its payloads are in place; `None`: its text is a reference still.
+    pub fn whole(&self) -> Option<ConversationMessage> {
+        Some(ConversationMessage {
+            message_id: self.message_id.clone(),
+            thread_id: self.thread_id.clone(),
+            role: self.role,
+            content: self.content.as_str()?.to_owned(),
+            timestamp: self.timestamp,
+            run_id: self.run_id.clone(),
+            metadata: self.metadata.clone(),
+        })
+    }
+}
