@@ -178,7 +178,8 @@ fn bytes(step: &Step) -> (usize, usize) {
     let head = step.head.as_ref().map_or(0, String::len);
     let (payloads, rows): (Vec<&Row>, Vec<&Row>) = step.rows.iter().partition(|row| row.kind == RowKind::Payload);
     let size = |rows: &[&Row]| rows.iter().map(|row| row.body.len()).sum::<usize>();
-    let records: usize = step.records.iter().map(|record| record.content.to_string().len() + record.title.len()).sum();
+    let records: usize =
+        step.records.iter().map(|record| record.fact.content().to_string().len() + record.title.len()).sum();
     (head + size(&rows) + records, size(&payloads))
 }
 

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use pes::domain::facts::IntentBody;
 use pes::domain::ids::{ThreadId, ThreadPk};
-use pes::domain::observation::{Observation, ObservationType, Record};
+use pes::domain::observation::{Observation, Record};
 use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
@@ -111,13 +112,13 @@ pub fn entry(commit: &Commit) -> (String, String) {
         .records
         .iter()
         .map(|told| {
-            serde_json::json!({ "type": told.kind, "id": told.id, "parentId": told.parent_id, "content": told.content })
+            serde_json::json!({ "type": told.kind(), "id": told.id, "parentId": told.parent_id, "content": told.fact })
         })
         .collect();
     let body = serde_json::json!({
         "runId": record.run_id, "traceId": record.trace_id, "timestamp": record.timestamp, "told": told,
     });
-    (record.kind.as_str().to_owned(), body.to_string())
+    (record.kind().as_str().to_owned(), body.to_string())
 }
 
 /// Head 1 KB, 3 items, a step output, 1–6 observations, up to 2 calls.
@@ -163,9 +164,8 @@ fn record(nth: u64, n: u64) -> Record {
         parent_id: Some("item_1".into()),
         trace_id: "0123456789abcdef0123456789abcdef".into(),
         timestamp: nth as i64,
-        kind: ObservationType::ItemStatusChange,
         title: String::new(),
-        content: serde_json::json!({ "itemId": "item_1", "from": "pending", "text": text(300) }),
+        fact: IntentBody { intent: text(340) }.into(),
         metadata: None,
     }
 }

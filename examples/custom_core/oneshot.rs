@@ -4,11 +4,12 @@
 //! keep a state that says what it waits for, record what happened, and let nothing run that is not committed. Then a crash
 //! forgets nothing.
 
+use pes_engine::domain::facts::{Fact, FinalResponseBody, RecordedMessage, RunFinishedBody, RunStartedBody};
 use pes_engine::domain::fault::{Code, Fault};
 use pes_engine::domain::ids::{MessageId, Mint, RunId, StreamId, ThreadId};
 use pes_engine::domain::message::{ConversationMessage, MessageRole};
 use pes_engine::domain::model::{CallContext, ModelRequest, Phase, Usage};
-use pes_engine::domain::observation::{ObservationType, Record};
+use pes_engine::domain::observation::Record;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{Ask, CallerStatus, Counters, Outcome, ResultStatus, Run, RunStatus};
 use pes_engine::domain::thread::ThreadStatus;
@@ -162,10 +163,8 @@ impl Turn<'_> {
             outcome: None,
         };
         let said = self.say(&run, run.message_id.clone(), MessageRole::User, run.query.clone());
-        let settings = &run.settings;
-        let content =
-            json!({ "query": run.query, "message": said, "model": settings.model, "provider": settings.provider });
-        self.record(&run, ObservationType::RunStarted, content);
+        let (model, provider) = (run.settings.model.clone(), run.settings.provider.clone());
+        self.record(&run, RunStartedBody { query: said.content.clone(), message: said, model, provider });
         self.write_run(&run);
         self.head.run = Some(run);
         self.head.attempt = 1;
@@ -180,7 +179,7 @@ impl Turn<'_> {
         let Some(mut run) = self.head.run.take() else { return };
         let message_id = self.mint.message();
         let said = self.say(&run, message_id.clone(), MessageRole::Ai, text);
-        self.record(&run, ObservationType::FinalResponse, json!({ "message": said }));
+        self.record(&run, FinalResponseBody { ui_metadata: None, message: said });
         run.counters.llm_calls = self.head.attempt;
         run.counters.usage.add(usage);
         run.outcome = Some(Outcome { status, message_id, error: None, errors: Vec::new() });
@@ -191,9 +190,16 @@ impl Turn<'_> {
     fn end(&mut self, mut run: Run, status: RunStatus) {
         run.stand(status, self.stamp.now);
         run.finished_at = Some(self.stamp.now);
-        let result = run.outcome.as_ref().map(|outcome| outcome.status);
-        let content = json!({ "status": status, "resultStatus": result, "llmCalls": run.counters.llm_calls });
-        self.record(&run, ObservationType::RunFinished, content);
+        let body = RunFinishedBody {
+            status,
+            total_duration_ms: self.stamp.now - run.created_at,
+            llm_calls: run.counters.llm_calls,
+            tool_calls: 0,
+            usage: run.counters.usage.clone(),
+            cost_usd: None,
+            result_status: run.outcome.as_ref().map(|outcome| outcome.status),
+        };
+        self.record(&run, body);
         self.write_run(&run);
         *self.head = Head { rows: self.head.rows, ..Head::default() };
     }
@@ -232,7 +238,7 @@ impl Turn<'_> {
     }
 
     /// Writes a message; returns it as observations show it.
-    fn say(&mut self, run: &Run, message_id: MessageId, role: MessageRole, content: String) -> Value {
+    fn say(&mut self, run: &Run, message_id: MessageId, role: MessageRole, content: String) -> RecordedMessage {
         let message = ConversationMessage {
             message_id,
             thread_id: run.thread_id.clone(),
@@ -245,7 +251,7 @@ impl Turn<'_> {
         self.head.rows += 1;
         let (id, ord) = (message.message_id.to_string(), self.head.rows);
         self.step.rows.push(Row { kind: RowKind::Message, id, ord, keep: Keep::Never, body: text(&message) });
-        json!(message)
+        RecordedMessage::of(&message, Value::String(message.content.clone()))
     }
 
     fn write_run(&mut self, run: &Run) {
@@ -254,16 +260,16 @@ impl Turn<'_> {
         self.step.runs.push(run.clone());
     }
 
-    fn record(&mut self, run: &Run, kind: ObservationType, content: Value) {
+    fn record(&mut self, run: &Run, fact: impl Into<Fact>) {
+        let fact = fact.into();
         self.step.records.push(Record {
             id: self.mint.observation(),
             run_id: run.run_id.clone(),
             parent_id: None,
             trace_id: run.trace_id.clone(),
             timestamp: self.stamp.now,
-            kind,
-            title: kind.as_str().to_owned(),
-            content,
+            title: fact.kind().as_str().to_owned(),
+            fact,
             metadata: None,
         });
     }

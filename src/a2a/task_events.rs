@@ -4,24 +4,26 @@
 //! whoever listens and wherever: streams of one task agree, and so do pushes. Tokens only bring the answer earlier: what
 //! they said is completed, or replaced, by the answer itself.
 
-use serde_json::Value;
-
 use super::types::{Artifact, ArtifactUpdate, Message, Metadata, StatusUpdate, StreamEvent, TaskState, TaskStatus};
 use super::view;
 use crate::domain::Millis;
+use crate::domain::facts::Fact;
 use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
+use crate::domain::hitl::{AskedQuestion, ExpiryPolicy};
+use crate::domain::ids::{RunId, SuspensionId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::observation::ObservationType;
+use crate::domain::run::RunStatus;
 
 pub struct TaskEvents {
     task_id: String,
     context_id: String,
     state: TaskState,
-    /// Contents of `AGENT_SUSPENDED`, oldest first.
-    open: Vec<Value>,
+    /// The open questions, oldest first.
+    open: Vec<AskedQuestion>,
     /// The suspension that was told last.
-    asked: Option<Value>,
+    asked: Option<SuspensionId>,
     /// The stream of tokens that is told.
     said: Option<Said>,
     failure: Option<Code>,
@@ -69,10 +71,9 @@ impl TaskEvents {
         ObservationType::RunFinished,
     ];
 
-    /// Goes on from the state as it was told; `open` are the contents of `AGENT_SUSPENDED` of the open questions, oldest
-    /// first.
-    pub fn new(task_id: &str, context_id: &str, state: TaskState, open: Vec<Value>) -> Self {
-        let asked = open.first().map(|oldest| oldest["suspensionId"].clone());
+    /// Goes on from the state as it was told; `open` are the open questions, oldest first.
+    pub fn new(task_id: &str, context_id: &str, state: TaskState, open: Vec<AskedQuestion>) -> Self {
+        let asked = open.first().map(|oldest| oldest.suspension_id.clone());
         Self {
             task_id: task_id.to_owned(),
             context_id: context_id.to_owned(),
@@ -90,51 +91,56 @@ impl TaskEvents {
         self.state
     }
 
-    /// What an observation of the thread means for the task; payloads are inlined.
-    pub fn apply(&mut self, heard: &Observation) -> Vec<StreamEvent> {
-        if heard.run_id.as_str() != self.task_id {
+    /// What a fact of the thread means for the task; payloads are inlined.
+    pub fn apply(&mut self, run: &RunId, at: Millis, fact: Fact) -> Vec<StreamEvent> {
+        if run.as_str() != self.task_id {
             return Vec::new();
         }
-        let content = &heard.content;
-        match heard.kind {
-            ObservationType::RunStarted => self.stands(heard.timestamp),
-            ObservationType::AgentSuspended => {
-                self.open.push(content.clone());
-                self.stands(heard.timestamp)
+        match fact {
+            Fact::RunStarted(_) => self.stands(at),
+            Fact::AgentSuspended(question) => {
+                self.open.push(question);
+                self.stands(at)
             }
             // Whoever is reminded is still asked.
-            ObservationType::SuspensionTimeout if content["policy"] == "remind" => Vec::new(),
-            ObservationType::AgentResumed | ObservationType::SuspensionTimeout => {
-                self.open.retain(|open| open["suspensionId"] != content["suspensionId"]);
-                self.stands(heard.timestamp)
-            }
-            ObservationType::Error => {
-                if content["fatal"] == true {
-                    self.failure = serde_json::from_value(content["code"].clone()).ok();
+            Fact::SuspensionTimeout(told) if told.policy == ExpiryPolicy::Remind => Vec::new(),
+            Fact::SuspensionTimeout(told) => self.closed(&told.suspension_id, at),
+            Fact::AgentResumed(told) => self.closed(&told.suspension_id, at),
+            Fact::Error(told) => {
+                if told.fatal {
+                    self.failure = Code::ALL.iter().copied().find(|code| code.as_str() == told.code);
                 }
                 Vec::new()
             }
-            ObservationType::FinalResponse => {
-                self.answer = serde_json::from_value(content["message"].clone()).ok();
+            Fact::FinalResponse(told) => {
+                self.answer = told.message.whole();
+                if self.answer.is_none() {
+                    tracing::warn!(messageId = %told.message.message_id, "a task ends without its answer: its text is gone");
+                }
                 Vec::new()
             }
-            ObservationType::RunFinished => self.ended(content["status"].as_str(), heard.timestamp),
-            ObservationType::Intent
-            | ObservationType::Title
-            | ObservationType::Plan
-            | ObservationType::PlanUpdate
-            | ObservationType::ItemStatusChange
-            | ObservationType::LlmStreamStart
-            | ObservationType::LlmStreamMetadata
-            | ObservationType::LlmStreamEnd
-            | ObservationType::LlmStreamError
-            | ObservationType::Thoughts
-            | ObservationType::ToolCall
-            | ObservationType::ToolExecution
-            | ObservationType::A2aTask
-            | ObservationType::StateUpdate
-            | ObservationType::Synthesis => Vec::new(),
+            Fact::RunFinished(told) => self.ended(told.status, at),
+            Fact::Intent(_)
+            | Fact::Title(_)
+            | Fact::Plan(_)
+            | Fact::PlanUpdate(_)
+            | Fact::ItemStatusChange(_)
+            | Fact::LlmStreamStart(_)
+            | Fact::LlmStreamMetadata(_)
+            | Fact::LlmStreamEnd(_)
+            | Fact::LlmStreamError(_)
+            | Fact::Thoughts(_)
+            | Fact::ToolCall(_)
+            | Fact::ToolExecution(_)
+            | Fact::A2aTask(_)
+            | Fact::StateUpdate(_)
+            | Fact::Synthesis(_) => Vec::new(),
         }
+    }
+
+    fn closed(&mut self, id: &SuspensionId, at: Millis) -> Vec<StreamEvent> {
+        self.open.retain(|open| open.suspension_id != *id);
+        self.stands(at)
     }
 
     /// A piece of the answer. Another stream (a new attempt) begins it anew; after a piece that was lost, the rest waits
@@ -158,7 +164,7 @@ impl TaskEvents {
     /// Working, or waiting for the answer to the oldest question; told if that is news.
     fn stands(&mut self, at: Millis) -> Vec<StreamEvent> {
         let oldest = self.open.first();
-        let asked = oldest.map(|oldest| oldest["suspensionId"].clone());
+        let asked = oldest.map(|oldest| oldest.suspension_id.clone());
         let state = view::standing(&self.open);
         if state == self.state && asked == self.asked {
             return Vec::new();
@@ -168,16 +174,18 @@ impl TaskEvents {
         vec![self.status(state, question, at)]
     }
 
-    fn ended(&mut self, status: Option<&str>, at: Millis) -> Vec<StreamEvent> {
+    fn ended(&mut self, status: RunStatus, at: Millis) -> Vec<StreamEvent> {
         let answer = self.answer.take();
         let mut events = Vec::new();
         let (state, why) = match status {
-            Some("completed") => {
+            RunStatus::Completed => {
                 events.extend(answer.iter().flat_map(|answer| self.delivered(answer)));
                 (TaskState::Completed, None)
             }
-            Some("cancelled") => (TaskState::Canceled, None),
-            Some(_) | None => (view::failed(self.failure), answer.as_ref().map(view::message)),
+            RunStatus::Cancelled => (TaskState::Canceled, None),
+            RunStatus::Failed | RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
+                (view::failed(self.failure), answer.as_ref().map(view::message))
+            }
         };
         events.push(self.status(state, why, at));
         events

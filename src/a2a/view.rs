@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::types::{Artifact, Content, Message, Metadata, Part, Role, Task, TaskState, TaskStatus};
 use super::wire::Version;
 use crate::domain::fault::Code;
-use crate::domain::hitl::{Suspension, SuspensionKind};
+use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{CallerStatus, Run, RunStatus};
 
@@ -77,7 +77,7 @@ pub fn deliverables(answer: &ConversationMessage) -> Vec<Artifact> {
 }
 
 fn ui(answer: &ConversationMessage) -> Option<&Value> {
-    answer.metadata.as_ref()?.get("uiMetadata")
+    answer.metadata.as_ref()?.get(ConversationMessage::UI)
 }
 
 fn deliverable(at: usize, given: &Map<String, Value>) -> Option<Artifact> {
@@ -128,7 +128,7 @@ fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) 
         true => of(CallerStatus::at_end(run.status, run.outcome.as_ref())),
         false => of(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind))),
     };
-    let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &shown(oldest)));
+    let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &oldest.asked()));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
     // A core that does not say when it changed: its last known time.
     let known = run.finished_at.or(run.started_at).unwrap_or(run.created_at);
@@ -154,38 +154,35 @@ pub fn failed(code: Option<Code>) -> TaskState {
     if code == Some(Code::TaskRefused) { TaskState::Rejected } else { TaskState::Failed }
 }
 
-/// How a run stands that goes on, by the contents of `AGENT_SUSPENDED` of its open questions, oldest first.
-pub fn standing(open: &[Value]) -> TaskState {
-    let kind = open.first().map(|oldest| serde_json::from_value(oldest["kind"].clone()));
-    of(CallerStatus::of(RunStatus::Running, kind.map(|kind| kind.unwrap_or(SuspensionKind::Input))))
-}
-
-/// An open question as `AGENT_SUSPENDED` says it, and more.
-pub fn shown(suspension: &Suspension) -> Value {
-    serde_json::to_value(suspension).expect("a suspension is plain data")
+/// How a run stands that goes on, by its open questions, oldest first.
+pub fn standing(open: &[AskedQuestion]) -> TaskState {
+    of(CallerStatus::of(RunStatus::Running, open.first().map(|oldest| oldest.kind)))
 }
 
 /// What `AGENT_SUSPENDED` says, as a message: a text for people, and the same as data for programs.
-pub fn question(task_id: &str, context_id: &str, suspended: &Value) -> Message {
-    let text = |name: &str| suspended[name].as_str().unwrap_or_default().to_owned();
-    let schema = &suspended["feedbackSchema"];
-    let mut form = json!({ "suspensionId": suspended["suspensionId"], "kind": suspended["kind"], "schema": schema });
-    form["options"] = schema.get("options").cloned().unwrap_or_else(|| json!([]));
-    if let Some(tool) = suspended["toolName"].as_str() {
-        let (call, arguments) = (&suspended["callId"], &suspended["toolInput"]);
-        form["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": arguments });
+pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion) -> Message {
+    let schema = &asked.feedback_schema;
+    let mut form = json!({ "suspensionId": asked.suspension_id, "kind": asked.kind, "schema": schema });
+    form["options"] = json!(schema.options);
+    if let Some(tool) = &asked.tool_name {
+        form["toolCall"] = json!({ "callId": asked.call_id, "toolName": tool, "arguments": asked.tool_input });
     }
-    for name in ["digest", "plan", "expiresAt"] {
-        if let Some(value) = suspended.get(name) {
-            form[name] = value.clone();
+    let beside = [
+        ("digest", asked.digest.as_ref().map(|digest| json!(digest))),
+        ("plan", asked.plan.clone()),
+        ("expiresAt", asked.expires_at.map(|at| json!(at))),
+    ];
+    for (name, value) in beside {
+        if let Some(value) = value {
+            form[name] = value;
         }
     }
     Message {
-        message_id: text("suspensionId"),
+        message_id: asked.suspension_id.to_string(),
         context_id: Some(context_id.to_owned()),
         task_id: Some(task_id.to_owned()),
         role: Role::Agent,
-        parts: vec![Part::text(text("message")), Part::data(form)],
+        parts: vec![Part::text(&asked.message), Part::data(form)],
         metadata: Metadata::new(),
         extensions: vec![QUESTIONS.to_owned()],
         reference_task_ids: Vec::new(),

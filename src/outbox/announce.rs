@@ -1,18 +1,60 @@
 //! What a commit's records mean to those outside.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Directory;
 use crate::domain::Millis;
-use crate::domain::ids::{Mint, TenantPk, ThreadId};
-use crate::domain::observation::{ObservationType, Record};
+use crate::domain::facts::{Fact, RunFinishedBody};
+use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy, RiskLevel, SuspensionKind};
+use crate::domain::ids::{CallId, Mint, RunId, SuspensionId, TenantPk, ThreadId};
+use crate::domain::observation::Record;
+use crate::domain::run::{ResultStatus, RunStatus};
 use crate::domain::webhook::WebhookEvent;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
-/// What of a question is told. Arguments and answers are not: whoever may see them asks the API.
-const QUESTION: [&str; 7] = ["suspensionId", "kind", "callId", "toolName", "message", "riskLevel", "expiresAt"];
-const RESOLUTION: [&str; 3] = ["suspensionId", "decision", "decidedBy"];
-const END: [&str; 5] = ["status", "resultStatus", "totalDurationMs", "llmCalls", "toolCalls"];
+/// What is told of a fact. Arguments and answers are not: whoever may see them asks the API.
+#[derive(Serialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+enum Announced<'a> {
+    Question {
+        suspension_id: &'a SuspensionId,
+        kind: SuspensionKind,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call_id: Option<&'a CallId>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_name: Option<&'a str>,
+        message: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        risk_level: Option<RiskLevel>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Millis>,
+    },
+    Resolution {
+        suspension_id: &'a SuspensionId,
+        decision: Decision,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decided_by: Option<&'a str>,
+    },
+    End {
+        status: RunStatus,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result_status: Option<ResultStatus>,
+        total_duration_ms: i64,
+        llm_calls: u32,
+        tool_calls: u32,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a> {
+    thread_id: &'a ThreadId,
+    run_id: &'a RunId,
+    trace_id: &'a str,
+    #[serde(flatten)]
+    told: Announced<'a>,
+}
 
 impl Directory {
     /// The deliveries that a commit with these records leaves in the outbox: one for each webhook that wants to know.
@@ -46,13 +88,8 @@ impl Directory {
     }
 }
 
-fn body(thread: &ThreadId, record: &Record, event: WebhookEvent, told: Map<String, Value>) -> Value {
-    let mut data = Map::from_iter([
-        ("threadId".to_owned(), thread.as_str().into()),
-        ("runId".to_owned(), record.run_id.as_str().into()),
-        ("traceId".to_owned(), record.trace_id.as_str().into()),
-    ]);
-    data.extend(told);
+fn body(thread: &ThreadId, record: &Record, event: WebhookEvent, told: Announced<'_>) -> Value {
+    let data = Data { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, told };
     json!({ "type": event.as_str(), "timestamp": written(record.timestamp), "data": data })
 }
 
@@ -62,44 +99,67 @@ fn written(at: Millis) -> Option<String> {
 }
 
 /// What those outside may want to know of a record, if it is something.
-fn event(record: &Record) -> Option<(WebhookEvent, Map<String, Value>)> {
-    let content = &record.content;
-    match record.kind {
-        ObservationType::RunFinished if content["status"] == "failed" => {
-            Some((WebhookEvent::RunFailed, only(content, &END)))
+fn event(record: &Record) -> Option<(WebhookEvent, Announced<'_>)> {
+    match &record.fact {
+        Fact::RunFinished(told) => {
+            let is_failed = told.status == RunStatus::Failed;
+            let event = if is_failed { WebhookEvent::RunFailed } else { WebhookEvent::RunFinished };
+            Some((event, end(told)))
         }
-        ObservationType::RunFinished => Some((WebhookEvent::RunFinished, only(content, &END))),
-        ObservationType::AgentSuspended => Some((WebhookEvent::SuspensionRequested, only(content, &QUESTION))),
-        ObservationType::AgentResumed => Some((WebhookEvent::SuspensionResolved, only(content, &RESOLUTION))),
-        // Whoever is reminded was told already, and still has time.
-        ObservationType::SuspensionTimeout if content["policy"] == "remind" => None,
-        ObservationType::SuspensionTimeout => {
-            let mut told = only(content, &RESOLUTION);
-            told.insert("decision".to_owned(), "expired".into());
-            Some((WebhookEvent::SuspensionResolved, told))
+        Fact::AgentSuspended(told) => Some((WebhookEvent::SuspensionRequested, question(told))),
+        Fact::AgentResumed(told) => {
+            let decided_by = Some(told.decided_by.as_str());
+            let (suspension_id, decision) = (&told.suspension_id, told.decision);
+            Some((WebhookEvent::SuspensionResolved, Announced::Resolution { suspension_id, decision, decided_by }))
         }
-        ObservationType::RunStarted
-        | ObservationType::Intent
-        | ObservationType::Title
-        | ObservationType::Plan
-        | ObservationType::PlanUpdate
-        | ObservationType::ItemStatusChange
-        | ObservationType::LlmStreamStart
-        | ObservationType::LlmStreamMetadata
-        | ObservationType::LlmStreamEnd
-        | ObservationType::LlmStreamError
-        | ObservationType::Thoughts
-        | ObservationType::ToolCall
-        | ObservationType::ToolExecution
-        | ObservationType::A2aTask
-        | ObservationType::StateUpdate
-        | ObservationType::Synthesis
-        | ObservationType::FinalResponse
-        | ObservationType::Error => None,
+        Fact::SuspensionTimeout(told) => match told.policy {
+            // Whoever is reminded was told already, and still has time.
+            ExpiryPolicy::Remind => None,
+            ExpiryPolicy::Deny | ExpiryPolicy::Fail => {
+                let (suspension_id, decision) = (&told.suspension_id, Decision::Expired);
+                let told = Announced::Resolution { suspension_id, decision, decided_by: None };
+                Some((WebhookEvent::SuspensionResolved, told))
+            }
+        },
+        Fact::RunStarted(_)
+        | Fact::Intent(_)
+        | Fact::Title(_)
+        | Fact::Plan(_)
+        | Fact::PlanUpdate(_)
+        | Fact::ItemStatusChange(_)
+        | Fact::LlmStreamStart(_)
+        | Fact::LlmStreamMetadata(_)
+        | Fact::LlmStreamEnd(_)
+        | Fact::LlmStreamError(_)
+        | Fact::Thoughts(_)
+        | Fact::ToolCall(_)
+        | Fact::ToolExecution(_)
+        | Fact::A2aTask(_)
+        | Fact::StateUpdate(_)
+        | Fact::Synthesis(_)
+        | Fact::FinalResponse(_)
+        | Fact::Error(_) => None,
     }
 }
 
-fn only(content: &Value, members: &[&str]) -> Map<String, Value> {
-    let told = members.iter().filter_map(|name| Some(((*name).to_owned(), content.get(*name)?.clone())));
-    told.filter(|(_, value)| !value.is_null()).collect()
+fn question(told: &AskedQuestion) -> Announced<'_> {
+    Announced::Question {
+        suspension_id: &told.suspension_id,
+        kind: told.kind,
+        call_id: told.call_id.as_ref(),
+        tool_name: told.tool_name.as_deref(),
+        message: &told.message,
+        risk_level: told.risk_level,
+        expires_at: told.expires_at,
+    }
+}
+
+fn end(told: &RunFinishedBody) -> Announced<'_> {
+    Announced::End {
+        status: told.status,
+        result_status: told.result_status,
+        total_duration_ms: told.total_duration_ms,
+        llm_calls: told.llm_calls,
+        tool_calls: told.tool_calls,
+    }
 }

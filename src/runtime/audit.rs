@@ -1,10 +1,15 @@
 //! Who decided what: lines written in the transaction of what they tell about.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::domain::Millis;
-use crate::domain::ids::ThreadPk;
-use crate::domain::observation::{ObservationType, Record};
+use crate::domain::facts::Fact;
+use crate::domain::hitl::SuspensionKind;
+use crate::domain::ids::{CallId, SuspensionId, ThreadPk};
+use crate::domain::observation::Record;
+use crate::domain::policy::{RuleScope, Ruling};
+use crate::domain::settings::PolicyAction;
 use crate::store::{AuditRow, ThreadRow};
 
 /// A line of a thread.
@@ -31,29 +36,90 @@ pub(super) fn lines(thread: &ThreadRow, records: &[Record]) -> Vec<AuditRow> {
     records.iter().filter_map(|record| told(thread, record)).collect()
 }
 
+/// What is kept of a decision.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Detail<'a> {
+    run_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suspension_id: Option<&'a SuspensionId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<SuspensionKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<&'a CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<RuleScope>,
+}
+
 fn told(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
-    let ruling = record.metadata.as_ref().and_then(|metadata| metadata.get("policy"));
-    let content = &record.content;
-    let (actor, action) = if record.kind == ObservationType::AgentResumed {
-        (content["decidedBy"].as_str()?, content["decision"].as_str()?)
-    } else if record.kind == ObservationType::SuspensionTimeout {
-        ("timer", content["policy"].as_str()?)
-    } else if (record.kind == ObservationType::AgentSuspended && content["kind"] == "approval")
-        || (record.kind == ObservationType::ToolExecution && ruling?["action"] == "deny")
-    {
-        ("policy", ruling?["action"].as_str()?)
-    } else {
-        return None;
-    };
-    let mut detail = json!({ "runId": record.run_id });
-    for name in ["suspensionId", "kind", "callId", "toolName", "digest", "reason"] {
-        if let Some(value) = content.get(name) {
-            detail[name] = value.clone();
-        }
-    }
-    if let Some(ruling) = ruling {
-        detail["rule"] = ruling["rule"].clone();
-        detail["scope"] = ruling["scope"].clone();
-    }
+    let ruling = record.metadata.as_ref().and_then(|metadata| metadata.policy.as_ref());
+    let (actor, action, detail) = decision(&record.fact, ruling)?;
+    let run_id = record.run_id.as_str();
+    let (rule, scope) = (ruling.map(|ruling| ruling.rule.as_str()), ruling.map(|ruling| ruling.scope));
+    let detail = json!(Detail { run_id, rule, scope, ..detail });
     Some(line(thread, record.timestamp, actor, action, detail))
+}
+
+/// Who decided what, if the fact is a decision.
+fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'static str, Detail<'a>)> {
+    match fact {
+        Fact::AgentResumed(told) => {
+            let detail = Detail {
+                suspension_id: Some(&told.suspension_id),
+                call_id: told.call_id.as_ref(),
+                tool_name: told.tool_name.as_deref(),
+                digest: told.digest.as_deref(),
+                reason: told.reason.as_deref(),
+                ..Detail::default()
+            };
+            Some((&told.decided_by, told.decision.as_str(), detail))
+        }
+        Fact::SuspensionTimeout(told) => {
+            let detail = Detail { suspension_id: Some(&told.suspension_id), ..Detail::default() };
+            Some(("timer", told.policy.as_str(), detail))
+        }
+        Fact::AgentSuspended(told) if told.kind == SuspensionKind::Approval => {
+            let detail = Detail {
+                suspension_id: Some(&told.suspension_id),
+                kind: Some(told.kind),
+                call_id: told.call_id.as_ref(),
+                tool_name: told.tool_name.as_deref(),
+                digest: told.digest.as_deref(),
+                ..Detail::default()
+            };
+            Some(("policy", ruling?.action.as_str(), detail))
+        }
+        Fact::ToolExecution(told) if ruling.is_some_and(|ruling| ruling.action == PolicyAction::Deny) => {
+            let (call_id, tool_name) = (Some(&told.call_id), Some(told.tool_name.as_str()));
+            Some(("policy", PolicyAction::Deny.as_str(), Detail { call_id, tool_name, ..Detail::default() }))
+        }
+        Fact::AgentSuspended(_)
+        | Fact::ToolExecution(_)
+        | Fact::RunStarted(_)
+        | Fact::Intent(_)
+        | Fact::Title(_)
+        | Fact::Plan(_)
+        | Fact::PlanUpdate(_)
+        | Fact::ItemStatusChange(_)
+        | Fact::LlmStreamStart(_)
+        | Fact::LlmStreamMetadata(_)
+        | Fact::LlmStreamEnd(_)
+        | Fact::LlmStreamError(_)
+        | Fact::Thoughts(_)
+        | Fact::ToolCall(_)
+        | Fact::A2aTask(_)
+        | Fact::StateUpdate(_)
+        | Fact::Synthesis(_)
+        | Fact::FinalResponse(_)
+        | Fact::Error(_)
+        | Fact::RunFinished(_) => None,
+    }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::loaded::LoadedThread;
+use super::rows::legible;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::run::Run;
@@ -81,7 +82,7 @@ impl Decided {
         Self {
             runs: step.runs.clone(),
             current: loaded.machine.run().cloned(),
-            agent_state: state.and_then(|row| serde_json::from_str(&row.body).ok()),
+            agent_state: state.and_then(legible),
             plan,
             last_seq: loaded.row.last_seq + step.records.len() as i64,
             is_noop: step.is_noop,

@@ -2,10 +2,11 @@
 
 use super::actor::Actor;
 use super::loaded::LoadedThread;
+use super::rows::legible;
 use super::shared::Shared;
 use super::waiters::Waiters;
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::Observation;
+use crate::domain::observation::{Observation, Record};
 use crate::domain::payload::{self, Payloads};
 use crate::domain::run::{Run, RunResource};
 use crate::engine::history::fold::Fold;
@@ -14,8 +15,8 @@ use crate::failpoint;
 
 /// What will be told of a step once it is committed.
 pub(super) struct Announcement {
-    /// For listeners; `None`: nobody listens.
-    observations: Option<Vec<Observation>>,
+    /// For listeners, and the number of the first; `None`: nobody listens.
+    records: Option<(Vec<Record>, i64)>,
     /// The messages in which runs ended, if anybody listens or waits for one of them.
     answers: Vec<ConversationMessage>,
 }
@@ -26,18 +27,18 @@ impl LoadedThread {
         if !shared.hub.is_watched(self.row.pk) {
             self.fold = None;
         } else if self.fold.is_none() {
-            self.fold = Some(Fold::of_view(&self.machine.view()));
+            self.fold = Some(Fold::of_view(&self.machine.view()).unwrap_or_else(|error| {
+                tracing::warn!(threadId = %self.row.thread_id, %error, "the state tells no plan: listeners are told lists from here on");
+                Fold::of_lists()
+            }));
         }
     }
 
     /// After the decision: what it brings, if somebody listened before it.
     pub(super) fn news(&self, step: &Step, waiters: &Waiters) -> Announcement {
-        let observations = self.fold.is_some().then(|| {
-            let numbered = step.records.iter().cloned().zip(self.row.last_seq + 1..);
-            numbered.map(|(record, seq)| Observation::of(record, self.row.thread_id.clone(), seq)).collect()
-        });
-        let is_told = observations.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
-        Announcement { observations, answers: if is_told { answers(step) } else { Vec::new() } }
+        let records = self.fold.is_some().then(|| (step.records.clone(), self.row.last_seq + 1));
+        let is_told = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
+        Announcement { records, answers: if is_told { answers(step) } else { Vec::new() } }
     }
 }
 
@@ -47,7 +48,7 @@ fn answers(step: &Step) -> Vec<ConversationMessage> {
         return Vec::new();
     }
     let messages = step.rows.iter().filter(|row| row.kind == RowKind::Message);
-    messages.filter_map(|row| serde_json::from_str(&row.body).ok()).collect()
+    messages.filter_map(legible).collect()
 }
 
 impl Actor {
@@ -58,10 +59,10 @@ impl Actor {
             log(run);
             self.shared.waiters.tell(&run.run_id, || news.whole(run));
         }
-        match (news.observations.take(), &mut self.loaded) {
-            (Some(observations), Some(loaded)) => {
+        match (news.records.take(), &mut self.loaded) {
+            (Some((records, first)), Some(loaded)) => {
                 // Whoever hears how a run stands has heard why.
-                self.shared.tell(loaded, observations, step).await;
+                self.shared.tell(loaded, records, first, step).await;
                 step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(run)));
             }
             // Who began to listen since then may have read the store too early.
@@ -92,12 +93,13 @@ impl Announcement {
 }
 
 impl Shared {
-    async fn tell(&self, loaded: &mut LoadedThread, mut observations: Vec<Observation>, step: &Step) {
-        for told in &mut observations {
-            if let Some(fold) = &mut loaded.fold {
-                told.content = fold.tell(told);
-            }
-        }
+    async fn tell(&self, loaded: &mut LoadedThread, records: Vec<Record>, first: i64, step: &Step) {
+        let thread = &loaded.row.thread_id;
+        let numbered = records.into_iter().zip(first..);
+        let observations: Vec<Observation> = match &mut loaded.fold {
+            Some(fold) => numbered.map(|(record, seq)| fold.record(record, thread, seq)).collect(),
+            None => numbered.map(|(record, seq)| Observation::of(record, thread.clone(), seq)).collect(),
+        };
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         if let Err(error) = self.fetch(loaded.row.pk, observations.iter().map(|told| &told.content), &mut known).await {
             tracing::warn!(%error, "listeners are sent to the store: what they would be told is not whole");

@@ -15,9 +15,10 @@ use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{Metadata, StreamEvent, Task, TaskState};
 use crate::a2a::view;
 use crate::a2a::wire::Version;
-use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::observation::Observation;
-use crate::domain::payload::{self, Payloads};
+use crate::domain::facts::Fact;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::observation::Record;
+use crate::domain::payload::Payloads;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::PushTarget;
 use crate::store;
@@ -59,8 +60,7 @@ impl LoadedThread {
             return None;
         }
         let active = self.machine.run().map(|run| run.run_id.clone());
-        let mut view = self.machine.view();
-        let open = view["suspensions"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let open = self.machine.questions();
         let listening = |target: PushTarget| {
             let is_active = active.as_ref() == Some(&target.run_id);
             let open = if is_active { open.clone() } else { Vec::new() };
@@ -80,19 +80,23 @@ impl Shared {
         recipients: PushRecipients,
         tenant: TenantPk,
         pk: ThreadPk,
-        thread: &ThreadId,
         step: &Step,
     ) -> store::Result<(Vec<NewDelivery>, Vec<Row>)> {
-        let heard = step.records.iter().filter(|record| TaskEvents::HEARD.contains(&record.kind)).cloned();
-        let mut heard: Vec<Observation> = heard.map(|record| Observation::of(record, thread.clone(), 0)).collect();
+        let heard: Vec<&Record> =
+            step.records.iter().filter(|record| TaskEvents::HEARD.contains(&record.kind())).collect();
+        let contents: Vec<Value> = heard.iter().map(|record| record.fact.content()).collect();
         let mut known: Payloads = step.payloads.iter().cloned().collect();
-        self.fetch(pk, heard.iter().map(|heard| &heard.content), &mut known).await?;
-        for heard in &mut heard {
-            heard.content = payload::inline(heard.content.take(), &known);
+        self.fetch(pk, &contents, &mut known).await?;
+        let mut facts = Vec::with_capacity(heard.len());
+        for record in heard {
+            let damaged = |error| store::Error::Damaged(format!("a payload of {}: {error}", record.kind().as_str()));
+            facts.push((record, record.fact.inlined(&known).map_err(damaged)?));
         }
         let (mut deliveries, mut over, mut mint) = (Vec::new(), Vec::new(), self.mint());
         for (mut target, mut task_events) in recipients.0 {
-            let events: Vec<StreamEvent> = heard.iter().flat_map(|heard| task_events.apply(heard)).collect();
+            let apply =
+                |(record, fact): &(&Record, Fact)| task_events.apply(&record.run_id, record.timestamp, fact.clone());
+            let events: Vec<StreamEvent> = facts.iter().flat_map(apply).collect();
             deliveries.extend(bodies(&target, events).into_iter().map(|(event, body)| NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Push,

@@ -10,3 +10,8 @@ pub(crate) fn read<T: DeserializeOwned>(row: &Row) -> store::Result<T> {
     serde_json::from_str(&row.body)
         .map_err(|error| store::Error::Damaged(format!("{:?} {}: {error}", row.kind, row.id)))
 }
+
+/// The same as [`read`] for lists: one that cannot be read is reported and left out.
+pub(crate) fn legible<T: DeserializeOwned>(row: &Row) -> Option<T> {
+    read(row).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read and is left out")).ok()
+}

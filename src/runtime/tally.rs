@@ -4,13 +4,16 @@
 //! tenant's word.
 
 use metrics::{counter, histogram};
-use serde_json::Value;
 
 use super::publish::cut;
 use super::shared::Shared;
+use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, LlmStreamMetadataBody, RunFinishedBody};
 use crate::domain::ids::{ItemId, RunId, TenantPk};
 use crate::domain::observation::{ObservationType, Record};
+use crate::domain::plan::ItemStatus;
+use crate::domain::policy::Ruling;
 use crate::domain::run::{ResultStatus, Run, RunStatus};
+use crate::domain::settings::PolicyAction;
 use crate::engine::step::Step;
 
 /// The tenant of no one: what it may call is what the operator named.
@@ -20,17 +23,17 @@ const CAUSE: usize = 300;
 
 /// What one step brings.
 #[derive(Default)]
-pub(super) struct Tally(Vec<Fact>);
+pub(super) struct Tally(Vec<Count>);
 
-enum Fact {
+enum Count {
     RunStarted { waited_ms: i64 },
     RunFinished { result: &'static str, took_ms: i64 },
     Failed(Box<Failure>),
-    Item { status: String },
+    Item { status: &'static str },
     Tool { name: String, outcome: String, took_ms: i64 },
-    Asked { kind: String },
-    Answered { decision: String },
-    Ruled { action: String },
+    Asked { kind: &'static str },
+    Answered { decision: &'static str },
+    Ruled { action: &'static str },
     Used { provider: String, model: String, used: [(&'static str, u64); 4], cost_usd: Option<f64> },
 }
 
@@ -63,40 +66,46 @@ impl Tally {
     }
 
     fn record(&mut self, record: &Record, run: Option<&Run>, before: &[Record]) {
-        let content = &record.content;
-        let text = |name: &str| content[name].as_str().unwrap_or_default().to_owned();
-        if record.kind == ObservationType::RunStarted {
-            let waited_ms = run.map_or(0, |run| run.started_at.unwrap_or(run.created_at) - run.created_at);
-            self.0.push(Fact::RunStarted { waited_ms });
-        } else if record.kind == ObservationType::RunFinished {
-            self.finished(record, run);
-        } else if record.kind == ObservationType::ItemStatusChange {
-            self.item(record, run, before);
-        } else if record.kind == ObservationType::ToolExecution {
-            let code = content["error"]["code"].as_str().map(str::to_owned);
-            let took_ms = content["durationMs"].as_i64().unwrap_or(0);
-            self.0.push(Fact::Tool {
-                name: text("toolName"),
-                outcome: code.unwrap_or_else(|| text("status")),
-                took_ms,
-            });
-        } else if record.kind == ObservationType::AgentSuspended {
-            self.0.push(Fact::Asked { kind: text("kind") });
-        } else if record.kind == ObservationType::AgentResumed {
-            self.0.push(Fact::Answered { decision: text("decision") });
-        } else if record.kind == ObservationType::SuspensionTimeout {
-            self.0.push(Fact::Answered { decision: "timeout".to_owned() });
-        } else if record.kind == ObservationType::LlmStreamMetadata {
-            self.used(content);
+        match &record.fact {
+            Fact::RunStarted(_) => {
+                let waited_ms = run.map_or(0, |run| run.started_at.unwrap_or(run.created_at) - run.created_at);
+                self.0.push(Count::RunStarted { waited_ms });
+            }
+            Fact::RunFinished(told) => self.finished(record, told, run),
+            Fact::ItemStatusChange(told) => self.item(record, told, run, before),
+            Fact::ToolExecution(told) => {
+                let code = told.error.as_ref().map(|error| error.code.as_str());
+                let outcome = code.unwrap_or(told.status.as_str()).to_owned();
+                self.0.push(Count::Tool { name: told.tool_name.clone(), outcome, took_ms: told.duration_ms });
+            }
+            Fact::AgentSuspended(told) => self.0.push(Count::Asked { kind: told.kind.as_str() }),
+            Fact::AgentResumed(told) => self.0.push(Count::Answered { decision: told.decision.as_str() }),
+            Fact::SuspensionTimeout(_) => self.0.push(Count::Answered { decision: "timeout" }),
+            Fact::LlmStreamMetadata(told) => self.used(told),
+            Fact::Intent(_)
+            | Fact::Title(_)
+            | Fact::Plan(_)
+            | Fact::PlanUpdate(_)
+            | Fact::LlmStreamStart(_)
+            | Fact::LlmStreamEnd(_)
+            | Fact::LlmStreamError(_)
+            | Fact::Thoughts(_)
+            | Fact::ToolCall(_)
+            | Fact::A2aTask(_)
+            | Fact::StateUpdate(_)
+            | Fact::Synthesis(_)
+            | Fact::FinalResponse(_)
+            | Fact::Error(_) => {}
         }
-        let ruling = record.metadata.as_ref().and_then(|metadata| metadata["policy"]["action"].as_str());
+        let ruling = record.metadata.as_ref().and_then(|metadata| metadata.policy.as_ref());
         // What was asked about was counted when it was.
-        let is_again = |action: &&str| record.kind == ObservationType::ToolExecution && *action == "ask";
-        let ruling = ruling.filter(|action| !is_again(action));
-        self.0.extend(ruling.map(|action| Fact::Ruled { action: action.to_owned() }));
+        let is_again =
+            |ruling: &&Ruling| record.kind() == ObservationType::ToolExecution && ruling.action == PolicyAction::Ask;
+        let ruling = ruling.filter(|ruling| !is_again(ruling));
+        self.0.extend(ruling.map(|ruling| Count::Ruled { action: ruling.action.as_str() }));
     }
 
-    fn finished(&mut self, record: &Record, run: Option<&Run>) {
+    fn finished(&mut self, record: &Record, told: &RunFinishedBody, run: Option<&Run>) {
         let outcome = run.and_then(|run| run.outcome.as_ref());
         let result = match (run.map(|run| run.status), outcome.map(|outcome| outcome.status)) {
             (Some(RunStatus::Cancelled), _) => "cancelled",
@@ -104,8 +113,7 @@ impl Tally {
             (_, Some(ResultStatus::Partial)) => "partial",
             (_, Some(ResultStatus::Success) | None) => "success",
         };
-        let took_ms = record.content["totalDurationMs"].as_i64().unwrap_or(0);
-        self.0.push(Fact::RunFinished { result, took_ms });
+        self.0.push(Count::RunFinished { result, took_ms: told.total_duration_ms });
         if result == "error" {
             let error = outcome.and_then(|outcome| outcome.error.as_ref());
             let code = error.map_or("", |error| error.code.as_str()).to_owned();
@@ -114,17 +122,16 @@ impl Tally {
         }
     }
 
-    fn item(&mut self, record: &Record, run: Option<&Run>, before: &[Record]) {
-        let status = record.content["status"].as_str().unwrap_or_default().to_owned();
-        if status == "failed" {
-            let is_its = |told: &&Record| told.kind == ObservationType::Error && told.parent_id == record.parent_id;
-            let error = before.iter().rev().find(is_its).map(|told| &told.content);
-            let code = error.and_then(|error| error["code"].as_str()).unwrap_or_default().to_owned();
-            let cause = error.and_then(|error| error["message"].as_str()).or(record.content["reason"].as_str());
-            self.fail("an item failed", record, run, code, cause.unwrap_or_default().to_owned());
+    fn item(&mut self, record: &Record, told: &ItemStatusChangeBody, run: Option<&Run>, before: &[Record]) {
+        if told.status == ItemStatus::Failed {
+            let its = before.iter().rev().filter(|earlier| earlier.parent_id == record.parent_id);
+            let error = its.filter_map(|earlier| error_of(&earlier.fact)).next();
+            let code = error.map(|error| error.code.clone()).unwrap_or_default();
+            let cause = error.map(|error| error.message.clone()).or(told.reason.clone()).unwrap_or_default();
+            self.fail("an item failed", record, run, code, cause);
         }
-        if ["completed", "failed", "cancelled"].contains(&status.as_str()) {
-            self.0.push(Fact::Item { status });
+        if told.status.is_settled() {
+            self.0.push(Count::Item { status: told.status.as_str() });
         }
     }
 
@@ -135,56 +142,58 @@ impl Tally {
             model: run.settings.model.clone(),
         });
         let (run_id, item) = (record.run_id.clone(), record.parent_id.clone());
-        self.0.push(Fact::Failed(Box::new(Failure { what, code, cause, run, run_id, item })));
+        self.0.push(Count::Failed(Box::new(Failure { what, code, cause, run, run_id, item })));
     }
 
-    fn used(&mut self, content: &Value) {
-        const DIRECTIONS: [(&str, &str); 4] = [
-            ("input", "inputTokens"),
-            ("output", "outputTokens"),
-            ("thinking", "thinkingTokens"),
-            ("cached_input", "cachedInputTokens"),
+    fn used(&mut self, told: &LlmStreamMetadataBody) {
+        let used = [
+            ("input", told.input_tokens),
+            ("output", told.output_tokens),
+            ("thinking", told.thinking_tokens),
+            ("cached_input", told.cached_input_tokens),
         ];
-        let text = |name: &str| content[name].as_str().unwrap_or_default().to_owned();
-        let used = DIRECTIONS.map(|(direction, name)| (direction, content[name].as_u64().unwrap_or(0)));
-        let cost_usd = content["costUsd"].as_f64();
-        self.0.push(Fact::Used { provider: text("provider"), model: text("model"), used, cost_usd });
+        let (provider, model) = (told.provider.clone(), told.model.clone());
+        self.0.push(Count::Used { provider, model, used, cost_usd: told.cost_usd });
     }
 
     /// It is committed.
     pub(super) fn tell(self, shared: &Shared, thread: &str) {
-        for fact in self.0 {
-            fact.tell(shared, thread);
+        for count in self.0 {
+            count.tell(shared, thread);
         }
     }
 }
 
-impl Fact {
+fn error_of(fact: &Fact) -> Option<&ErrorBody> {
+    if let Fact::Error(error) = fact { Some(error) } else { None }
+}
+
+impl Count {
     fn tell(self, shared: &Shared, thread: &str) {
         let seconds = |ms: i64| ms.max(0) as f64 / 1000.0;
         match self {
-            Fact::RunStarted { waited_ms } => {
+            Count::RunStarted { waited_ms } => {
                 counter!("pes_runs_started_total").increment(1);
                 histogram!("pes_run_queue_wait_seconds").record(seconds(waited_ms));
             }
-            Fact::RunFinished { result, took_ms } => {
+            Count::RunFinished { result, took_ms } => {
                 counter!("pes_runs_finished_total", "result" => result).increment(1);
                 histogram!("pes_run_duration_seconds", "result" => result).record(seconds(took_ms));
             }
-            Fact::Failed(failure) => failure.warn(thread),
-            Fact::Item { status } => counter!("pes_items_finished_total", "status" => status).increment(1),
-            Fact::Tool { name, outcome, took_ms } => {
+            Count::Failed(failure) => failure.warn(thread),
+            Count::Item { status } => counter!("pes_items_finished_total", "status" => status).increment(1),
+            Count::Tool { name, outcome, took_ms } => {
                 let is_operators = shared.tools.toolset(NOBODY).get(&name).is_some();
                 let name = if is_operators { name } else { "tenant".to_owned() };
                 counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => known(outcome)).increment(1);
                 histogram!("pes_tool_call_duration_seconds", "tool" => name).record(seconds(took_ms));
             }
-            Fact::Asked { kind } => counter!("pes_suspensions_total", "kind" => kind).increment(1),
-            Fact::Answered { decision } => {
+            Count::Asked { kind } => counter!("pes_suspensions_total", "kind" => kind).increment(1),
+            Count::Answered { decision } => {
                 counter!("pes_suspensions_answered_total", "decision" => decision).increment(1);
             }
-            Fact::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
-            Fact::Used { provider, model, used, cost_usd } => {
+            Count::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
+            Count::Used { provider, model, used, cost_usd } => {
                 let labels = [("provider", provider.clone()), ("model", shared.model_label(&provider, &model))];
                 for (direction, tokens) in used {
                     let [provider, model] = labels.clone();

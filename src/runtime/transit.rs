@@ -77,7 +77,7 @@ impl Actor {
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
         let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {
-            let (pushes, over) = match shared.told_to(recipients, tenant, loaded.row.pk, thread, &step).await {
+            let (pushes, over) = match shared.told_to(recipients, tenant, loaded.row.pk, &step).await {
                 Ok(told) => told,
                 Err(error) => {
                     self.loaded = None;

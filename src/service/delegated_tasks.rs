@@ -1,6 +1,5 @@
 //! Delegated tasks as people see them.
 
-use super::rows::{legible, read};
 use super::{Result, Service, threads};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
@@ -10,6 +9,7 @@ use crate::domain::tool::CallRecord;
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::runtime::CommitExtras;
+use crate::runtime::rows::{legible, read};
 use crate::store::{Page, PageAsk};
 
 /// Oldest first.

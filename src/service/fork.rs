@@ -5,12 +5,13 @@ use serde_json::Value;
 use super::once::{self, Answered, Idempotent};
 use super::{Service, feed, threads};
 use crate::domain::caller::Caller;
+use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::thread::{ForkedFrom, Thread};
+use crate::domain::thread::{AgentState, ForkedFrom, Thread};
 use crate::engine::event::{Event, PersonEvent};
-use crate::engine::history::fold::{Fold, agent_state};
+use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
 use crate::runtime::{AnswerToKeep, CommitExtras, Refusal};
 use crate::store::{self, NewThread, ThreadRow};
 
@@ -48,11 +49,14 @@ async fn copy(
         state: Box::new(service.shown(row.pk, fold.view()).await?),
         messages: conversation(service, row.pk, &fold).await?,
         agent_state: match fold.agent_state() {
-            Some(told) => agent_state(&service.shown(row.pk, told).await?),
+            Some(told) => whole_state(service, row.pk, told).await?,
             None => threads::agent_state(service, caller, id).await?,
         },
         summary: match fold.summary() {
-            Some(summary) => Some(service.shown(row.pk, summary.clone()).await?),
+            Some(summary) => {
+                let text = service.shown(row.pk, summary.text.clone()).await?;
+                Some(Summary { text, ..summary.clone() })
+            }
             None => None,
         },
     });
@@ -83,18 +87,32 @@ pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Re
     Ok(view)
 }
 
+/// The application's state, its payloads put back in.
+async fn whole_state(service: &Service, pk: ThreadPk, mut told: StateWrites) -> Result<AgentState> {
+    for write in &mut told.writes {
+        let (StateWrite::Whole(value) | StateWrite::Patch(value)) = write;
+        *value = service.shown(pk, value.take()).await?;
+    }
+    Ok(told.state())
+}
+
 /// The messages that the fold heard: all of them stand in the log.
 async fn conversation(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<Vec<ConversationMessage>> {
     let mut messages = Vec::with_capacity(fold.messages().len());
     for heard in fold.messages() {
-        let whole = service.shown(pk, heard.clone()).await?;
-        messages.push(serde_json::from_value(whole).map_err(damaged)?);
+        let content = service.shown(pk, heard.content.clone()).await?;
+        let metadata = match heard.metadata.clone() {
+            Some(metadata) => service.shown(pk, Value::Object(metadata)).await?.as_object().cloned(),
+            None => None,
+        };
+        let whole = RecordedMessage { content, metadata, ..heard.clone() }.whole();
+        messages.push(whole.ok_or_else(|| damaged(&heard.message_id))?);
     }
     Ok(messages)
 }
 
-fn damaged(error: serde_json::Error) -> Fault {
-    store::Error::Damaged(format!("a message in the log: {error}")).into()
+fn damaged(message: &MessageId) -> Fault {
+    store::Error::Damaged(format!("the text of the message {message} in the log")).into()
 }
 
 /// A seq of this thread's log that is still kept; 0 is the thread before its first observation.

@@ -23,7 +23,6 @@ pub mod plan;
 pub mod policy;
 pub mod readiness;
 pub mod resources;
-mod rows;
 pub mod runs;
 mod settings;
 pub mod suspensions;

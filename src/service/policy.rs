@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::pages::Entries;
 use super::resources::{Resource, Versioned};
-use super::rows::read;
 use super::{Result, Service};
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
@@ -19,6 +18,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::domain::tool::{CallRecord, Proposal};
 use crate::engine::step::{Row, RowKind};
+use crate::runtime::rows::read;
 use crate::store::documents::{Document, DocumentKind};
 use crate::store::{PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::rows::legible;
 use super::{Result, Service};
 use crate::domain::caller::Caller;
+use crate::runtime::rows::legible;
 use crate::store::{Page, PageAsk};
 
 /// Open suspensions of the tenant, oldest first.

@@ -11,8 +11,9 @@ use super::Result;
 use super::columns::Columns;
 use super::text::{damaged, legible};
 use crate::domain::Millis;
+use crate::domain::facts::Fact;
 use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId, ThreadPk};
-use crate::domain::observation::{Observation, ObservationType, Record};
+use crate::domain::observation::{Observation, ObservationType, Record, RecordMetadata};
 
 /// Which observations to read; ordered by seq.
 #[derive(Clone, Debug, Default)]
@@ -61,16 +62,22 @@ impl Entry {
 /// An entry's `body`. What stands beside `told` holds for every observation that does not say otherwise.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Body {
+struct Body<C, M> {
     run_id: RunId,
     trace_id: String,
     timestamp: Millis,
-    told: Vec<Told>,
+    told: Vec<Told<C, M>>,
 }
+
+/// As it is written: facts are serialised here.
+type Written = Body<Fact, RecordMetadata>;
+
+/// As it is read: readers pass contents on as they are.
+type Stored = Body<Value, Value>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct Told<C, M> {
     #[serde(rename = "type")]
     kind: ObservationType,
     id: ObservationId,
@@ -84,16 +91,20 @@ struct Told {
     timestamp: Option<Millis>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     title: String,
-    content: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    metadata: Option<Value>,
+    content: C,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    metadata: Option<M>,
+}
+
+fn none<M>() -> Option<M> {
+    None
 }
 
 impl NewEntry {
     /// Of a commit's records, the first of which is numbered after `before`; `None` if it has none.
     pub fn of(records: Vec<Record>, before: i64) -> Option<Self> {
         let first = records.first()?;
-        let mut body = Body {
+        let mut body = Written {
             run_id: first.run_id.clone(),
             trace_id: first.trace_id.clone(),
             timestamp: first.timestamp,
@@ -113,28 +124,30 @@ impl NewEntry {
 fn types(records: &[Record]) -> String {
     let mut types: Vec<&str> = Vec::new();
     for record in records {
-        if !types.contains(&record.kind.as_str()) {
-            types.push(record.kind.as_str());
+        if !types.contains(&record.kind().as_str()) {
+            types.push(record.kind().as_str());
         }
     }
     types.join(" ")
 }
 
-impl Body {
-    fn told(&self, record: Record) -> Told {
+impl Written {
+    fn told(&self, record: Record) -> Told<Fact, RecordMetadata> {
         Told {
-            kind: record.kind,
+            kind: record.kind(),
             id: record.id,
             run_id: (record.run_id != self.run_id).then_some(record.run_id),
             parent_id: record.parent_id,
             trace_id: (record.trace_id != self.trace_id).then_some(record.trace_id),
             timestamp: (record.timestamp != self.timestamp).then_some(record.timestamp),
             title: record.title,
-            content: record.content,
+            content: record.fact,
             metadata: record.metadata,
         }
     }
+}
 
+impl Stored {
     fn observations(self, thread: &ThreadId, last: i64) -> impl Iterator<Item = Observation> {
         let Self { run_id, trace_id, timestamp, told } = self;
         let first = last + 1 - told.len() as i64;
@@ -169,7 +182,7 @@ where
         let is_last = (page.len() as i64) < wanted;
         for Entry { thread, seq, body } in page {
             // The log goes on behind an entry that cannot be read.
-            let Some(body) = legible::<Body>("observation", &body) else {
+            let Some(body) = legible::<Stored>("observation", &body) else {
                 after = seq;
                 continue;
             };

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::Extent;
+use crate::domain::facts::Summary;
 use crate::domain::hitl::{Answer, Question};
 use crate::domain::ids::{CallId, MessageId, RunId, StreamId, TaskId};
 use crate::domain::message::ConversationMessage;
@@ -95,7 +96,7 @@ pub enum PersonEvent {
         state: Box<Value>,
         messages: Vec<ConversationMessage>,
         agent_state: AgentState,
-        summary: Option<Value>,
+        summary: Option<Summary>,
     },
 }
 

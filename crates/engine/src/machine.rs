@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::domain::fault::Fault;
 use crate::domain::forecast::PlanForecast;
+use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{CallId, ItemId, MessageId, PayloadId, RunId, TaskId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ModelRequest;
@@ -50,6 +51,10 @@ pub trait Machine: Send + Sync {
     fn view(&self) -> Value;
     /// The active run, if any.
     fn run(&self) -> Option<&Run>;
+    /// What people are asked, oldest first; with payload references.
+    fn questions(&self) -> Vec<AskedQuestion> {
+        Vec::new()
+    }
     /// What a `CallTool` runs. `None`: its slot is no longer open, or this core calls no tools.
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         let _ = call;

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::caller::Asker;
@@ -21,6 +22,7 @@ use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use crate::a2a::view;
 use crate::domain::caller::Scope;
 use crate::domain::frame::Token;
+use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::observation::Observation;
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
@@ -68,8 +70,8 @@ pub(super) async fn subscribe(asker: &Asker, query: TaskQuery) -> Result<Events,
     Ok(told(asker, telling))
 }
 
-fn open(snapshot: &RunSnapshot) -> Vec<Value> {
-    snapshot.open.iter().map(view::shown).collect()
+fn open(snapshot: &RunSnapshot) -> Vec<AskedQuestion> {
+    snapshot.open.iter().map(Suspension::asked).collect()
 }
 
 fn ends(state: TaskState) -> bool {
@@ -102,7 +104,7 @@ impl Telling {
         asker: &Asker,
         snapshot: &RunSnapshot,
         task: Task,
-        open: Vec<Value>,
+        open: Vec<AskedQuestion>,
         early: Option<EarlySubscription>,
         after: After,
         ends_asking: bool,
@@ -151,14 +153,26 @@ impl Telling {
 fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
     match &frame.kind {
         EncodedKind::Observation { .. } => {
-            serde_json::from_slice(&frame.data()).map(|seen: Observation| task_events.apply(&seen)).unwrap_or_default()
+            let Some(seen) = legible::<Observation>(frame) else { return Vec::new() };
+            match seen.fact() {
+                Ok(fact) => task_events.apply(&seen.run_id, seen.timestamp, fact),
+                Err(error) => {
+                    tracing::warn!(threadId = %seen.thread_id, %error, "a task's events are told without it");
+                    Vec::new()
+                }
+            }
         }
         EncodedKind::Token { .. } => {
-            let token: Option<Token> = serde_json::from_slice(&frame.data()).ok();
-            token.and_then(|token| task_events.token(&token)).into_iter().collect()
+            legible::<Token>(frame).and_then(|token| task_events.token(&token)).into_iter().collect()
         }
         EncodedKind::Run { .. } | EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => Vec::new(),
     }
+}
+
+/// A frame is made by this server: one that it cannot read is a defect.
+fn legible<T: DeserializeOwned>(frame: &Encoded) -> Option<T> {
+    let unreadable = |error: &serde_json::Error| tracing::error!(%error, kind = ?frame.kind, "a frame cannot be read");
+    serde_json::from_slice(&frame.data()).inspect_err(unreadable).ok()
 }
 
 /// The answer: each event as the binding says it.

@@ -8,8 +8,8 @@ use crate::domain::ids::RunId;
 use crate::egress::Destination;
 use crate::engine::step::RowKind;
 use crate::outbox::PushTarget;
+use crate::runtime::rows::read;
 use crate::service::pages::Entries;
-use crate::service::rows::read;
 use crate::service::{Result, Service, runs};
 use crate::store::PageAsk;
 

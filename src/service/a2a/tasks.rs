@@ -12,8 +12,8 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunStatus};
 use crate::engine::step::{Row, RowKind};
+use crate::runtime::rows::{legible, read};
 use crate::service::pages::Entries;
-use crate::service::rows::{legible, read};
 use crate::service::{Result, Service, runs, threads};
 use crate::store::{Found, Page, PageAsk, StandingAsk};
 

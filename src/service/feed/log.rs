@@ -8,6 +8,7 @@ use super::folds::Folds;
 use super::live::heard;
 use super::{After, EventsPage, FeedAsk};
 use crate::domain::caller::Caller;
+use crate::domain::facts::Unreadable;
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
@@ -99,7 +100,7 @@ impl Log {
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
             let chunk = self.store.observations(self.pk, &ask).await?;
             for told in &chunk {
-                let whole = self.fold.tell(told);
+                let Some(whole) = folded(&mut self.fold, told) else { continue };
                 if let Ok(place) = page.binary_search_by_key(&told.seq, |seen| seen.seq) {
                     page[place].content = whole;
                 }
@@ -109,6 +110,13 @@ impl Log {
         }
         Ok(())
     }
+}
+
+/// The observation's content as readers see it. One that cannot be read changes nothing; readers see it as it is stored.
+fn folded(fold: &mut Fold, told: &Observation) -> Option<Value> {
+    let unreadable =
+        |error: &Unreadable| tracing::warn!(threadId = %told.thread_id, %error, "the log is told without it");
+    fold.tell(told).inspect_err(unreadable).ok()
 }
 
 /// Observations in order.
@@ -137,7 +145,7 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
         let Some(last) = chunk.last() else { break };
         after = last.seq;
         for told in &chunk {
-            fold.tell(told);
+            folded(&mut fold, told);
         }
     }
     Ok(fold)

@@ -16,9 +16,9 @@ use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::outbox::PushTarget;
 use crate::runtime::CommitExtras;
+use crate::runtime::rows::read;
 use crate::service::a2a::pushes;
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::rows::read;
 use crate::service::{Result, Service, threads};
 
 /// Answers a suspension, once.

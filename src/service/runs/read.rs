@@ -13,7 +13,7 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::RowKind;
-use crate::service::rows::{legible, read};
+use crate::runtime::rows::{legible, read};
 use crate::service::{Result, Service, threads};
 use crate::store::{Found, Page, PageAsk, StandingAsk};
 
@@ -65,8 +65,8 @@ async fn has_come(service: &Service, what: WaitsFor, pk: ThreadPk, run: &Run) ->
     if what == WaitsFor::Suspension || !asks {
         return Ok(false);
     }
-    let open = open_suspensions_of(service, pk, &run.run_id).await?;
-    Ok(open.iter().any(|question| what == WaitsFor::Question || question["whileRunning"] == true))
+    let open = pending_questions(service, pk, &run.run_id).await?;
+    Ok(open.iter().any(|question| what == WaitsFor::Question || question.while_running))
 }
 
 /// Oldest first.
@@ -126,15 +126,18 @@ async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResour
 
 /// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first.
 async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
-    let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
     let mut open = Vec::new();
-    for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
-        let Some(suspension) = legible::<Suspension>(row) else { continue };
-        if suspension.status == SuspensionStatus::Pending && suspension.run_id == *run {
-            open.push(service.shown(pk, told(&suspension)).await?);
-        }
+    for suspension in pending_questions(service, pk, run).await? {
+        open.push(service.shown(pk, told(&suspension)).await?);
     }
     Ok(open)
+}
+
+/// The run's own, oldest first.
+async fn pending_questions(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Suspension>> {
+    let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
+    let all = rows.iter().filter(|row| row.kind == RowKind::Suspension).filter_map(legible::<Suspension>);
+    Ok(all.filter(|open| open.status == SuspensionStatus::Pending && open.run_id == *run).collect())
 }
 
 /// How a run of this status may stand.
@@ -152,25 +155,5 @@ fn standings(status: RunStatus) -> Vec<CallerStatus> {
 
 /// The content of its `AGENT_SUSPENDED`.
 fn told(suspension: &Suspension) -> Value {
-    const TOLD: [&str; 14] = [
-        "suspensionId",
-        "kind",
-        "callId",
-        "toolName",
-        "toolInput",
-        "plan",
-        "message",
-        "feedbackSchema",
-        "whileRunning",
-        "digest",
-        "riskLevel",
-        "policy",
-        "expiresAt",
-        "expiryPolicy",
-    ];
-    let mut whole = serde_json::to_value(suspension).expect("a suspension is plain data");
-    if let Some(fields) = whole.as_object_mut() {
-        fields.retain(|field, _| TOLD.contains(&field.as_str()));
-    }
-    whole
+    serde_json::to_value(suspension.asked()).expect("a suspension is plain data")
 }

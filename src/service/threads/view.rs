@@ -11,7 +11,7 @@ use crate::domain::thread::AgentState;
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::runtime::CommitExtras;
-use crate::service::rows::read;
+use crate::runtime::rows::read;
 use crate::service::{Result, Service, fork};
 use crate::store::{self, Page, PageAsk, ThreadRow};
 

@@ -4,8 +4,9 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Sqlite, idempotency, leases};
 use crate::config::Synchronous;
+use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::domain::observation::{ObservationType, Record};
+use crate::domain::observation::Record;
 use crate::domain::thread::ThreadProfile;
 use crate::store::committer::{Batch, PreparedCommit, Sending};
 use crate::store::{
@@ -20,9 +21,8 @@ fn creating(pk: i64) -> Commit {
         parent_id: None,
         trace_id: "trace".into(),
         timestamp: 1,
-        kind: ObservationType::RunStarted,
         title: String::new(),
-        content: serde_json::json!({}),
+        fact: TitleBody { title: "A title".into() }.into(),
         metadata: None,
     };
     let key = IdempotencyRow {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pes::domain::facts::Fact;
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
@@ -16,16 +17,15 @@ use crate::support::store::{Moody, fresh_store};
 const PAGE: u32 = 100;
 const PAGES: usize = 40;
 
-fn record(n: usize, kind: ObservationType, content: Value) -> Record {
+fn record(n: usize, kind: ObservationType, content: &Value) -> Record {
     Record {
         id: format!("obs_{n}").into(),
         run_id: RunId::from("run_1"),
         parent_id: None,
         trace_id: String::new(),
         timestamp: 1,
-        kind,
         title: String::new(),
-        content,
+        fact: Fact::read(kind, content).unwrap(),
         metadata: None,
     }
 }
@@ -34,12 +34,19 @@ fn record(n: usize, kind: ObservationType, content: Value) -> Record {
 async fn filled(store: &dyn Store) {
     let tenant = store.tenant("default", 1).await.unwrap();
     assert_eq!(tenant, TenantPk(1));
-    let item = |n: usize| json!({ "id": format!("i{n}"), "description": "x".repeat(4_096), "status": "pending" });
+    let item = |n: usize| {
+        json!({
+            "id": format!("i{n}"), "description": "x".repeat(4_096), "status": "pending",
+            "createdTimestamp": 1, "updatedTimestamp": 1,
+        })
+    };
     let list: Vec<Value> = (0..100).map(item).collect();
     let plan = json!({ "plan": "", "planVersion": 1, "todoList": list, "rawOutput": "" });
     let moved = |n: usize| {
         let status = if n.is_multiple_of(2) { "pending" } else { "in_progress" };
-        record(n, ObservationType::ItemStatusChange, json!({ "itemId": "i7", "item": { "status": status } }))
+        let item = json!({ "status": status, "updatedTimestamp": 1 });
+        let body = json!({ "itemId": "i7", "from": "pending", "status": status, "attempt": 1, "item": item });
+        record(n, ObservationType::ItemStatusChange, &body)
     };
     let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1, created_by: "ann".into() };
     let creation = Commit::creating(ThreadPk(1), new, ThreadProfile::default(), None);
@@ -49,7 +56,7 @@ async fn filled(store: &dyn Store) {
         let version = page as i64;
         let next = Commit { create: None, sheet: None, token: uuid::Uuid::new_v4(), ..creation.clone() };
         let commit = if page == 0 {
-            records[0] = record(0, ObservationType::Plan, plan.clone());
+            records[0] = record(0, ObservationType::Plan, &plan);
             Commit { records, ..creation.clone() }
         } else {
             Commit { records, fence: Fence { version, ..Fence::NEW }, last_seq: first as i64, ..next }

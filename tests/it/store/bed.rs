@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pes::config::Synchronous;
+use pes::domain::facts::{Fact, StateUpdateBody};
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
@@ -16,7 +17,7 @@ use pes::store::{
     AuditRow, Commit, Committed, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, PageAsk, Registration, Store,
     ThreadRow,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::postgres::Database;
@@ -211,11 +212,23 @@ pub fn record(id: &str, kind: ObservationType, run: &str) -> Record {
         parent_id: None,
         trace_id: "trace".into(),
         timestamp: 5,
-        kind,
         title: String::new(),
-        content: json!({"of": id}),
+        fact: fact(kind),
         metadata: None,
     }
+}
+
+/// One of those that the engine recorded.
+fn fact(kind: ObservationType) -> Fact {
+    let recorded = include_str!("../../../crates/engine/tests/it/facts.ndjson").lines();
+    let mut recorded = recorded.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let found = recorded.find(|line| line["type"] == kind.as_str()).expect("every type was recorded");
+    Fact::read(kind, &found["content"]).unwrap()
+}
+
+/// One that holds whatever is given.
+pub fn state_update(data: Value) -> Fact {
+    StateUpdateBody { data: Some(data), ..StateUpdateBody::of(vec!["test".into()], 1) }.into()
 }
 
 pub fn page(limit: u32) -> PageAsk {

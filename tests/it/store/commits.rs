@@ -1,12 +1,12 @@
 //! A commit that is `Done` is there as a whole.
 
-use pes::domain::observation::{Observation, ObservationType};
+use pes::domain::observation::{Observation, ObservationType, RecordMetadata};
 use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, Fence};
 use serde_json::json;
 
-use super::bed::{Bed, record, row, together};
+use super::bed::{Bed, record, row, state_update, together};
 
 super::on_every_store!(
     a_new_thread_is_idle_and_empty,
@@ -35,7 +35,8 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
     let mut second = record("obs_2", ObservationType::ToolCall, "run_1");
     second.parent_id = Some("item_1".into());
     second.title = "a title".into();
-    second.metadata = Some(json!({"n": 1.5, "z": null, "a": [true]}));
+    second.fact = state_update(json!({"n": 1.5, "z": null, "a": [true]}));
+    second.metadata = Some(RecordMetadata { by: Some("ann".into()), ..RecordMetadata::default() });
     let sheet = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
     let rows = vec![row(RowKind::Item, "item_1", 1, Keep::Always), row(RowKind::Payload, "p1", 0, Keep::Never)];
     let commit = Commit {

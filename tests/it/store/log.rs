@@ -1,7 +1,7 @@
 //! Observations, read back by number, type and run.
 
-use pes::domain::observation::Observation;
 use pes::domain::observation::ObservationType::{Intent, Plan, PlanUpdate, RunFinished, RunStarted};
+use pes::domain::observation::{Observation, RecordMetadata};
 use pes::store::{Commit, ObservationAsk};
 
 use super::bed::{Bed, record};
@@ -50,7 +50,8 @@ async fn what_one_commit_told_is_taken_apart_again(bed: Bed) {
     let pk = bed.thread("t1").await;
     let mut last = record("o2", RunStarted, "run_2");
     (last.trace_id, last.timestamp, last.parent_id) = ("another".into(), 77, Some("item_1".into()));
-    (last.title, last.metadata) = ("titled".into(), Some(serde_json::json!({ "a": [1, null] })));
+    (last.title, last.metadata) =
+        ("titled".into(), Some(RecordMetadata { by: Some("ann".into()), ..RecordMetadata::default() }));
     let records = vec![record("o1", RunFinished, "run_1"), last, record("o3", Plan, "run_1")];
     bed.done(Commit { records: records.clone(), ..bed.next(pk).await }).await;
     let told = records.into_iter().zip(1..).map(|(record, seq)| Observation::of(record, "t1".into(), seq));

@@ -24,6 +24,22 @@ pub enum SuspensionKind {
     Pause,
 }
 
+impl SuspensionKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SuspensionKind::Approval => "approval",
+            SuspensionKind::Input => "input",
+            SuspensionKind::InDoubt => "in_doubt",
+            SuspensionKind::ClientTool => "client_tool",
+            SuspensionKind::Budget => "budget",
+            SuspensionKind::PeerInput => "peer_input",
+            SuspensionKind::PeerAuth => "peer_auth",
+            SuspensionKind::PlanReview => "plan_review",
+            SuspensionKind::Pause => "pause",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -81,6 +97,16 @@ pub enum ExpiryPolicy {
     Deny,
     Fail,
     Remind,
+}
+
+impl ExpiryPolicy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ExpiryPolicy::Deny => "deny",
+            ExpiryPolicy::Fail => "fail",
+            ExpiryPolicy::Remind => "remind",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,6 +276,24 @@ pub enum Decision {
     Resumed,
     Expired,
     Cancelled,
+}
+
+impl Decision {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Decision::Approved => "approved",
+            Decision::Modified => "modified",
+            Decision::Rejected => "rejected",
+            Decision::Answered => "answered",
+            Decision::Retry => "retry",
+            Decision::Done => "done",
+            Decision::Skip => "skip",
+            Decision::Abort => "abort",
+            Decision::Resumed => "resumed",
+            Decision::Expired => "expired",
+            Decision::Cancelled => "cancelled",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -36,6 +36,9 @@ impl ConversationMessage {
     /// What stands in the metadata of a message that says why a run failed. These are nobody's words: contexts leave it out.
     pub const ERROR: &'static str = "error";
 
+    /// What stands in the metadata of an answer that brings more than its text.
+    pub const UI: &'static str = "uiMetadata";
+
     pub fn is_error(&self) -> bool {
         self.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(Self::ERROR))
     }

@@ -21,6 +21,19 @@ pub enum ItemStatus {
 }
 
 impl ItemStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ItemStatus::Pending => "pending",
+            ItemStatus::InProgress => "in_progress",
+            ItemStatus::Completed => "completed",
+            ItemStatus::Failed => "failed",
+            ItemStatus::Cancelled => "cancelled",
+            ItemStatus::Waiting => "waiting",
+        }
+    }
+}
+
+impl ItemStatus {
     pub fn is_settled(self) -> bool {
         match self {
             ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => true,
@@ -98,6 +111,34 @@ pub struct TodoItem {
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
+}
+
+impl TodoItem {
+    /// A pending item of which nothing else is known.
+    pub fn new(id: ItemId, description: String, now: Millis) -> Self {
+        Self {
+            id,
+            description,
+            status: ItemStatus::Pending,
+            dependencies: Vec::new(),
+            step_type: None,
+            required_tools: Vec::new(),
+            expected_outcome: None,
+            tool_validation_mode: None,
+            result: None,
+            thoughts: Vec::new(),
+            tool_calls: Vec::new(),
+            actual_tool_calls: Vec::new(),
+            tool_results: Vec::new(),
+            validation_status: None,
+            created_timestamp: now,
+            updated_timestamp: now,
+            run_id: None,
+            reason: None,
+            redone: false,
+            other: Map::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

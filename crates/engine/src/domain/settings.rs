@@ -96,6 +96,16 @@ pub enum PolicyAction {
     Deny,
 }
 
+impl PolicyAction {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PolicyAction::Auto => "auto",
+            PolicyAction::Ask => "ask",
+            PolicyAction::Deny => "deny",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]

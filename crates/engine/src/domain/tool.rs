@@ -87,6 +87,16 @@ pub enum ToolStatus {
     Skipped,
 }
 
+impl ToolStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ToolStatus::Success => "success",
+            ToolStatus::Error => "error",
+            ToolStatus::Skipped => "skipped",
+        }
+    }
+}
+
 /// What a call came to; exactly one per call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::domain::facts::ItemMembers;
 use crate::domain::hitl::Suspension;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, StepType, TodoItem};
+use crate::domain::state::{A2aWait, PendingA2ATasks};
 use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
 use crate::pes::state::{Item, Phase, Said, State, run, text};
 
@@ -30,6 +32,7 @@ pub(crate) fn todo_item(item: &Item) -> TodoItem {
         run_id: progress.run.clone(),
         reason: progress.reason.clone(),
         redone: progress.redone,
+        other: Map::new(),
     }
 }
 
@@ -77,13 +80,30 @@ pub(crate) fn step_output(state: &State, item: &Item) -> StepOutputEntry {
     }
 }
 
-/// What a settled item has besides its status.
-pub(crate) fn settled_fields(state: &State, item: &Item, into: &mut Value) {
-    let whole = text::to_value(&whole_item(state, item));
-    for key in ["result", "toolCalls", "actualToolCalls", "toolResults", "validationStatus"] {
-        if let Some(value) = whole.get(key) {
-            into[key] = value.clone();
-        }
+/// What a change of its status sets: a settled item has its calls and its result, too.
+pub(crate) fn changed_members(state: &State, item: &Item) -> ItemMembers {
+    let progress = &item.progress;
+    let bare = ItemMembers {
+        status: progress.status,
+        updated_timestamp: progress.updated,
+        run_id: progress.run.clone(),
+        reason: progress.reason.clone(),
+        result: None,
+        tool_calls: Vec::new(),
+        actual_tool_calls: Vec::new(),
+        tool_results: Vec::new(),
+        validation_status: None,
+    };
+    if !progress.status.is_settled() {
+        return bare;
+    }
+    ItemMembers {
+        result: progress.result.clone(),
+        tool_calls: tool_calls(state, item),
+        actual_tool_calls: actual_calls(state, item),
+        tool_results: tool_results(state, item),
+        validation_status: progress.validation,
+        ..bare
     }
 }
 
@@ -96,7 +116,7 @@ pub(crate) fn view(state: &State) -> Value {
     let plan = if state.head.plan.is_null() { json!("") } else { state.head.plan.clone() };
     let suspensions: Vec<Value> = state.suspensions.values().map(|open| suspension(state, open)).collect();
     let waits = waits(state);
-    let pending = pending(&waits);
+    let pending = PendingA2ATasks::of(&waits);
     let mut body = json!({
         "threadId": state.thread_id, "intent": state.head.intent, "title": state.head.title, "plan": plan,
         "todoList": list, "currentStepId": current.map(|item| &item.def.id), "isPaused": !suspensions.is_empty(),
@@ -106,7 +126,7 @@ pub(crate) fn view(state: &State) -> Value {
         "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
     });
     if let Some(pending) = pending {
-        body["pendingA2ATasks"] = pending;
+        body["pendingA2ATasks"] = text::to_value(&pending);
     }
     if let Some(oldest) = body["suspensions"].get(0).cloned() {
         body["suspension"] = oldest;
@@ -115,26 +135,10 @@ pub(crate) fn view(state: &State) -> Value {
 }
 
 /// The tasks of other agents that are waited for, oldest first.
-fn waits(state: &State) -> Vec<Value> {
+fn waits(state: &State) -> Vec<A2aWait> {
     let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
     open.sort_by_key(|(ord, _)| *ord);
-    open.into_iter()
-        .map(|(_, task)| {
-            let mut told = task.told();
-            if let Some(item) = &task.item_id {
-                told["itemId"] = item.as_str().into();
-            }
-            told
-        })
-        .collect()
-}
-
-/// The seeds' `pendingA2ATasks`: what the item waits for that has waited longest.
-pub(crate) fn pending(waits: &[Value]) -> Option<Value> {
-    let oldest = waits.first()?;
-    let of_item = waits.iter().filter(|wait| wait["itemId"] == oldest["itemId"]);
-    let ids: Vec<&Value> = of_item.map(|wait| &wait["taskId"]).collect();
-    Some(json!({ "taskIds": ids, "submittedAt": oldest["submittedAt"], "itemId": oldest["itemId"] }))
+    open.into_iter().map(|(_, task)| A2aWait::of(task.told(), task.item_id.clone())).collect()
 }
 
 fn phase_word(phase: Phase) -> &'static str {

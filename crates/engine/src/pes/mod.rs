@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::domain::fault::Fault;
 use crate::domain::forecast::PlanForecast;
+use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
@@ -102,6 +103,9 @@ impl Machine for State {
     }
     fn view(&self) -> Value {
         view::view(self)
+    }
+    fn questions(&self) -> Vec<AskedQuestion> {
+        self.suspensions.values().map(Suspension::asked).collect()
     }
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
         let settings = self.run.as_ref().map_or(next, |run| &run.settings);

@@ -12,14 +12,13 @@ use serde_json::Value;
 
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, StreamId, TaskId};
+use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::model::ModelFailure;
-use crate::domain::observation::{ObservationType, Record};
+use crate::domain::observation::Record;
 use crate::domain::run::{CallerStatus, Run};
 use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
 use crate::domain::{Millis, payload};
-use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, Said, State, Turn, rows, run, text, wake};
+use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, Said, State, Turn, rows, run, wake};
 use crate::step::{Keep, Row, RowKind, Step};
 use crate::{Stamp, World};
 
@@ -194,27 +193,6 @@ impl<'a> Tx<'a> {
     /// What is to be done next about a task, and when.
     pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
         self.change_task(id, |task| task.errand = Some(TaskAction { what, slot: Slot::Ready { at } }));
-    }
-
-    /// `delay`: in how many milliseconds the call is made again.
-    pub(crate) fn record_stream_error(
-        &mut self,
-        stream: &StreamId,
-        item: Option<&ItemId>,
-        failure: &ModelFailure,
-        delay: Option<i64>,
-    ) {
-        let mut body = serde_json::json!({
-            "streamId": stream, "code": failure.kind, "message": text::cut(&failure.message, 2000),
-            "retryable": delay.is_some(),
-        });
-        if let Some(status) = failure.http_status {
-            body["httpStatus"] = status.into();
-        }
-        if let Some(delay) = delay {
-            body["retryInMs"] = delay.into();
-        }
-        self.record(ObservationType::LlmStreamError, item, "Model call failed", body);
     }
 
     /// The planner's or the synthesizer's call, or that of an item, is over.

@@ -47,7 +47,7 @@ fn a_cancel_with_running_slots_has_two_phases() {
     assert_eq!(of("gated")["status"], "skipped");
     assert_eq!(sim.contents(ObservationType::AgentResumed)[0]["decision"], "cancelled");
     assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("cancelled"), &json!("cancelled")));
-    assert_eq!(sim.records.last().unwrap().kind, ObservationType::RunFinished);
+    assert_eq!(sim.records.last().unwrap().kind(), ObservationType::RunFinished);
     assert!(sim.is_idle() && sim.suspensions().is_empty());
 }
 
@@ -82,7 +82,7 @@ fn a_run_cancelled_while_queued_has_only_run_finished() {
     sim.ask("queued").unwrap();
     sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_2".into()), by: "ann".into() })).unwrap();
     let of_run: Vec<&str> =
-        sim.records.iter().filter(|r| r.run_id.as_str() == "run_2").map(|record| record.kind.as_str()).collect();
+        sim.records.iter().filter(|r| r.run_id.as_str() == "run_2").map(|record| record.kind().as_str()).collect();
     assert_eq!(of_run, ["RUN_FINISHED"]);
     assert_eq!(sim.run("run_1").status, RunStatus::Running);
 }

@@ -4,7 +4,7 @@ use pes_engine::Recent;
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
-use pes_engine::domain::observation::{Observation, ObservationType, Record};
+use pes_engine::domain::observation::{Observation, ObservationType};
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, RunSettings};
@@ -35,10 +35,10 @@ impl Sim {
     fn forked(&self, records: usize) -> Self {
         let mut fold = Fold::default();
         for (at, record) in self.records[..records].iter().enumerate() {
-            let whole = Record { content: self.content(record), ..record.clone() };
-            fold.tell(&Observation::of(whole, "t1".into(), at as i64 + 1));
+            let told = Observation::of(record.clone(), "t1".into(), at as i64 + 1);
+            fold.tell(&Observation { content: self.content(record), ..told }).unwrap();
         }
-        let messages = fold.messages().iter().map(|message| serde_json::from_value(message.clone()).unwrap());
+        let messages = fold.messages().iter().map(|message| message.whole().unwrap());
         let (messages, summary) = (messages.collect(), fold.summary().cloned());
         let mut copy = talker(tells);
         copy.book.window = self.book.window;
@@ -69,8 +69,8 @@ fn all_text(request: &ModelRequest) -> String {
 
 /// What the figures of the last call say of its context.
 fn told(sim: &Sim) -> Option<serde_json::Value> {
-    let figures = sim.records.iter().rev().find(|record| record.kind == ObservationType::LlmStreamMetadata);
-    figures.unwrap().metadata.as_ref().map(|metadata| metadata["context"].clone())
+    let figures = sim.records.iter().rev().find(|record| record.kind() == ObservationType::LlmStreamMetadata);
+    figures.unwrap().metadata.as_ref().map(|metadata| json!(metadata.context))
 }
 
 /// Answers with long texts, and sums up with `summary`.
@@ -347,7 +347,10 @@ fn messages_that_cannot_be_summed_up_are_left_out_and_that_is_told() {
 fn a_copy_begins_with_the_summary_that_stood_then() {
     let sim = long_talk(Some(8_000), tells);
     let mut copy = sim.forked(sim.records.len());
-    assert!(copy.records.iter().any(|record| record.content["summary"].is_object()), "its own copies know of it, too");
+    assert!(
+        copy.records.iter().any(|record| record.fact.content()["summary"].is_object()),
+        "its own copies know of it, too"
+    );
     copy.ask("and now?").unwrap();
     copy.go();
     assert_eq!(copy.prompts.len(), 1, "nothing is summed up again");
@@ -360,7 +363,7 @@ fn a_copy_begins_with_the_summary_that_stood_then() {
 #[test]
 fn a_copy_of_what_was_before_the_summary_makes_its_own() {
     let sim = long_talk(Some(8_000), tells);
-    let summed = sim.records.iter().position(|record| record.content["summary"].is_object()).unwrap();
+    let summed = sim.records.iter().position(|record| record.fact.content()["summary"].is_object()).unwrap();
     let mut copy = sim.forked(summed);
     copy.ask("and now?").unwrap();
     copy.go();

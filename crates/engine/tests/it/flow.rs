@@ -274,7 +274,7 @@ fn the_next_queued_run_starts_in_the_commit_of_run_finished() {
     assert_eq!(sim.run("run_2").status, RunStatus::Queued);
     assert_eq!(sim.contents(ObservationType::StateUpdate)[0]["message"]["content"], "second");
     sim.step();
-    let kinds: Vec<&str> = sim.steps.last().unwrap().records.iter().map(|record| record.kind.as_str()).collect();
+    let kinds: Vec<&str> = sim.steps.last().unwrap().records.iter().map(|record| record.kind().as_str()).collect();
     let end = ["FINAL_RESPONSE", "RUN_FINISHED", "RUN_STARTED", "LLM_STREAM_START"];
     assert_eq!(kinds[kinds.len() - 4..], end);
     sim.go();

@@ -48,7 +48,7 @@ fn a_thread_does_not_wear_out() {
     let removed: Vec<&Value> =
         update["changes"].as_array().unwrap().iter().filter(|it| it["type"] == "removed").collect();
     assert_eq!((removed.len(), &removed[0]["itemId"]), (1, &json!("run_1-0")), "{update:#}");
-    let first = sim.records.iter().find(|record| record.kind == ObservationType::ItemStatusChange).unwrap();
+    let first = sim.records.iter().find(|record| record.kind() == ObservationType::ItemStatusChange).unwrap();
     assert_eq!(first.parent_id.as_ref().unwrap().as_str(), "run_1-0", "the log keeps it");
 }
 

@@ -18,34 +18,34 @@ pub fn check_log(sim: &Sim) {
             !ended.contains_key(&run) || run.is_empty() || sim.is_after_the_end(record),
             "{record:?} after the end"
         );
-        match record.kind {
+        match record.kind() {
             ObservationType::RunFinished => assert!(ended.insert(run, ()).is_none(), "a run ends twice"),
             ObservationType::LlmStreamStart => {
-                let stream = record.content["streamId"].to_string();
+                let stream = record.fact.content()["streamId"].to_string();
                 assert!(open_streams.insert(stream, ()).is_none());
             }
             ObservationType::LlmStreamEnd | ObservationType::LlmStreamError => {
-                let stream = record.content["streamId"].to_string();
+                let stream = record.fact.content()["streamId"].to_string();
                 assert!(open_streams.remove(&stream).is_some(), "a stream ends that did not begin");
             }
             ObservationType::ToolCall => {
-                for call in record.content["toolCalls"].as_array().unwrap() {
+                for call in record.fact.content()["toolCalls"].as_array().unwrap() {
                     calls.entry(call["callId"].as_str().unwrap().to_owned()).or_default().0 += 1;
                 }
             }
             ObservationType::ToolExecution => {
-                calls.entry(record.content["callId"].as_str().unwrap().to_owned()).or_default().1 += 1;
+                calls.entry(record.fact.content()["callId"].as_str().unwrap().to_owned()).or_default().1 += 1;
             }
-            ObservationType::AgentSuspended if record.content["kind"] == "plan_review" => {
+            ObservationType::AgentSuspended if record.fact.content()["kind"] == "plan_review" => {
                 assert!(reviews.is_empty(), "two reviews of one plan");
-                reviews.insert(record.content["suspensionId"].to_string());
+                reviews.insert(record.fact.content()["suspensionId"].to_string());
             }
-            ObservationType::AgentResumed => _ = reviews.remove(&record.content["suspensionId"].to_string()),
-            ObservationType::SuspensionTimeout if record.content["policy"] != "remind" => {
-                reviews.remove(&record.content["suspensionId"].to_string());
+            ObservationType::AgentResumed => _ = reviews.remove(&record.fact.content()["suspensionId"].to_string()),
+            ObservationType::SuspensionTimeout if record.fact.content()["policy"] != "remind" => {
+                reviews.remove(&record.fact.content()["suspensionId"].to_string());
             }
-            ObservationType::ItemStatusChange if record.content["status"] == "in_progress" => {
-                let begins = record.content["from"] == "pending";
+            ObservationType::ItemStatusChange if record.fact.content()["status"] == "in_progress" => {
+                let begins = record.fact.content()["from"] == "pending";
                 assert!(!begins || reviews.is_empty(), "an item begins while its plan is reviewed");
             }
             _ => {}

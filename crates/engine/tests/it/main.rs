@@ -11,6 +11,7 @@ mod custom_core;
 mod cut_off;
 mod delegate;
 mod digests;
+mod facts;
 mod failures;
 mod fit;
 mod flow;

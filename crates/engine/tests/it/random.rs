@@ -304,7 +304,7 @@ fn decisions(sim: &Sim) -> Vec<String> {
     use ObservationType as T;
     let told = sim.records.iter().filter_map(|record| {
         let content = sim.content(record);
-        let said = match record.kind {
+        let said = match record.kind() {
             T::Intent | T::Title | T::Synthesis => content.to_string(),
             T::Plan => format!("{}{}", content["planVersion"], content["rawOutput"]),
             T::PlanUpdate => content["planVersion"].to_string(),
@@ -314,7 +314,7 @@ fn decisions(sim: &Sim) -> Vec<String> {
             T::RunFinished => format!("{}{}", content["status"], content["resultStatus"]),
             _ => return None,
         };
-        Some(format!("{}[{:?}] {said}", record.kind.as_str(), record.parent_id))
+        Some(format!("{}[{:?}] {said}", record.kind().as_str(), record.parent_id))
     });
     told.collect()
 }

@@ -43,7 +43,7 @@ fn code(sim: &Sim) -> String {
 
 /// From the first failure to the last, in milliseconds.
 fn span(sim: &Sim) -> i64 {
-    let errors = sim.records.iter().filter(|record| record.kind == ObservationType::LlmStreamError);
+    let errors = sim.records.iter().filter(|record| record.kind() == ObservationType::LlmStreamError);
     let times: Vec<i64> = errors.map(|record| record.timestamp).collect();
     times.last().unwrap() - times.first().unwrap()
 }
@@ -255,7 +255,7 @@ fn failing(calls: &'static [(&'static str, &'static str)], tool: &str, failures:
 
 /// How long the first call took from being asked for to its end.
 fn lasted(sim: &Sim) -> i64 {
-    let at = |kind| sim.records.iter().find(|record| record.kind == kind).unwrap().timestamp;
+    let at = |kind| sim.records.iter().find(|record| record.kind() == kind).unwrap().timestamp;
     at(ObservationType::ToolExecution) - at(ObservationType::ToolCall)
 }
 

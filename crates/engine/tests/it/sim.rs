@@ -346,20 +346,20 @@ impl Sim {
     }
 
     pub fn content(&self, record: &Record) -> Value {
-        payload::inline(record.content.clone(), &self.payloads)
+        payload::inline(record.fact.content().clone(), &self.payloads)
     }
 
     /// Contents of all records of a kind, payloads in place.
     pub fn contents(&self, kind: ObservationType) -> Vec<Value> {
-        self.records.iter().filter(|record| record.kind == kind).map(|record| self.content(record)).collect()
+        self.records.iter().filter(|record| record.kind() == kind).map(|record| self.content(record)).collect()
     }
 
     /// The kinds of all records, items in brackets; the figures of streams are left out.
     pub fn kinds(&self) -> Vec<String> {
-        let told = self.records.iter().filter(|record| record.kind != ObservationType::LlmStreamMetadata);
+        let told = self.records.iter().filter(|record| record.kind() != ObservationType::LlmStreamMetadata);
         told.map(|record| match &record.parent_id {
-            Some(item) => format!("{}[{item}]", record.kind.as_str()),
-            None => record.kind.as_str().to_owned(),
+            Some(item) => format!("{}[{item}]", record.kind().as_str()),
+            None => record.kind().as_str().to_owned(),
         })
         .collect()
     }
@@ -367,7 +367,7 @@ impl Sim {
     /// Recorded on an idle thread: an edit by a person belongs to the last run, which is over.
     pub fn is_after_the_end(&self, record: &Record) -> bool {
         matches!(
-            record.kind,
+            record.kind(),
             ObservationType::PlanUpdate | ObservationType::StateUpdate | ObservationType::ItemStatusChange
         )
     }

@@ -17,10 +17,10 @@ impl Sim {
     /// What a transition writes does not grow with the plan, the history or earlier outputs: only with what it changes.
     pub fn check_bytes(&self, step: &Step) {
         let changes_the_plan = step.records.iter().any(|record| {
-            let is_plan = matches!(record.kind, ObservationType::Plan | ObservationType::PlanUpdate);
-            is_plan || record.kind == ObservationType::RunFinished
+            let is_plan = matches!(record.kind(), ObservationType::Plan | ObservationType::PlanUpdate);
+            is_plan || record.kind() == ObservationType::RunFinished
         });
-        let settled = step.records.iter().filter(|record| record.kind == ObservationType::ItemStatusChange).count();
+        let settled = step.records.iter().filter(|record| record.kind() == ObservationType::ItemStatusChange).count();
         let head = step.head.as_ref().map_or(0, String::len);
         assert!(head < 4096, "a head of {head} bytes: {}", self.head);
         if !changes_the_plan {

@@ -229,7 +229,7 @@ fn a_run_that_ends_while_it_is_paused_leaves_no_question_behind() {
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
     assert!(sim.suspensions().is_empty());
-    assert_eq!(sim.records.last().unwrap().kind, ObservationType::RunFinished);
+    assert_eq!(sim.records.last().unwrap().kind(), ObservationType::RunFinished);
     assert_eq!(
         sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap_err().0.code.as_str(),
         "nothing_to_pause"

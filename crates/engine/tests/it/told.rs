@@ -4,6 +4,8 @@ use pes_engine::domain::observation::{Observation, ObservationType, Record};
 use pes_engine::history::fold::Fold;
 use serde_json::Value;
 
+use super::facts;
+
 #[derive(Default)]
 pub struct Told {
     fold: Fold,
@@ -16,15 +18,20 @@ impl Told {
     /// `records` are those of one transition, `view` is the state after it.
     pub fn check(&mut self, records: &[Record], view: &Value) {
         let mut has_list = false;
-        let mut live = Fold::of_view(&std::mem::replace(&mut self.before, view.clone()));
+        let mut live = match std::mem::replace(&mut self.before, view.clone()) {
+            Value::Null => Fold::of_lists(),
+            before => Fold::of_view(&before).unwrap(),
+        };
         for record in records {
             self.seq += 1;
             let told = Observation::of(record.clone(), "t1".into(), self.seq);
-            let whole = self.fold.tell(&told);
+            facts::check(record);
+            let whole = self.fold.tell(&told).unwrap();
             if view.get("planVersion").is_some() {
-                assert_eq!(sorted(live.tell(&told)), sorted(whole.clone()), "whoever comes now is told the same");
+                let heard = live.record(record.clone(), &told.thread_id, self.seq);
+                assert_eq!(sorted(heard.content), sorted(whole.clone()), "whoever comes now is told the same");
             }
-            if let ObservationType::Plan | ObservationType::PlanUpdate = record.kind {
+            if let ObservationType::Plan | ObservationType::PlanUpdate = record.kind() {
                 has_list = true;
                 let ids = |list: &Value| {
                     list.as_array().into_iter().flatten().map(|item| item["id"].clone()).collect::<Vec<_>>()
@@ -64,7 +71,7 @@ impl Told {
 }
 
 fn kinds(records: &[Record]) -> Vec<&'static str> {
-    records.iter().map(|record| record.kind.as_str()).collect()
+    records.iter().map(|record| record.kind().as_str()).collect()
 }
 
 fn each(list: &Value) -> impl Iterator<Item = &Value> {

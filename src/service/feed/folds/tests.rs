@@ -7,7 +7,7 @@ use super::*;
 const PK: ThreadPk = ThreadPk(1);
 
 fn fold(title: &str) -> Fold {
-    Fold::of_view(&json!({ "title": title }))
+    Fold::of_view(&json!({ "title": title })).unwrap()
 }
 
 #[test]

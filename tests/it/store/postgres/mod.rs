@@ -7,8 +7,9 @@ mod lost;
 mod open;
 mod view;
 
+use pes::domain::facts::IntentBody;
 use pes::domain::ids::{TenantPk, ThreadPk};
-use pes::domain::observation::{ObservationType, Record};
+use pes::domain::observation::Record;
 use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::postgres::Postgres;
@@ -44,9 +45,8 @@ fn transition(fence: Fence, last_seq: i64, said: &str) -> Commit {
         parent_id: None,
         trace_id: String::new(),
         timestamp: 1,
-        kind: ObservationType::Thoughts,
         title: String::new(),
-        content: said.into(),
+        fact: IntentBody { intent: said.into() }.into(),
         metadata: None,
     };
     Commit {
@@ -64,5 +64,5 @@ fn transition(fence: Fence, last_seq: i64, said: &str) -> Commit {
 async fn said(store: &impl Store) -> Vec<String> {
     let found = store.observations(PK, &ObservationAsk { limit: 100, ..Default::default() }).await.unwrap();
     assert!(found.iter().map(|o| o.seq).eq(1..=found.len() as i64));
-    found.iter().map(|o| o.content.as_str().unwrap_or_default().to_owned()).collect()
+    found.iter().map(|o| o.content["intent"].as_str().unwrap_or_default().to_owned()).collect()
 }

@@ -14,7 +14,9 @@ use crate::domain::tool::ToolCall;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallBody {
-    pub stream_id: StreamId,
+    /// Absent: no model asked for these calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_id: Option<StreamId>,
     /// Of the item's loop.
     pub iteration: u32,
     pub tool_calls: Vec<ToolCall>,

@@ -21,11 +21,12 @@ pub use run::{
 };
 pub use state::{StateUpdateBody, Summary};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::hitl::AskedQuestion;
 use super::observation::ObservationType;
+use super::payload::{self, Payloads};
 use super::tool::ToolResult;
 
 macro_rules! facts {
@@ -85,6 +86,11 @@ impl Fact {
     pub fn content(&self) -> Value {
         serde_json::to_value(self).expect("our own types have string keys and finite numbers")
     }
+
+    /// The fact with its payloads in place. An error: what stands there is not what its type says.
+    pub fn inlined(&self, payloads: &Payloads) -> serde_json::Result<Self> {
+        Fact::read(self.kind(), &payload::inline(self.content(), payloads))
+    }
 }
 
 /// The content of a stored observation is not what its type says.
@@ -94,4 +100,9 @@ pub struct Unreadable {
     pub seq: i64,
     pub kind: ObservationType,
     pub why: serde_json::Error,
+}
+
+/// A member that may be `null` and is there all the same.
+fn present<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(member).map(Some)
 }

@@ -10,9 +10,7 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, RunId};
-use crate::domain::plan::{
-    ItemStatus, StepOutputEntry, TodoItem, TodoItemChange, TodoListChanges, ValidationStatus,
-};
+use crate::domain::plan::{ItemStatus, StepOutputEntry, TodoItem, TodoItemChange, TodoListChanges, ValidationStatus};
 use crate::domain::tool::{ToolCall, ToolResult};
 
 /// Who changed the plan.

@@ -2,126 +2,115 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use indexmap::IndexMap;
 
-use crate::domain::observation::{Observation, ObservationType};
+use super::tell::Place;
+use crate::domain::facts::{A2aTaskBody, Fact};
+use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionStatus};
+use crate::domain::ids::{RunId, SuspensionId, TaskId};
+use crate::domain::state::{A2aWait, OpenSuspension};
 use crate::domain::task::TaskStatus;
+use crate::domain::thread::ThreadStatus;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Open {
-    pub run: Option<String>,
+    pub run: Option<RunId>,
     /// Streams and calls that were begun and have not ended.
     begun: BTreeSet<String>,
-    /// By id, oldest first, as `AGENT_SUSPENDED` told them.
-    pub suspensions: Map<String, Value>,
-    /// By id, oldest first, as `A2A_TASK` told them.
-    pub waits: Map<String, Value>,
+    /// Oldest first, as `AGENT_SUSPENDED` told them.
+    pub suspensions: IndexMap<SuspensionId, OpenSuspension>,
+    /// Oldest first, as `A2A_TASK` told them.
+    pub waits: IndexMap<TaskId, A2aWait>,
 }
 
 impl Open {
-    pub(super) fn tell(&mut self, told: &Observation) {
-        let content = &told.content;
-        let word = |key: &str| content[key].as_str().unwrap_or_default().to_owned();
-        match told.kind {
-            ObservationType::RunStarted => {
-                *self = Self { run: Some(told.run_id.to_string()), ..Self::default() };
-            }
-            ObservationType::RunFinished if self.run.as_deref() == Some(told.run_id.as_str()) => {
-                *self = Self::default()
-            }
-            ObservationType::LlmStreamStart => _ = self.begun.insert(word("streamId")),
-            ObservationType::LlmStreamEnd | ObservationType::LlmStreamError => {
-                self.begun.remove(&word("streamId"));
-            }
-            ObservationType::ToolCall => {
-                let calls = content["toolCalls"].as_array().map(Vec::as_slice).unwrap_or_default();
-                self.begun.extend(calls.iter().filter_map(|call| call["callId"].as_str()).map(str::to_owned));
-            }
-            ObservationType::ToolExecution => _ = self.begun.remove(&word("callId")),
-            ObservationType::A2aTask => self.task(told),
-            ObservationType::AgentSuspended => self.suspended(told),
-            ObservationType::AgentResumed => self.resolved(&word("suspensionId")),
+    pub(super) fn tell(&mut self, place: &Place<'_>, fact: &Fact) {
+        match fact {
+            Fact::RunStarted(_) => *self = Self { run: Some(place.run.clone()), ..Self::default() },
+            Fact::RunFinished(_) if self.run.as_ref() == Some(place.run) => *self = Self::default(),
+            Fact::LlmStreamStart(told) => _ = self.begun.insert(told.stream_id.to_string()),
+            Fact::LlmStreamEnd(told) => _ = self.begun.remove(told.stream_id.as_str()),
+            Fact::LlmStreamError(told) => _ = self.begun.remove(told.stream_id.as_str()),
+            Fact::ToolCall(told) => self.begun.extend(told.tool_calls.iter().map(|call| call.call_id.to_string())),
+            Fact::ToolExecution(told) => _ = self.begun.remove(told.call_id.as_str()),
+            Fact::A2aTask(told) => self.task(place, told),
+            Fact::AgentSuspended(told) => self.suspended(place, told),
+            Fact::AgentResumed(told) => self.resolved(&told.suspension_id),
             // A reminder leaves the question open.
-            ObservationType::SuspensionTimeout if word("policy") != "remind" => self.resolved(&word("suspensionId")),
-            ObservationType::RunFinished
-            | ObservationType::SuspensionTimeout
-            | ObservationType::Intent
-            | ObservationType::Title
-            | ObservationType::Plan
-            | ObservationType::PlanUpdate
-            | ObservationType::ItemStatusChange
-            | ObservationType::LlmStreamMetadata
-            | ObservationType::Thoughts
-            | ObservationType::StateUpdate
-            | ObservationType::Synthesis
-            | ObservationType::FinalResponse
-            | ObservationType::Error => {}
+            Fact::SuspensionTimeout(told) if told.policy != ExpiryPolicy::Remind => self.resolved(&told.suspension_id),
+            Fact::RunFinished(_)
+            | Fact::SuspensionTimeout(_)
+            | Fact::Intent(_)
+            | Fact::Title(_)
+            | Fact::Plan(_)
+            | Fact::PlanUpdate(_)
+            | Fact::ItemStatusChange(_)
+            | Fact::LlmStreamMetadata(_)
+            | Fact::Thoughts(_)
+            | Fact::StateUpdate(_)
+            | Fact::Synthesis(_)
+            | Fact::FinalResponse(_)
+            | Fact::Error(_) => {}
         }
     }
 
-    fn suspended(&mut self, told: &Observation) {
-        let mut suspension = told.content.clone();
-        let Some(id) = suspension["suspensionId"].as_str().map(str::to_owned) else { return };
-        if suspension["whileRunning"] != true {
-            self.begun.remove(suspension["callId"].as_str().unwrap_or_default());
+    fn suspended(&mut self, place: &Place<'_>, told: &AskedQuestion) {
+        if let (false, Some(call)) = (told.while_running, &told.call_id) {
+            self.begun.remove(call.as_str());
         }
-        suspension["runId"] = told.run_id.as_str().into();
-        suspension["threadId"] = told.thread_id.as_str().into();
-        suspension["createdAt"] = told.timestamp.into();
-        suspension["status"] = "pending".into();
-        if let Some(item) = &told.parent_id {
-            suspension["itemId"] = item.as_str().into();
-        }
-        self.suspensions.insert(id, suspension);
+        let suspension = OpenSuspension {
+            question: told.clone(),
+            thread_id: place.thread.clone(),
+            run_id: place.run.clone(),
+            status: SuspensionStatus::Pending,
+            created_at: place.at,
+            expires_after_ms: None,
+            item_id: place.item.cloned(),
+            tool_call: None,
+            iteration_state: None,
+            partial_tool_results: None,
+        };
+        self.suspensions.insert(told.suspension_id.clone(), suspension);
     }
 
     /// A call that an agent has is told of by its task until it has its result.
-    fn task(&mut self, told: &Observation) {
-        let mut task = told.content.clone();
-        let (Some(id), call) = (task["taskId"].as_str().map(str::to_owned), task["callId"].as_str()) else { return };
-        let call = call.unwrap_or_default().to_owned();
-        let status = serde_json::from_value::<TaskStatus>(task["status"].clone());
-        match status {
-            Ok(TaskStatus::Sending) | Err(_) => _ = self.begun.insert(call),
-            Ok(
-                TaskStatus::Working
-                | TaskStatus::InputRequired
-                | TaskStatus::AuthRequired
-                | TaskStatus::InDoubt
-                | TaskStatus::Completed
-                | TaskStatus::Failed
-                | TaskStatus::Rejected
-                | TaskStatus::Canceled
-                | TaskStatus::Lost,
-            ) => _ = self.begun.remove(&call),
+    fn task(&mut self, place: &Place<'_>, told: &A2aTaskBody) {
+        match told.status {
+            TaskStatus::Sending => _ = self.begun.insert(told.call_id.to_string()),
+            TaskStatus::Working
+            | TaskStatus::InputRequired
+            | TaskStatus::AuthRequired
+            | TaskStatus::InDoubt
+            | TaskStatus::Completed
+            | TaskStatus::Failed
+            | TaskStatus::Rejected
+            | TaskStatus::Canceled
+            | TaskStatus::Lost => _ = self.begun.remove(told.call_id.as_str()),
         }
-        if status.is_ok_and(TaskStatus::is_terminal) {
-            self.waits.shift_remove(&id);
+        if told.status.is_terminal() {
+            self.waits.shift_remove(&told.task_id);
             return;
         }
-        if let Some(item) = &told.parent_id {
-            task["itemId"] = item.as_str().into();
-        }
-        self.waits.insert(id, task);
+        self.waits.insert(told.task_id.clone(), A2aWait::of(told.clone(), place.item.cloned()));
     }
 
-    fn resolved(&mut self, id: &str) {
+    fn resolved(&mut self, id: &SuspensionId) {
         if let Some(suspension) = self.suspensions.shift_remove(id)
-            && let Some(call) = suspension["callId"].as_str()
+            && let Some(call) = suspension.question.call_id
         {
             // Answered, its call runs or has its result next.
-            self.begun.insert(call.to_owned());
+            self.begun.insert(call.to_string());
         }
     }
 
     /// The thread's status: as long as anything was under way, it was running.
-    pub(super) fn status(&self) -> &'static str {
+    pub(super) fn status(&self) -> ThreadStatus {
         match &self.run {
-            None => "idle",
-            Some(_) if !self.begun.is_empty() => "running",
-            Some(_) if !self.suspensions.is_empty() => "suspended",
-            Some(_) if !self.waits.is_empty() => "waiting",
-            Some(_) => "running",
+            None => ThreadStatus::Idle,
+            Some(_) if !self.begun.is_empty() => ThreadStatus::Running,
+            Some(_) if !self.suspensions.is_empty() => ThreadStatus::Suspended,
+            Some(_) if !self.waits.is_empty() => ThreadStatus::Waiting,
+            Some(_) => ThreadStatus::Running,
         }
     }
 }

@@ -1,121 +1,140 @@
 //! Taking observations in, and giving them back whole.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Fold;
 use super::list::List;
-use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::Millis;
+use crate::domain::facts::{Fact, PlanBody, PlanUpdateBody, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate};
+use crate::domain::ids::{ItemId, RunId, ThreadId};
+use crate::domain::observation::{Observation, Record, RecordMetadata};
+use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
+
+/// Of what a fact tells, and when.
+pub(super) struct Place<'a> {
+    pub thread: &'a ThreadId,
+    pub run: &'a RunId,
+    pub item: Option<&'a ItemId>,
+    pub at: Millis,
+}
 
 impl Fold {
-    /// Takes in the next observation; returns its content as readers see it.
-    pub fn tell(&mut self, told: &Observation) -> Value {
+    /// Takes in the next observation; returns its content as readers see it. One that cannot be read changes nothing.
+    pub fn tell(&mut self, told: &Observation) -> Result<Value, Unreadable> {
         self.seq = told.seq;
-        let content = &told.content;
         if self.lists_only && !Self::LISTED.contains(&told.kind) {
-            return content.clone();
+            return Ok(told.content.clone());
         }
-        self.open.tell(told);
-        let mut whole = None;
-        match told.kind {
-            ObservationType::Intent => self.intent = word(content, "intent"),
-            ObservationType::Title => self.title = word(content, "title"),
-            ObservationType::Plan => whole = Some(self.planned(content)),
-            ObservationType::PlanUpdate => whole = Some(self.updated(content, told.timestamp)),
-            ObservationType::ItemStatusChange => self.list.moved(content),
-            ObservationType::RunStarted | ObservationType::FinalResponse => self.said(content),
-            ObservationType::StateUpdate => self.state_updated(content),
-            ObservationType::ToolCall => self.list.calls.made(told),
-            ObservationType::ToolExecution => self.list.calls.ended(told),
-            ObservationType::LlmStreamStart
-            | ObservationType::LlmStreamMetadata
-            | ObservationType::LlmStreamEnd
-            | ObservationType::LlmStreamError
-            | ObservationType::Thoughts
-            | ObservationType::AgentSuspended
-            | ObservationType::AgentResumed
-            | ObservationType::SuspensionTimeout
-            | ObservationType::A2aTask
-            | ObservationType::Synthesis
-            | ObservationType::Error
-            | ObservationType::RunFinished => {}
+        let place =
+            Place { thread: &told.thread_id, run: &told.run_id, item: told.parent_id.as_ref(), at: told.timestamp };
+        Ok(self.take(&place, &told.fact()?).unwrap_or_else(|| told.content.clone()))
+    }
+
+    /// Takes in a fact that was recorded just now as `seq` of the thread; returns it as readers see it.
+    pub fn record(&mut self, record: Record, thread: &ThreadId, seq: i64) -> Observation {
+        self.seq = seq;
+        let kind = record.kind();
+        let place = Place { thread, run: &record.run_id, item: record.parent_id.as_ref(), at: record.timestamp };
+        let is_heard = !self.lists_only || Self::LISTED.contains(&kind);
+        let whole = if is_heard { self.take(&place, &record.fact) } else { None };
+        Observation {
+            seq,
+            id: record.id,
+            thread_id: thread.clone(),
+            run_id: record.run_id,
+            parent_id: record.parent_id,
+            trace_id: record.trace_id,
+            timestamp: record.timestamp,
+            kind,
+            title: record.title,
+            content: whole.unwrap_or_else(|| record.fact.content()),
+            metadata: record.metadata.as_ref().map(RecordMetadata::value),
         }
-        whole.unwrap_or_else(|| content.clone())
+    }
+
+    /// `Some`: readers see this in place of what was recorded.
+    fn take(&mut self, place: &Place<'_>, fact: &Fact) -> Option<Value> {
+        self.open.tell(place, fact);
+        match fact {
+            Fact::Intent(told) => self.intent.clone_from(&told.intent),
+            Fact::Title(told) => self.title.clone_from(&told.title),
+            Fact::Plan(told) => return Some(value(&self.planned(told))),
+            Fact::PlanUpdate(told) => return Some(value(&self.updated(told, place.at))),
+            Fact::ItemStatusChange(told) => self.list.moved(told),
+            // A queued run's message is told when it starts, and a steered one at once.
+            Fact::RunStarted(told) => self.messages.push(told.message.clone()),
+            Fact::FinalResponse(told) => self.messages.push(told.message.clone()),
+            Fact::StateUpdate(told) => self.state_updated(told),
+            Fact::ToolCall(told) => place.item.into_iter().for_each(|item| self.list.calls.made(item, told)),
+            Fact::ToolExecution(told) => place.item.into_iter().for_each(|item| self.list.calls.ended(item, told)),
+            Fact::LlmStreamStart(_)
+            | Fact::LlmStreamMetadata(_)
+            | Fact::LlmStreamEnd(_)
+            | Fact::LlmStreamError(_)
+            | Fact::Thoughts(_)
+            | Fact::AgentSuspended(_)
+            | Fact::AgentResumed(_)
+            | Fact::SuspensionTimeout(_)
+            | Fact::A2aTask(_)
+            | Fact::Synthesis(_)
+            | Fact::Error(_)
+            | Fact::RunFinished(_) => {}
+        }
+        None
     }
 
     /// A `PLAN` holds changes, or a whole list where a history begins.
-    fn planned(&mut self, content: &Value) -> Value {
-        self.plan = content["plan"].clone();
-        self.plan_version = version(content, self.plan_version);
-        match content.get("todoList") {
-            Some(list) => self.list = List::new(list, content.get("stepOutputs")),
-            None => self.changed = self.list.change(array(content, "changes")),
+    fn planned(&mut self, told: &PlanBody) -> WholePlan {
+        self.plan = told.plan.clone();
+        self.plan_version = told.plan_version;
+        match &told.todo_list {
+            Some(list) => self.list = List::new(list, told.step_outputs.clone().unwrap_or_default()),
+            None => self.changed = self.list.change(told.changes.as_deref().unwrap_or_default()),
         }
-        let mut whole = Map::new();
-        whole.insert("plan".into(), self.plan.clone());
-        whole.insert("planVersion".into(), self.plan_version.into());
-        whole.insert("todoList".into(), self.list.items());
-        whole.insert("rawOutput".into(), content["rawOutput"].clone());
-        Value::Object(whole)
+        WholePlan {
+            plan: self.plan.clone(),
+            plan_version: self.plan_version,
+            todo_list: self.list.items(),
+            raw_output: told.raw_output.clone(),
+        }
     }
 
     /// A `PLAN_UPDATE` without changes tells where those of the `PLAN` before it came from.
-    fn updated(&mut self, content: &Value, timestamp: i64) -> Value {
-        self.plan_version = version(content, self.plan_version);
-        let plan = content.get("plan").filter(|plan| !plan.is_null());
-        self.plan = plan.unwrap_or(&self.plan).clone();
-        let changes = match content.get("changes") {
-            Some(Value::Array(changes)) => self.list.change(changes),
-            Some(_) | None => std::mem::take(&mut self.changed),
+    fn updated(&mut self, told: &PlanUpdateBody, timestamp: Millis) -> WholePlanUpdate {
+        self.plan_version = told.plan_version;
+        if let Some(plan) = &told.plan {
+            self.plan = plan.clone();
+        }
+        let changes = match &told.changes {
+            Some(changes) => self.list.change(changes),
+            None => std::mem::take(&mut self.changed),
         };
-        self.list.reorder(array(content, "order"));
-        let mut whole = Map::new();
-        whole.insert("planVersion".into(), self.plan_version.into());
-        whole.insert("source".into(), content["source"].clone());
-        whole.extend(plan.map(|plan| ("plan".to_owned(), plan.clone())));
-        whole.insert("todoList".into(), self.list.items());
-        whole.insert("changes".into(), sorted(changes, timestamp));
-        Value::Object(whole)
-    }
-
-    fn state_updated(&mut self, content: &Value) {
-        self.written.tell(content);
-        if !is_queued(content) {
-            self.said(content);
-            self.summary = content.get("summary").cloned().or(self.summary.take());
+        self.list.reorder(told.order.as_deref().unwrap_or_default());
+        WholePlanUpdate {
+            plan_version: self.plan_version,
+            source: told.source,
+            plan: told.plan.clone(),
+            todo_list: self.list.items(),
+            changes: sorted(changes, timestamp),
         }
     }
 
-    /// A message; a queued run's is told when it starts, and a steered one at once.
-    fn said(&mut self, content: &Value) {
-        self.messages.extend(content.get("message").cloned());
+    fn state_updated(&mut self, told: &StateUpdateBody) {
+        self.written.tell(told);
+        if !told.is_queued() {
+            self.messages.extend(told.message.clone());
+            self.summary = told.summary.clone().or(self.summary.take());
+        }
     }
 }
 
-/// The contract's `TodoListChanges`: all of them, then by kind.
-fn sorted(changes: Vec<Value>, timestamp: i64) -> Value {
-    let of = |kind: &str| changes.iter().filter(|change| change["type"] == kind).cloned().collect::<Value>();
-    let (added, modified, removed) = (of("added"), of("modified"), of("removed"));
-    let mut sorted = Map::new();
-    sorted.insert("timestamp".into(), timestamp.into());
-    sorted.insert("changes".into(), Value::Array(changes));
-    sorted.insert("added".into(), added);
-    sorted.insert("modified".into(), modified);
-    sorted.insert("removed".into(), removed);
-    Value::Object(sorted)
+/// All of them, then by kind.
+fn sorted(changes: Vec<TodoItemChange>, timestamp: Millis) -> TodoListChanges {
+    let of = |kind: ChangeType| changes.iter().filter(|change| change.kind == kind).cloned().collect();
+    let (added, modified, removed) = (of(ChangeType::Added), of(ChangeType::Modified), of(ChangeType::Removed));
+    TodoListChanges { timestamp, changes, added, modified, removed }
 }
 
-fn is_queued(content: &Value) -> bool {
-    array(content, "keys").iter().any(|key| key == "queue")
-}
-
-fn word(content: &Value, key: &str) -> String {
-    content[key].as_str().unwrap_or_default().to_owned()
-}
-
-fn version(content: &Value, before: i64) -> i64 {
-    content["planVersion"].as_i64().unwrap_or(before)
-}
-
-fn array<'a>(content: &'a Value, key: &str) -> &'a [Value] {
-    content[key].as_array().map(Vec::as_slice).unwrap_or_default()
+fn value(whole: &impl serde::Serialize) -> Value {
+    serde_json::to_value(whole).expect("our own types have string keys and finite numbers")
 }

@@ -1,61 +1,82 @@
 //! `PESAgentStateData` as of the last observation told, without what only the state knows (`iterationState`).
 
+use indexmap::IndexMap;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Fold;
 use super::list::List;
-use crate::history::view::pending;
+use super::{Fold, StateWrites};
+use crate::domain::facts::{RecordedMessage, Summary};
+use crate::domain::ids::ItemId;
+use crate::domain::plan::{StepOutputEntry, TodoItem};
+use crate::domain::state::{A2aWait, OpenSuspension, PendingA2ATasks};
+
+/// What a fold goes on from. The view of a core without plans has none of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Begun {
+    intent: String,
+    title: String,
+    plan: Value,
+    plan_version: i64,
+    todo_list: Vec<TodoItem>,
+    step_outputs: IndexMap<ItemId, StepOutputEntry>,
+    last_seq: i64,
+}
 
 impl Fold {
     /// Goes on from a view, that of a core or one made by [`Fold::view`], and tells whole lists from there.
-    pub fn of_view(view: &Value) -> Self {
-        let word = |key: &str| view[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            intent: word("intent"),
-            title: word("title"),
-            plan: view["plan"].clone(),
-            plan_version: view["planVersion"].as_i64().unwrap_or_default(),
-            list: List::new(&view["todoList"], view.get("stepOutputs")),
-            seq: view["lastSeq"].as_i64().unwrap_or_default(),
-            lists_only: true,
-            ..Self::default()
-        }
+    pub fn of_view(view: &Value) -> serde_json::Result<Self> {
+        let begun = Begun::deserialize(view)?;
+        Ok(Self {
+            intent: begun.intent,
+            title: begun.title,
+            plan: begun.plan,
+            plan_version: begun.plan_version,
+            list: List::new(&begun.todo_list, begun.step_outputs),
+            seq: begun.last_seq,
+            ..Self::of_lists()
+        })
+    }
+
+    /// Tells whole lists, of a thread that has none yet.
+    pub fn of_lists() -> Self {
+        Self { lists_only: true, ..Self::default() }
     }
 
     pub fn view(&self) -> Value {
-        let suspensions: Vec<Value> =
+        let suspensions: Vec<OpenSuspension> =
             self.open.suspensions.values().map(|open| self.list.calls.ask(open.clone())).collect();
-        let waits: Vec<Value> = self.open.waits.values().cloned().collect();
-        let pending = pending(&waits);
+        let waits: Vec<A2aWait> = self.open.waits.values().cloned().collect();
         let plan = if self.plan.is_null() { json!("") } else { self.plan.clone() };
         let mut view = json!({
             "intent": self.intent, "title": self.title, "plan": plan, "todoList": self.list.whole(),
-            "currentStepId": self.list.first(["in_progress", "waiting"]), "isPaused": !suspensions.is_empty(),
+            "currentStepId": self.list.current(), "isPaused": !suspensions.is_empty(),
             "stepOutputs": self.list.outputs(), "suspensions": suspensions, "a2aWaits": waits,
             "planVersion": self.plan_version, "lastSeq": self.seq, "status": self.open.status(), "runId": self.open.run,
         });
-        if let Some(pending) = pending {
-            view["pendingA2ATasks"] = pending;
+        if let Some(pending) = PendingA2ATasks::of(&waits) {
+            view["pendingA2ATasks"] = json!(pending);
         }
         if let Some(oldest) = suspensions.first() {
-            view["suspension"] = oldest.clone();
+            view["suspension"] = json!(oldest);
         }
         view
     }
 
     /// The conversation, in the order of its contexts; without what waited in the queue.
-    pub fn messages(&self) -> &[Value] {
+    pub fn messages(&self) -> &[RecordedMessage] {
         &self.messages
     }
 
-    /// The writes of the application's state that it consists of, for [`agent_state`](super::agent_state); `None`: the log
-    /// does not tell what was written.
-    pub fn agent_state(&self) -> Option<Value> {
+    /// The writes that the application's state consists of; `None`: the log does not tell what was written.
+    pub fn agent_state(&self) -> Option<StateWrites> {
         self.written.told()
     }
 
     /// What prompts tell in place of the oldest messages, if anything.
-    pub fn summary(&self) -> Option<&Value> {
+    pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 }

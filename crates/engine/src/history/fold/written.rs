@@ -1,48 +1,67 @@
 //! The application's own state, write by write.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::domain::facts::StateUpdateBody;
 use crate::domain::thread::AgentState;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Written {
     version: i64,
-    /// `{data}` or `{patch}`, since it was written whole.
-    writes: Vec<Value>,
+    /// Since it was written whole.
+    writes: Vec<StateWrite>,
     /// A write was recorded without what was written: nobody knows from then on, until it is written whole.
     is_unknown: bool,
 }
 
+/// One write; a large value is a reference.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StateWrite {
+    Whole(Value),
+    /// A merge patch.
+    Patch(Value),
+}
+
+/// What the application's state consists of, write by write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateWrites {
+    pub version: i64,
+    pub writes: Vec<StateWrite>,
+}
+
 impl Written {
     /// Takes in what a `STATE_UPDATE` says; most are about something else.
-    pub(super) fn tell(&mut self, content: &Value) {
+    pub(super) fn tell(&mut self, told: &StateUpdateBody) {
         let before = self.version;
-        self.version = content["stateVersion"].as_i64().unwrap_or(before);
+        self.version = told.state_version;
         if self.version == before {
             return;
         }
-        match (content.get("data"), content.get("patch")) {
+        match (&told.data, &told.patch) {
             (Some(data), _) => {
-                *self = Self { version: self.version, writes: vec![json!({ "data": data })], ..Self::default() }
+                let writes = vec![StateWrite::Whole(data.clone())];
+                *self = Self { version: self.version, writes, ..Self::default() }
             }
-            (None, Some(patch)) if self.version == before + 1 => self.writes.push(json!({ "patch": patch })),
+            (None, Some(patch)) if self.version == before + 1 => self.writes.push(StateWrite::Patch(patch.clone())),
             (None, Some(_) | None) => self.is_unknown = true,
         }
     }
 
-    pub(super) fn told(&self) -> Option<Value> {
-        (!self.is_unknown).then(|| json!({ "version": self.version, "writes": self.writes }))
+    pub(super) fn told(&self) -> Option<StateWrites> {
+        (!self.is_unknown).then(|| StateWrites { version: self.version, writes: self.writes.clone() })
     }
 }
 
-/// The state that [`Fold::agent_state`](super::Fold::agent_state) tells, payloads in place.
-pub fn agent_state(told: &Value) -> AgentState {
-    let mut data = Value::Null;
-    for write in told["writes"].as_array().into_iter().flatten() {
-        match write.get("patch") {
-            Some(patch) => json_patch::merge(&mut data, patch),
-            None => data = write["data"].clone(),
+impl StateWrites {
+    /// The state, once the payloads are in place.
+    pub fn state(self) -> AgentState {
+        let mut data = Value::Null;
+        for write in self.writes {
+            match write {
+                StateWrite::Patch(patch) => json_patch::merge(&mut data, &patch),
+                StateWrite::Whole(whole) => data = whole,
+            }
         }
+        AgentState { data, version: self.version }
     }
-    AgentState { data, version: told["version"].as_i64().unwrap_or_default() }
 }

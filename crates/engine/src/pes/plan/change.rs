@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::domain::facts::{IntentBody, PlanSource, PlanUpdateBody};
 use crate::domain::ids::ItemId;
-use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItemChange};
 use crate::history::view;
 use crate::parse::ItemDraft;
@@ -16,26 +16,6 @@ use crate::pes::tx::Tx;
 const INTENT_CHARS: usize = 500;
 /// How many dropped changes a prompt names.
 const NOTES: usize = 20;
-
-/// Where a `PLAN_UPDATE` comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    Planner,
-    Refinement,
-    Agent,
-    User,
-}
-
-impl Source {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Source::Planner => "planner",
-            Source::Refinement => "refinement",
-            Source::Agent => "agent",
-            Source::User => "user",
-        }
-    }
-}
 
 /// What a merge came to.
 #[derive(Default)]
@@ -86,8 +66,8 @@ pub(crate) fn name_items(state: &State, drafts: &mut [ItemDraft]) {
 pub(crate) fn set_intent(tx: &mut Tx<'_>, intent: Option<&str>, item: Option<&ItemId>) {
     let Some(intent) = intent.map(str::trim).filter(|intent| !intent.is_empty()) else { return };
     tx.state.head.intent = text::cut(intent, INTENT_CHARS);
-    let body = serde_json::json!({ "intent": tx.state.head.intent });
-    tx.record(ObservationType::Intent, item, "Intent", body);
+    let body = IntentBody { intent: tx.state.head.intent.clone() };
+    tx.record(item, "Intent", body);
 }
 
 /// `false`: there is nothing new to say.
@@ -124,12 +104,15 @@ pub(crate) fn of_item(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoIte
     TodoItemChange { kind, item_id: id.clone(), timestamp: tx.stamp.now, item, previous_item: None }
 }
 
-/// A `PLAN_UPDATE` with changes of its own.
-pub(crate) fn record_update(tx: &mut Tx<'_>, source: Source, item: Option<&ItemId>, changes: &[TodoItemChange]) {
-    let body = serde_json::json!({
-        "planVersion": tx.state.head.plan_version, "source": source.as_str(), "changes": text::to_value(&changes),
-    });
-    tx.record(ObservationType::PlanUpdate, item, "Plan changed", body);
+/// A `PLAN_UPDATE` with these changes.
+pub(crate) fn update(tx: &Tx<'_>, source: PlanSource, changes: &[TodoItemChange]) -> PlanUpdateBody {
+    let plan_version = tx.state.head.plan_version;
+    PlanUpdateBody { plan_version, source, changes: Some(changes.to_vec()), order: None, plan: None }
+}
+
+/// Records it.
+pub(crate) fn record_update(tx: &mut Tx<'_>, item: Option<&ItemId>, update: PlanUpdateBody) {
+    tx.record(item, "Plan changed", update);
 }
 
 fn implied_step_type(draft: &ItemDraft) -> Option<StepType> {

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::domain::facts::{PlanSource, PlanUpdateBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
+use crate::domain::observation::RecordMetadata;
 use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
 use crate::domain::settings::RunSettings;
-use crate::pes::plan::change::{self, Merged, Source};
+use crate::pes::plan::change::{self, Merged};
 use crate::pes::plan::forget;
-use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State, text};
+use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State};
 use crate::pes::tx::{Handled, Taken, Tx};
 
 /// Fields that the server fills in; a client that sends back what it read may leave them in.
@@ -54,14 +56,10 @@ pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, n
         return Ok(Taken::No);
     }
     let merged = rewrite(tx, wanted);
-    change::record_update(tx, Source::User, None, &merged.changes);
     let order = order_unlike(tx.state, &before);
-    if let Some(last) = tx.records.last_mut() {
-        last.metadata = Some(serde_json::json!({ "by": by }));
-        if let Some(order) = order {
-            last.content["order"] = text::to_value(&order);
-        }
-    }
+    let update = change::update(tx, PlanSource::User, &merged.changes);
+    change::record_update(tx, None, PlanUpdateBody { order, ..update });
+    tx.remark(RecordMetadata { by: Some(by.to_owned()), ..RecordMetadata::default() });
     change::record_moved(tx, &merged);
     tx.add_requesters(&[by.to_owned()]);
     Ok(Taken::Yes)

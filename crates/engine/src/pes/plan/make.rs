@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
+use crate::domain::facts::{PlanBody, PlanSource, PlanUpdateBody, TitleBody};
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model::ModelReply;
-use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ChangeType, TodoItemChange};
 use crate::parse::{self, CallDraft, PlanDraft};
-use crate::pes::plan::change::{self, Merged, Source};
+use crate::pes::plan::change::{self, Merged};
 use crate::pes::plan::{forget, merge, names, refine, review};
 use crate::pes::state::{Item, ModelCall, Phase, REPAIRS, Repair, Replied, State, model_call, text};
 use crate::pes::tx::Tx;
@@ -50,13 +50,13 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
         return refused(tx.state, text::cut(reason, REFUSAL_CHARS));
     }
     let (source, merged) = match tx.state.phase() {
-        Phase::Refining => (Source::Refinement, merge::merge(tx, &draft, replied.call.shown)),
+        Phase::Refining => (PlanSource::Refinement, merge::merge(tx, &draft, replied.call.shown)),
         Phase::Idle | Phase::Planning | Phase::Executing | Phase::Synthesizing => {
-            (Source::Planner, first_list(tx, &draft))
+            (PlanSource::Planner, first_list(tx, &draft))
         }
     };
     record(tx, &draft, text, &merged.changes);
-    if source == Source::Planner || !merged.changes.is_empty() {
+    if source == PlanSource::Planner || !merged.changes.is_empty() {
         record_update_of(tx, source);
     }
     change::record_moved(tx, &merged);
@@ -123,7 +123,7 @@ fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {
         let title = text::cut(&title, 200);
         tx.state.head.title = title.clone();
         tx.title = Some(title.clone());
-        tx.record(ObservationType::Title, None, title.clone(), serde_json::json!({ "title": title }));
+        tx.record(None, title.clone(), TitleBody { title });
     }
 }
 
@@ -144,15 +144,19 @@ fn record(tx: &mut Tx<'_>, draft: &PlanDraft, raw: Value, changes: &[TodoItemCha
         Value::Null => Value::String(String::new()),
         plan => plan.clone(),
     };
-    let body = serde_json::json!({
-        "plan": plan, "planVersion": tx.state.head.plan_version, "rawOutput": raw,
-        "changes": text::to_value(&changes),
-    });
-    tx.record(ObservationType::Plan, None, "Plan", body);
+    let body = PlanBody {
+        plan,
+        plan_version: tx.state.head.plan_version,
+        raw_output: raw,
+        changes: Some(changes.to_vec()),
+        todo_list: None,
+        step_outputs: None,
+    };
+    tx.record(None, "Plan", body);
 }
 
 /// The `PLAN_UPDATE` whose changes stand in the `PLAN` before it.
-fn record_update_of(tx: &mut Tx<'_>, source: Source) {
-    let body = serde_json::json!({ "planVersion": tx.state.head.plan_version, "source": source.as_str() });
-    tx.record(ObservationType::PlanUpdate, None, "Plan changed", body);
+fn record_update_of(tx: &mut Tx<'_>, source: PlanSource) {
+    let plan_version = tx.state.head.plan_version;
+    change::record_update(tx, None, PlanUpdateBody { plan_version, source, changes: None, order: None, plan: None });
 }

@@ -1,12 +1,13 @@
 //! Changes of a plan by models: a refinement of the whole list, or a step's patch of the rest. Both merge by id; what
 //! ran keeps its results, and no model can mark as done what did not run.
 
+use crate::domain::facts::{PlanSource, PlanUpdateBody};
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
 use crate::domain::plan::{ChangeType, ItemStatus};
 use crate::parse::{ItemDraft, PlanDraft, PlanPatchDraft};
-use crate::pes::plan::change::{self, Merged, Source};
+use crate::pes::plan::change::{self, Merged};
 use crate::pes::plan::{forget, redo};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
@@ -43,10 +44,9 @@ pub(crate) fn apply_patch(tx: &mut Tx<'_>, item: &ItemId, shown: i64, mut patch:
         (true, true) => tx.state.head.plan_version += 1,
         (false, _) => {}
     }
-    change::record_update(tx, Source::Agent, Some(item), &merged.changes);
-    if let (true, Some(last)) = (has_plan, tx.records.last_mut()) {
-        last.content["plan"] = tx.state.head.plan.clone();
-    }
+    let plan = has_plan.then(|| tx.state.head.plan.clone());
+    let update = change::update(tx, PlanSource::Agent, &merged.changes);
+    change::record_update(tx, Some(item), PlanUpdateBody { plan, ..update });
     change::record_moved(tx, &merged);
 }
 

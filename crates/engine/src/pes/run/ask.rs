@@ -1,7 +1,6 @@
 //! A query comes in: it starts a run, waits in the queue, steers, or interrupts.
 
-use serde_json::Value;
-
+use crate::domain::facts::RecordedMessage;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
@@ -69,7 +68,7 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     // A run's number is below those of its messages.
     let ord = tx.next_ord();
     let message = told(tx, &run);
-    tx.record_state_update(vec!["queue".into()], Some(message));
+    tx.record_message("queue", message);
     tx.write_run(ord, &run);
     let at = if first { 0 } else { tx.state.head.queue.len() };
     tx.state.head.queue.insert(at, run.run_id.clone());
@@ -78,7 +77,7 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
 }
 
 /// Stores the user's message and returns it as observations show it.
-fn told(tx: &mut Tx<'_>, run: &Run) -> Value {
+fn told(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
     let message = message::user_message(run);
     message::keep(tx, &message)
 }
@@ -103,8 +102,8 @@ fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
     run.run_id = tx.state.active_run().run_id.clone();
     tx.add_requesters(&run.requested_by);
     let shown = told(tx, &run);
-    let text = shown["content"].clone();
+    let text = shown.content.clone();
     tx.active().steers.push(Steer { message: run.message_id, text, shown: false });
-    tx.record_state_update(vec!["messages".into()], Some(shown));
+    tx.record_message("messages", shown);
     Ok(Taken::Yes)
 }

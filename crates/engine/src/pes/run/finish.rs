@@ -1,13 +1,13 @@
 //! A run ends: one answer, one `RUN_FINISHED`, and the next queued run starts in the same transition.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use crate::domain::facts::{FinalResponseBody, RecordedMessage};
 use crate::domain::fault::Code;
 use crate::domain::hitl::Decision;
 use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
-use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
 use crate::pes::people::pause;
@@ -45,9 +45,7 @@ pub(crate) fn answer_directly(tx: &mut Tx<'_>, text: String) {
         let message = ai_message(tx, &run, text, None, None);
         let ord = tx.next_ord();
         tx.write_message(ord, &message);
-        let mut told = text::to_value(&message);
-        told["content"] = shown;
-        tx.record_state_update(vec!["messages".into()], Some(told));
+        tx.record_message("messages", RecordedMessage::of(&message, shown));
         refine::end(tx);
         return;
     }
@@ -78,7 +76,7 @@ fn ai_message(
     ui: Option<&Value>,
     error: Option<&RunError>,
 ) -> ConversationMessage {
-    let ui = ui.map(|ui| ("uiMetadata", ui.clone()));
+    let ui = ui.map(|ui| (ConversationMessage::UI, ui.clone()));
     let error = error.map(|error| (ConversationMessage::ERROR, text::to_value(error)));
     let metadata: Map<String, Value> = ui.into_iter().chain(error).map(|(key, it)| (key.to_owned(), it)).collect();
     ConversationMessage {
@@ -103,16 +101,12 @@ fn answer_message(
     let message = ai_message(tx, &run, content, ui.as_ref(), error);
     let ord = tx.next_ord();
     tx.write_message(ord, &message);
-    let mut told = text::to_value(&message);
-    told["content"] = shown;
-    let ui = ui.map(|ui| tx.store(format!("{}.ui", message.message_id), ui));
-    let mut body = json!({});
-    if let Some(ui) = ui {
-        told["metadata"]["uiMetadata"] = ui.clone();
-        body["uiMetadata"] = ui;
+    let mut told = RecordedMessage::of(&message, shown);
+    let ui_metadata = ui.map(|ui| tx.store(format!("{}.ui", message.message_id), ui));
+    if let Some(ui) = &ui_metadata {
+        told.metadata.get_or_insert_default().insert(ConversationMessage::UI.to_owned(), ui.clone());
     }
-    body["message"] = told;
-    tx.record_for(&run, ObservationType::FinalResponse, "Answer", body);
+    tx.record_for(&run, "Answer", FinalResponseBody { ui_metadata, message: told });
     message.message_id
 }
 

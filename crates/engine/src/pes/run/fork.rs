@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
+use crate::domain::facts::{IntentBody, PlanBody, StateUpdateBody, Summary, TitleBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
 use crate::history::view;
 use crate::pes::run::{message, summary};
-use crate::pes::state::{Call, Definition, Item, Progress, Summary, text};
+use crate::pes::state::{Call, Definition, Item, Progress};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::agent_state;
 
@@ -22,7 +22,7 @@ pub(crate) fn begin(
     state: Value,
     messages: Vec<ConversationMessage>,
     agent: AgentState,
-    summary: Option<Value>,
+    summary: Option<Summary>,
 ) -> Handled {
     let list = state.get("todoList").cloned().unwrap_or_else(|| json!([]));
     let list: Vec<TodoItem> = serde_json::from_value(list)
@@ -53,21 +53,20 @@ pub(crate) fn begin(
 
 /// The conversation so far, told as every message is, and in front of it where it comes from.
 fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationMessage>) {
-    let first = tx.records.len();
+    let mut forked_from = Some(from.clone());
     for mut message in messages {
         message.thread_id = tx.state.thread_id.clone();
-        let shown = message::keep(tx, &message);
-        tx.record_state_update(vec!["messages".into()], Some(shown));
+        let message = Some(message::keep(tx, &message));
+        let update = tx.state_update(vec!["messages".to_owned()]);
+        tx.record(None, "State changed", StateUpdateBody { message, forked_from: forked_from.take(), ..update });
     }
-    if tx.records.len() == first {
-        tx.record_state_update(Vec::new(), None);
+    if forked_from.is_some() {
+        tx.record(None, "State changed", StateUpdateBody { forked_from, ..tx.state_update(Vec::new()) });
     }
-    tx.records[first].content["forkedFrom"] = text::to_value(from);
 }
 
 /// What stands for the oldest messages of the copy, and how much those said, in bytes.
-fn copied_summary(tx: &mut Tx<'_>, summary: Value, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
-    let summary: Summary = serde_json::from_value(summary).ok()?;
+fn copied_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
     let end = messages.iter().position(|message| message.message_id == summary.upto)?;
     let told = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
     let text = tx.store("summary", summary.text);
@@ -161,19 +160,23 @@ fn copied_call(
 fn record_heading(tx: &mut Tx<'_>) {
     let (intent, title) = (tx.state.head.intent.clone(), tx.state.head.title.clone());
     if !intent.is_empty() {
-        tx.record(ObservationType::Intent, None, "Intent", json!({ "intent": intent }));
+        tx.record(None, "Intent", IntentBody { intent });
     }
     if !title.is_empty() {
-        tx.record(ObservationType::Title, None, title.clone(), json!({ "title": title }));
+        tx.record(None, title.clone(), TitleBody { title });
     }
 }
 
 /// The base of the copy's own history: the whole list.
 fn record_list(tx: &mut Tx<'_>) {
     let list: Vec<TodoItem> = tx.state.list.iter().map(|item| view::whole_item(tx.state, item)).collect();
-    let body = json!({
-        "plan": tx.state.head.plan, "planVersion": tx.state.head.plan_version, "rawOutput": "",
-        "todoList": text::to_value(&list),
-    });
-    tx.record(ObservationType::Plan, None, "Plan copied", body);
+    let body = PlanBody {
+        plan: tx.state.head.plan.clone(),
+        plan_version: tx.state.head.plan_version,
+        raw_output: Value::String(String::new()),
+        changes: None,
+        todo_list: Some(list),
+        step_outputs: None,
+    };
+    tx.record(None, "Plan copied", body);
 }

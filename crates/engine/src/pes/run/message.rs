@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::domain::facts::RecordedMessage;
 use crate::domain::ids::MessageId;
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::Run;
-use crate::pes::state::text;
 use crate::pes::tx::Tx;
 
 /// What the user said, as a message of the run.
@@ -47,20 +47,18 @@ pub(crate) fn hear(tx: &mut Tx<'_>, mut message: ConversationMessage) {
     message.metadata = message.metadata.map(|metadata| store_metadata(tx, &id, metadata));
     message.run_id = Some(tx.state.active_run().run_id.clone());
     let shown = keep(tx, &message);
-    tx.record_state_update(vec!["messages".into()], Some(shown));
+    tx.record_message("messages", shown);
 }
 
 /// Stores a message and returns it as observations show it.
-pub(crate) fn keep(tx: &mut Tx<'_>, message: &ConversationMessage) -> Value {
+pub(crate) fn keep(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
     let ord = tx.next_ord();
     tx.write_message(ord, message);
     shown(tx, message)
 }
 
 /// A user's message as observations show it: what is large in it is stored once.
-pub(crate) fn shown(tx: &mut Tx<'_>, message: &ConversationMessage) -> Value {
+pub(crate) fn shown(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
     let content = tx.store(message.message_id.as_str(), Value::String(message.content.clone()));
-    let mut shown = text::to_value(message);
-    shown["content"] = content;
-    shown
+    RecordedMessage::of(message, content)
 }

@@ -3,15 +3,15 @@
 //! not fit, or because more came since than a prompt tells in their own words (`historyLimit`). So nothing that was said
 //! after the summary's beginning is told nowhere.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Extent;
 use crate::domain::Millis;
+use crate::domain::facts::{StateUpdateBody, Summary};
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{FailureKind, ModelFailure};
-use crate::domain::observation::ObservationType;
 use crate::pes::settle::model_call;
-use crate::pes::state::{ModelCall, ModelSlot, Summary, Sums};
+use crate::pes::state::{ModelCall, ModelSlot, Sums};
 use crate::pes::tx::{Handled, Taken, Tx};
 
 /// The prompt of that attempt would leave messages out: they are summed up first, and then it is made again.
@@ -44,9 +44,9 @@ pub(crate) fn summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, repl
 
 /// From now on the summary stands for what `told` so much, in bytes. It is recorded: who copies the thread needs it.
 pub(crate) fn summarised(tx: &mut Tx<'_>, summary: Summary, told: u64) {
-    let version = tx.state.agent_state.version;
-    let body = json!({ "keys": ["summary"], "stateVersion": version, "summary": summary });
-    tx.record(ObservationType::StateUpdate, None, "Conversation summed up", body);
+    let update = tx.state_update(vec!["summary".to_owned()]);
+    let body = StateUpdateBody { summary: Some(summary.clone()), ..update };
+    tx.record(None, "Conversation summed up", body);
     let head = &mut tx.state.head;
     head.said = (head.said + summary.bytes).saturating_sub(told);
     head.summary = Some(summary);

@@ -1,10 +1,10 @@
 //! The answer: what was done becomes one message.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::domain::facts::{SynthesisBody, SynthesisStatus};
 use crate::domain::fault::Code;
 use crate::domain::model;
-use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError};
 use crate::domain::settings::OnBudget;
@@ -18,7 +18,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
     tx.state.head.phase = Phase::Synthesizing;
     let shown = tx.state.head.plan_version;
     tx.active().model = Some(ModelCall::ready(1, shown));
-    record(tx, "started");
+    record(tx, SynthesisStatus::Started);
 }
 
 /// An answer that is empty or cut off is asked for again, some times.
@@ -27,7 +27,7 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     if draft.content.trim().is_empty() || replied.reply.is_cut() {
         return repair(tx, replied, draft);
     }
-    record(tx, "completed");
+    record(tx, SynthesisStatus::Completed);
     let shown = match draft.content == replied.reply.text {
         true => replied.text,
         false => tx.store(format!("{}.answer", replied.stream), Value::String(draft.content.clone())),
@@ -78,11 +78,8 @@ pub(crate) fn failed(tx: &mut Tx<'_>, why: &str) {
     finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
 }
 
-fn record(tx: &mut Tx<'_>, status: &str) {
+fn record(tx: &mut Tx<'_>, status: SynthesisStatus) {
     let count = |wanted: ItemStatus| tx.state.settled_now().filter(|item| item.progress.status == wanted).count();
-    let body = json!({
-        "status": status,
-        "completedItems": count(ItemStatus::Completed), "failedItems": count(ItemStatus::Failed),
-    });
-    tx.record(ObservationType::Synthesis, None, "Synthesis", body);
+    let (completed_items, failed_items) = (count(ItemStatus::Completed), count(ItemStatus::Failed));
+    tx.record(None, "Synthesis", SynthesisBody { status, completed_items, failed_items });
 }

@@ -1,10 +1,10 @@
 //! An item's life: how it changes status, and how it settles.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::domain::facts::ItemStatusChangeBody;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model::Phase;
-use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::domain::settings::OnItemFailure;
 use crate::domain::tool::CallStatus;
@@ -34,22 +34,17 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, reaso
 pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
     let Some(item) = tx.state.item(id) else { return };
     let progress = &item.progress;
-    let mut changed = json!({ "status": progress.status, "updatedTimestamp": progress.updated });
-    let mut body = json!({ "itemId": id, "from": from, "status": progress.status, "attempt": progress.attempt });
-    if let Some(run) = &progress.run {
-        changed["runId"] = text::to_value(run);
-    }
-    if let Some(reason) = &progress.reason {
-        changed["reason"] = reason.as_str().into();
-        body["reason"] = reason.as_str().into();
-    }
-    if progress.status.is_settled() {
-        view::settled_fields(tx.state, item, &mut changed);
-        body["stepOutput"] = text::to_value(&view::step_output(tx.state, item));
-    }
-    body["item"] = changed;
+    let body = ItemStatusChangeBody {
+        item_id: id.clone(),
+        from,
+        status: progress.status,
+        attempt: progress.attempt,
+        reason: progress.reason.clone(),
+        step_output: progress.status.is_settled().then(|| view::step_output(tx.state, item)),
+        item: view::changed_members(tx.state, item),
+    };
     let title = format!("{}: {}", text::cut(&item.def.description, 80), outcome::status_word(progress.status));
-    tx.record(ObservationType::ItemStatusChange, Some(id), title, body);
+    tx.record(Some(id), title, body);
 }
 
 /// It has its result.

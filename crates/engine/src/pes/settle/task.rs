@@ -2,7 +2,6 @@
 
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, TaskId};
-use crate::domain::observation::ObservationType;
 use crate::domain::task::{TaskActionKind, TaskStatus};
 use crate::domain::tool::ToolStatus;
 use crate::pes::tx::Tx;
@@ -21,8 +20,8 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
 pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
     let (item, told) = (task.item_id.clone(), task.told());
-    let title = format!("Task of {}: {}", task.agent_id, told["status"].as_str().unwrap_or_default());
-    tx.record(ObservationType::A2aTask, item.as_ref(), title, told);
+    let title = format!("Task of {}: {}", task.agent_id, task.status.as_str());
+    tx.record(item.as_ref(), title, told);
 }
 
 /// How long the call's task has been under way.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::Millis;
+use crate::domain::facts::Summary;
 use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::run::Counters;
 use crate::domain::usage::Nanos;
@@ -223,19 +224,6 @@ impl Active {
     pub fn is_held(&self) -> bool {
         self.pause.is_some() || self.asked.is_some()
     }
-}
-
-/// What stands for the oldest messages.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Summary {
-    /// The text, or a reference to it.
-    pub text: Value,
-    /// How long it is, in bytes.
-    pub bytes: u64,
-    /// The last message that it tells of.
-    pub upto: MessageId,
-    /// How many messages it tells of.
-    pub messages: usize,
 }
 
 fn is_nothing(n: &u64) -> bool {

@@ -2,17 +2,24 @@
 
 use serde_json::Value;
 
+use crate::domain::facts::StateUpdateBody;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::AgentState;
 use crate::pes::state::rows;
 use crate::pes::tx::{Handled, Taken, Tx};
+
+/// How the state was written: whole, or as a merge patch.
+enum Written {
+    Data(Value),
+    Patch(Value),
+}
 
 /// A tool's merge patch.
 pub(crate) fn patch(tx: &mut Tx<'_>, patch: Value) -> Result<(), Fault> {
     let keys = keys_of(&patch);
     let mut data = tx.state.agent_state.data.clone();
     json_patch::merge(&mut data, &patch);
-    write(tx, data, keys, ("patch", patch))
+    write(tx, data, keys, Written::Patch(patch))
 }
 
 /// A client writes the whole state.
@@ -21,17 +28,17 @@ pub(crate) fn put(tx: &mut Tx<'_>, data: Value, expected: Option<i64>) -> Handle
     if expected.is_some_and(|expected| expected != version) {
         return Err(Fault::new(Code::PreconditionFailed, format!("The state is at version {version}; read it again.")));
     }
-    write(tx, data.clone(), keys_of(&data), ("data", data))?;
+    write(tx, data.clone(), keys_of(&data), Written::Data(data))?;
     Ok(Taken::Yes)
 }
 
 /// A copy begins with the state of the other thread.
 pub(crate) fn copy(tx: &mut Tx<'_>, state: AgentState) {
     let data = state.data.clone();
-    keep(tx, state, keys_of(&data), ("data", data));
+    keep(tx, state, keys_of(&data), Written::Data(data));
 }
 
-fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: (&str, Value)) -> Result<(), Fault> {
+fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: Written) -> Result<(), Fault> {
     let most = tx.world.limits.state_bytes;
     let bytes = rows::text(&data).len();
     if bytes > most {
@@ -42,16 +49,17 @@ fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: (&str, Value)
 }
 
 /// What is written of it is recorded, so that it can be told as of any observation.
-fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, (name, written): (&str, Value)) {
-    let row = rows::agent_state(&state);
-    let written = tx.store(format!("agent-state-{}", state.version), written);
+fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, written: Written) {
+    let (row, id) = (rows::agent_state(&state), format!("agent-state-{}", state.version));
+    let (data, patch) = match written {
+        Written::Data(data) => (Some(tx.store(id, data)), None),
+        Written::Patch(patch) => (None, Some(tx.store(id, patch))),
+    };
     tx.state.agent_state = state;
     tx.rows.retain(|other| other.kind != row.kind);
     tx.rows.push(row);
-    tx.record_state_update(keys, None);
-    if let Some(last) = tx.records.last_mut() {
-        last.content[name] = written;
-    }
+    let body = StateUpdateBody { data, patch, ..tx.state_update(keys) };
+    tx.record(None, "State changed", body);
 }
 
 fn keys_of(data: &Value) -> Vec<String> {

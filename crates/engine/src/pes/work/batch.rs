@@ -1,14 +1,16 @@
 //! The calls of one reply: judged together, carried out in order, one at a time, or together if all of them only read; a
 //! call that waits for a person does not hold up the others. When all have ended, the model sees one result per call, in order.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::domain::digest;
+use crate::domain::facts::ToolCallBody;
 use crate::domain::ids::{CallId, ItemId};
-use crate::domain::observation::ObservationType;
 use crate::domain::settings::StateSavingStrategy;
 use crate::domain::task::Delegation;
-use crate::domain::tool::{CallRecord, CallStatus, Judgement, Proposal, ToolError, ToolOutcome, ToolStatus, Verdict};
+use crate::domain::tool::{
+    CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, ToolStatus, Verdict,
+};
 use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo};
@@ -107,21 +109,13 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
 }
 
 fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, iteration: u32, batch: &[CallId]) {
-    let calls: Vec<Value> = batch
-        .iter()
-        .filter_map(|call| tx.state.calls.get(call))
-        .map(|call| {
-            let record = &call.record;
-            json!({ "callId": record.call_id, "toolName": record.tool_name, "arguments": record.arguments })
-        })
-        .collect();
-    let mut body = Map::new();
-    if let Some(replied) = replied {
-        body.insert("streamId".into(), json!(replied.stream));
-    }
-    body.insert("iteration".into(), iteration.into());
-    body.insert("toolCalls".into(), calls.into());
-    tx.record(ObservationType::ToolCall, Some(id), "Tools called", Value::Object(body));
+    let calls = batch.iter().filter_map(|call| tx.state.calls.get(call)).map(|call| {
+        let CallRecord { call_id, tool_name, arguments, .. } = call.record.clone();
+        ToolCall { call_id, tool_name, arguments }
+    });
+    let tool_calls = calls.collect();
+    let stream_id = replied.map(|replied| replied.stream.clone());
+    tx.record(Some(id), "Tools called", ToolCallBody { stream_id, iteration, tool_calls });
 }
 
 /// What policy and schema said of it takes effect.

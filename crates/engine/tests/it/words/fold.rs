@@ -1,7 +1,7 @@
 //! The log told again: lists, views and messages as of each observation.
 
 use pes_engine::domain::observation::{Observation, ObservationType};
-use pes_engine::history::fold::{Fold, agent_state};
+use pes_engine::history::fold::Fold;
 use serde_json::{Value, json};
 
 fn told(seq: i64, kind: ObservationType, content: Value) -> Observation {
@@ -21,11 +21,46 @@ fn told(seq: i64, kind: ObservationType, content: Value) -> Observation {
 }
 
 fn item(id: &str, status: &str) -> Value {
-    json!({"id": id, "description": format!("Do {id}"), "status": status})
+    json!({
+        "id": id, "description": format!("Do {id}"), "status": status, "createdTimestamp": 1, "updatedTimestamp": 1,
+    })
 }
 
 fn added(id: &str) -> Value {
     json!({"type": "added", "itemId": id, "timestamp": 1, "item": item(id, "pending")})
+}
+
+fn message(id: &str) -> Value {
+    json!({"messageId": id, "threadId": "t1", "role": "USER", "content": "q", "timestamp": 1})
+}
+
+fn started(message: Value) -> Value {
+    json!({"query": "q", "message": message, "model": "m", "provider": "p"})
+}
+
+fn finished() -> Value {
+    let usage = json!({"inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0});
+    json!({"status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage})
+}
+
+fn call(id: &str) -> Value {
+    json!({"callId": id, "toolName": "sum", "arguments": {}})
+}
+
+fn ended(call: &str) -> Value {
+    json!({"callId": call, "toolName": "sum", "status": "success", "durationMs": 1})
+}
+
+fn called(calls: &[Value]) -> Value {
+    json!({"streamId": "str_1", "iteration": 1, "toolCalls": calls})
+}
+
+/// A question of the kind `approval` about this call.
+fn question(call: &str) -> Value {
+    json!({
+        "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "callId": call,
+        "feedbackSchema": {"inputType": "boolean", "prompt": "May it?"},
+    })
 }
 
 /// A plan of two items, the first of which is done with a result that is stored apart.
@@ -34,7 +69,7 @@ fn planned() -> (Fold, Vec<Value>) {
     let output =
         json!({"stepId": "a", "description": "Do a", "stepType": "tool", "status": "completed", "rawResult": result});
     let log = [
-        told(1, ObservationType::RunStarted, json!({"query": "q", "message": {"messageId": "msg_1"}})),
+        told(1, ObservationType::RunStarted, started(message("msg_1"))),
         told(2, ObservationType::Intent, json!({"intent": "sums"})),
         told(3, ObservationType::Title, json!({"title": "Sums"})),
         told(
@@ -46,17 +81,19 @@ fn planned() -> (Fold, Vec<Value>) {
         told(
             6,
             ObservationType::ItemStatusChange,
-            json!({"itemId": "a", "from": "pending", "status": "in_progress", "attempt": 1, "item": {"status": "in_progress"}}),
+            json!({"itemId": "a", "from": "pending", "status": "in_progress", "attempt": 1,
+                "item": {"status": "in_progress", "updatedTimestamp": 1}}),
         ),
         told(
             7,
             ObservationType::ItemStatusChange,
             json!({"itemId": "a", "from": "in_progress", "status": "completed", "attempt": 1,
-            "item": {"status": "completed", "result": result, "toolCalls": [{"callId": "call_1"}]}, "stepOutput": output}),
+            "item": {"status": "completed", "updatedTimestamp": 1, "result": result, "toolCalls": [call("call_1")]},
+            "stepOutput": output}),
         ),
     ];
     let mut fold = Fold::default();
-    let contents = log.iter().map(|observation| fold.tell(observation)).collect();
+    let contents = log.iter().map(|observation| fold.tell(observation).unwrap()).collect();
     (fold, contents)
 }
 
@@ -91,11 +128,11 @@ fn an_edit_names_what_was_before() {
     let removed = json!({"type": "removed", "itemId": "b", "timestamp": 2});
     let edit =
         json!({"planVersion": 2, "source": "user", "changes": [rearmed, removed, added("c")], "order": ["c", "a"]});
-    let whole = fold.tell(&told(8, ObservationType::PlanUpdate, edit));
+    let whole = fold.tell(&told(8, ObservationType::PlanUpdate, edit)).unwrap();
     assert_eq!(whole["todoList"][0], item("c", "pending"));
     assert_eq!(whole["todoList"][1].get("toolCalls"), None, "it goes on");
     let before = &whole["changes"]["modified"][0]["previousItem"];
-    assert_eq!((&before["status"], &before["toolCalls"]), (&json!("completed"), &json!([{"callId": "call_1"}])));
+    assert_eq!((&before["status"], &before["toolCalls"]), (&json!("completed"), &json!([call("call_1")])));
     assert_eq!(
         whole["changes"]["removed"],
         json!([{"type": "removed", "itemId": "b", "timestamp": 2, "previousItem": item("b", "pending")}])
@@ -107,15 +144,22 @@ fn an_edit_names_what_was_before() {
 /// What a copy began with is told in its first list alone.
 #[test]
 fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
-    let call = json!({"callId": "call_1", "toolName": "sum", "arguments": {}});
-    let result = json!({"callId": "call_1", "toolName": "sum", "status": "success"});
+    let (call, result) = (call("call_1"), ended("call_1"));
     let mut done = item("a", "failed");
     (done["toolCalls"], done["toolResults"]) = (json!([call]), json!([result]));
     let mut fold = Fold::default();
-    fold.tell(&told(1, ObservationType::Plan, json!({"plan": "p", "planVersion": 1, "todoList": [done]})));
+    fold.tell(&told(
+        1,
+        ObservationType::Plan,
+        json!({"plan": "p", "planVersion": 1, "rawOutput": "", "todoList": [done]}),
+    ))
+    .unwrap();
     let again = json!({"type": "modified", "itemId": "a", "timestamp": 2, "item": item("a", "pending")});
     let edit = json!({"planVersion": 2, "source": "refinement", "changes": [again]});
-    assert_eq!(fold.tell(&told(2, ObservationType::PlanUpdate, edit))["todoList"], json!([item("a", "pending")]));
+    assert_eq!(
+        fold.tell(&told(2, ObservationType::PlanUpdate, edit)).unwrap()["todoList"],
+        json!([item("a", "pending")])
+    );
     let shown = &fold.view()["todoList"][0];
     assert_eq!((&shown["toolCalls"], &shown["toolResults"]), (&json!([call]), &json!([result])));
 }
@@ -123,31 +167,33 @@ fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
 #[test]
 fn a_fold_goes_on_from_a_view() {
     let (mut whole, _) = planned();
-    let mut late = Fold::of_view(&whole.view());
+    let mut late = Fold::of_view(&whole.view()).unwrap();
     let next =
         told(8, ObservationType::PlanUpdate, json!({"planVersion": 2, "source": "agent", "changes": [added("c")]}));
-    assert_eq!(late.tell(&next), whole.tell(&next));
+    assert_eq!(late.tell(&next).unwrap(), whole.tell(&next).unwrap());
     assert_eq!(late.view()["todoList"], whole.view()["todoList"]);
 }
 
 #[test]
 fn questions_are_open_until_answered() {
     let (mut fold, _) = planned();
-    fold.tell(&told(8, ObservationType::ToolCall, json!({"toolCalls": [{"callId": "call_2"}]})));
+    fold.tell(&told(8, ObservationType::ToolCall, called(&[call("call_2")]))).unwrap();
     assert_eq!(fold.view()["status"], "running");
-    fold.tell(&told(
-        9,
-        ObservationType::AgentSuspended,
-        json!({"suspensionId": "sus_1", "kind": "approval", "callId": "call_2"}),
-    ));
+    fold.tell(&told(9, ObservationType::AgentSuspended, question("call_2"))).unwrap();
     let view = fold.view();
     assert_eq!((&view["status"], &view["isPaused"]), (&json!("suspended"), &json!(true)));
     assert_eq!(view["suspension"]["suspensionId"], "sus_1");
-    fold.tell(&told(10, ObservationType::SuspensionTimeout, json!({"suspensionId": "sus_1", "policy": "remind"})));
+    fold.tell(&told(10, ObservationType::SuspensionTimeout, json!({"suspensionId": "sus_1", "policy": "remind"})))
+        .unwrap();
     assert_eq!(fold.view()["isPaused"], true);
-    fold.tell(&told(11, ObservationType::AgentResumed, json!({"suspensionId": "sus_1", "decision": "approved"})));
+    fold.tell(&told(
+        11,
+        ObservationType::AgentResumed,
+        json!({"suspensionId": "sus_1", "decision": "approved", "decidedBy": "ann"}),
+    ))
+    .unwrap();
     assert_eq!((&fold.view()["status"], &fold.view()["suspensions"]), (&json!("running"), &json!([])));
-    fold.tell(&told(12, ObservationType::RunFinished, json!({"status": "completed"})));
+    fold.tell(&told(12, ObservationType::RunFinished, finished())).unwrap();
     assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("idle"), &Value::Null));
 }
 
@@ -155,25 +201,35 @@ fn questions_are_open_until_answered() {
 #[test]
 fn a_question_of_a_running_call_suspends_nothing() {
     let (mut fold, _) = planned();
-    fold.tell(&told(8, ObservationType::ToolCall, json!({"toolCalls": [{"callId": "call_2"}]})));
-    let question = json!({"suspensionId": "sus_1", "kind": "input", "callId": "call_2", "whileRunning": true});
-    fold.tell(&told(9, ObservationType::AgentSuspended, question));
+    fold.tell(&told(8, ObservationType::ToolCall, called(&[call("call_2")]))).unwrap();
+    let mut question = question("call_2");
+    question["whileRunning"] = json!(true);
+    fold.tell(&told(9, ObservationType::AgentSuspended, question)).unwrap();
     let view = fold.view();
     assert_eq!((&view["status"], &view["isPaused"]), (&json!("running"), &json!(true)));
     assert_eq!(view["suspension"]["whileRunning"], true);
-    fold.tell(&told(10, ObservationType::ToolExecution, json!({"callId": "call_2", "status": "success"})));
+    fold.tell(&told(10, ObservationType::ToolExecution, ended("call_2"))).unwrap();
     assert_eq!(fold.view()["status"], "suspended", "now only the question is left");
 }
 
 #[test]
 fn messages_come_in_the_order_of_their_runs() {
     let (mut fold, _) = planned();
-    let message = |id: &str| json!({"messageId": id});
-    fold.tell(&told(8, ObservationType::StateUpdate, json!({"keys": ["queue"], "message": message("queued")})));
-    fold.tell(&told(9, ObservationType::StateUpdate, json!({"keys": ["messages"], "message": message("steered")})));
-    fold.tell(&told(10, ObservationType::FinalResponse, json!({"message": message("answer")})));
-    fold.tell(&told(11, ObservationType::RunStarted, json!({"message": message("queued")})));
-    let ids: Vec<&str> = fold.messages().iter().filter_map(|message| message["messageId"].as_str()).collect();
+    fold.tell(&told(
+        8,
+        ObservationType::StateUpdate,
+        json!({"keys": ["queue"], "stateVersion": 0, "message": message("queued")}),
+    ))
+    .unwrap();
+    fold.tell(&told(
+        9,
+        ObservationType::StateUpdate,
+        json!({"keys": ["messages"], "stateVersion": 0, "message": message("steered")}),
+    ))
+    .unwrap();
+    fold.tell(&told(10, ObservationType::FinalResponse, json!({"message": message("answer")}))).unwrap();
+    fold.tell(&told(11, ObservationType::RunStarted, started(message("queued")))).unwrap();
+    let ids: Vec<&str> = fold.messages().iter().map(|message| message.message_id.as_str()).collect();
     assert_eq!(ids, ["msg_1", "steered", "answer", "queued"]);
 }
 
@@ -182,8 +238,8 @@ fn the_applications_state_is_told_as_it_was_written() {
     let (mut fold, mut seq) = (Fold::default(), 0);
     let mut tell = |fold: &mut Fold, content: Value| {
         seq += 1;
-        fold.tell(&told(seq, ObservationType::StateUpdate, content));
-        fold.agent_state().map(|told| agent_state(&told)).map(|state| (state.version, state.data))
+        fold.tell(&told(seq, ObservationType::StateUpdate, content)).unwrap();
+        fold.agent_state().map(|told| told.state()).map(|state| (state.version, state.data))
     };
     let patched = tell(&mut fold, json!({"keys": ["queue"], "stateVersion": 1, "patch": {"queue": 1, "b": 2}}));
     assert_eq!(patched, Some((1, json!({"queue": 1, "b": 2}))));

@@ -1,0 +1,91 @@
+//! What each type of observation says, byte for byte.
+//!
+//! `facts.ndjson` holds contents as the engine recorded them before facts were types: of each type, one of every shape
+//! that its tests brought forth.
+
+use pes_engine::domain::facts::Fact;
+use pes_engine::domain::observation::{Observation, ObservationType, Record};
+use pes_engine::history::fold::Fold;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: ObservationType,
+    content: Value,
+}
+
+fn recorded() -> Vec<Line> {
+    include_str!("facts.ndjson").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_recorded_content_is_written_again_as_it_was() {
+    for Line { kind, content } in recorded() {
+        let fact = Fact::read(kind, &content).unwrap_or_else(|why| panic!("{}: {why}: {content}", kind.as_str()));
+        assert_eq!(fact.kind(), kind);
+        assert_eq!(serde_json::to_string(&fact).unwrap(), content.to_string(), "{}", kind.as_str());
+    }
+}
+
+#[test]
+fn every_type_of_observation_was_recorded() {
+    let recorded = recorded();
+    for kind in ObservationType::ALL {
+        assert!(recorded.iter().any(|line| line.kind == *kind), "{}", kind.as_str());
+    }
+}
+
+/// For every record of every test that drives the engine.
+pub fn check(record: &Record) {
+    let content = record.fact.content();
+    let again = Fact::read(record.kind(), &content).unwrap_or_else(|why| panic!("{why}: {content}"));
+    assert_eq!(again.content().to_string(), content.to_string(), "{}", record.kind().as_str());
+}
+
+fn observation(kind: ObservationType, content: Value) -> Observation {
+    Observation {
+        seq: 7,
+        id: "obs_7".into(),
+        thread_id: "t1".into(),
+        run_id: "run_1".into(),
+        parent_id: None,
+        trace_id: "trace".into(),
+        timestamp: 70,
+        kind,
+        title: String::new(),
+        content,
+        metadata: None,
+    }
+}
+
+#[test]
+fn members_that_nobody_here_knows_pass_through() {
+    for Line { kind, mut content } in recorded() {
+        content["colour"] = json!("blue");
+        assert!(Fact::read(kind, &content).is_ok(), "{}", kind.as_str());
+        if !matches!(kind, ObservationType::Plan | ObservationType::PlanUpdate) {
+            let whole = Fold::default().tell(&observation(kind, content.clone())).unwrap();
+            assert_eq!(whole.to_string(), content.to_string());
+        }
+    }
+    let item = json!({
+        "id": "a", "description": "Do a", "status": "pending", "createdTimestamp": 1, "updatedTimestamp": 1,
+        "colour": {"hue": 7},
+    });
+    let plan = json!({"plan": "p", "planVersion": 1, "rawOutput": "", "todoList": [item]});
+    let mut fold = Fold::default();
+    let whole = fold.tell(&observation(ObservationType::Plan, plan)).unwrap();
+    assert_eq!(whole["todoList"][0], item);
+    assert_eq!(fold.view()["todoList"][0]["colour"], json!({"hue": 7}));
+}
+
+#[test]
+fn a_content_that_cannot_be_read_is_said_and_changes_nothing() {
+    let mut fold = Fold::default();
+    let told = observation(ObservationType::Title, json!({"title": 7}));
+    let refused = fold.tell(&told).unwrap_err().to_string();
+    assert!(refused.starts_with("observation 7 of type TITLE cannot be read: "), "{refused}");
+    assert_eq!(fold.view()["title"], "");
+}
