@@ -1,7 +1,7 @@
 //! People: what they are asked, and what they answer.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Millis;
 #[cfg(feature = "schema")]
@@ -202,6 +202,10 @@ pub struct AskedQuestion {
     pub expires_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
 }
 
 impl Suspension {
@@ -222,6 +226,7 @@ impl Suspension {
             policy: self.policy.clone(),
             expires_at: self.expires_at,
             expiry_policy: self.expiry_policy,
+            other: Map::new(),
         }
     }
 }

@@ -157,6 +157,10 @@ pub struct StepOutputEntry {
     pub tool_results: Vec<ToolResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +184,17 @@ pub struct TodoItemChange {
     pub item: Option<TodoItem>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_item: Option<TodoItem>,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
+}
+
+impl TodoItemChange {
+    /// A change that does not say yet how the item looks.
+    pub fn new(kind: ChangeType, item_id: ItemId, timestamp: Millis) -> Self {
+        Self { kind, item_id, timestamp, item: None, previous_item: None, other: Map::new() }
+    }
 }
 
 /// The contract's `changes` of a `PLAN_UPDATE`: the last three repeat `changes` by kind.

@@ -11,7 +11,6 @@ use super::facts::A2aTaskBody;
 use super::hitl::{AskedQuestion, SuspensionStatus};
 use super::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
 use super::plan::{StepOutputEntry, TodoItem};
-use super::task::TaskStatus;
 use super::thread::ThreadStatus;
 use super::tool::{ToolCall, ToolResult};
 
@@ -70,10 +69,10 @@ pub enum AgentPhase {
 pub struct OpenSuspension {
     #[serde(flatten)]
     pub question: AskedQuestion,
-    pub thread_id: ThreadId,
     pub run_id: RunId,
-    pub status: SuspensionStatus,
+    pub thread_id: ThreadId,
     pub created_at: Millis,
+    pub status: SuspensionStatus,
     /// How long it stays open, and after which it is asked again if the policy is to remind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
@@ -109,42 +108,10 @@ pub struct IterationMessage {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct A2aWait {
-    pub task_id: TaskId,
-    pub agent_id: String,
-    pub task_type: String,
-    pub call_id: CallId,
-    pub status: TaskStatus,
-    pub submitted_at: Millis,
-    pub deadline: Millis,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote_task_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote_context_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    #[serde(flatten)]
+    pub task: A2aTaskBody,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
-}
-
-impl A2aWait {
-    pub fn of(task: A2aTaskBody, item_id: Option<ItemId>) -> Self {
-        Self {
-            task_id: task.task_id,
-            agent_id: task.agent_id,
-            task_type: task.task_type,
-            call_id: task.call_id,
-            status: task.status,
-            submitted_at: task.submitted_at,
-            deadline: task.deadline,
-            remote_task_id: task.remote_task_id,
-            remote_context_id: task.remote_context_id,
-            message: task.message,
-            reason: task.reason,
-            item_id,
-        }
-    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -162,7 +129,7 @@ impl PendingA2ATasks {
     pub fn of(waits: &[A2aWait]) -> Option<Self> {
         let oldest = waits.first()?;
         let of_item = waits.iter().filter(|wait| wait.item_id == oldest.item_id);
-        let task_ids = of_item.map(|wait| wait.task_id.clone()).collect();
-        Some(Self { task_ids, submitted_at: oldest.submitted_at, item_id: oldest.item_id.clone() })
+        let task_ids = of_item.map(|wait| wait.task.task_id.clone()).collect();
+        Some(Self { task_ids, submitted_at: oldest.task.submitted_at, item_id: oldest.item_id.clone() })
     }
 }

@@ -1,7 +1,7 @@
 //! Tasks delegated to other agents: where each stands, and what is to be done about it next.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Millis;
 use super::facts::A2aTaskBody;
@@ -189,6 +189,7 @@ impl Task {
             remote_context_id: self.remote_context_id.clone(),
             message: self.message.clone(),
             reason: self.reason.clone(),
+            other: Map::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Tools: what they declare, how they are called, what they answer.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Millis;
 use super::hitl::{FeedbackSchema, Reply, RiskLevel};
@@ -76,6 +76,16 @@ pub struct ToolCall {
     pub call_id: CallId,
     pub tool_name: String,
     pub arguments: Value,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
+}
+
+impl ToolCall {
+    pub fn new(call_id: CallId, tool_name: String, arguments: Value) -> Self {
+        Self { call_id, tool_name, arguments, other: Map::new() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +122,10 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     pub duration_ms: i64,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -60,7 +60,7 @@ fn actual_calls(state: &State, item: &Item) -> Vec<ToolCall> {
 }
 
 fn called(record: &CallRecord, arguments: &Value) -> ToolCall {
-    ToolCall { call_id: record.call_id.clone(), tool_name: record.tool_name.clone(), arguments: arguments.clone() }
+    ToolCall::new(record.call_id.clone(), record.tool_name.clone(), arguments.clone())
 }
 
 pub(crate) fn tool_results(state: &State, item: &Item) -> Vec<ToolResult> {
@@ -77,6 +77,7 @@ pub(crate) fn step_output(state: &State, item: &Item) -> StepOutputEntry {
         raw_result: item.progress.result.clone(),
         tool_results: tool_results(state, item),
         summary: None,
+        other: Map::new(),
     }
 }
 
@@ -93,6 +94,7 @@ pub(crate) fn changed_members(state: &State, item: &Item) -> ItemMembers {
         actual_tool_calls: Vec::new(),
         tool_results: Vec::new(),
         validation_status: None,
+        other: Map::new(),
     };
     if !progress.status.is_settled() {
         return bare;
@@ -138,7 +140,7 @@ pub(crate) fn view(state: &State) -> Value {
 fn waits(state: &State) -> Vec<A2aWait> {
     let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
     open.sort_by_key(|(ord, _)| *ord);
-    open.into_iter().map(|(_, task)| A2aWait::of(task.told(), task.item_id.clone())).collect()
+    open.into_iter().map(|(_, task)| A2aWait { task: task.told(), item_id: task.item_id.clone() }).collect()
 }
 
 fn phase_word(phase: Phase) -> &'static str {

@@ -1,6 +1,6 @@
 //! An item's loop as a prompt tells it: what the model said and called, and what came of that.
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::domain::ids::CallId;
 use crate::domain::payload::{self, Payloads};
@@ -72,6 +72,7 @@ fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
         error: None,
         metadata: None,
         duration_ms: 0,
+        other: Map::new(),
     });
     if let Some(edited) = &record.modified_arguments {
         let edited = payload::inline(edited.clone(), payloads);
@@ -81,5 +82,5 @@ fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
         }
         result.metadata = Some(metadata);
     }
-    Turn::Returned { id: shown_id(record), result }
+    Turn::Returned { id: shown_id(record), result: Box::new(result) }
 }

@@ -150,7 +150,7 @@ pub enum Turn {
     /// What the model said and called, under the ids that the provider will see again.
     Said { content: String, calls: Vec<PromptCall>, replay: Option<Value> },
     /// What the call with that id came to.
-    Returned { id: String, result: ToolResult },
+    Returned { id: String, result: Box<ToolResult> },
     /// What we told it: an enforcement, a repair, a person's decision.
     Told(String),
 }

@@ -2,6 +2,7 @@
 //! [`ToolResult`](crate::domain::tool::ToolResult), a question as an [`AskedQuestion`](crate::domain::hitl::AskedQuestion).
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::domain::Millis;
 use crate::domain::hitl::{Decision, ExpiryPolicy};
@@ -73,4 +74,8 @@ pub struct A2aTaskBody {
     /// Why it ended as it did, if not by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
 }

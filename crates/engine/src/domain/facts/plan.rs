@@ -6,7 +6,7 @@
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, RunId};
@@ -128,4 +128,8 @@ pub struct ItemMembers {
     pub tool_results: Vec<ToolResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_status: Option<ValidationStatus>,
+    /// Members that this version does not know: they pass through.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub other: Map<String, Value>,
 }

@@ -72,7 +72,7 @@ impl Calls {
         let asked = &suspension.question;
         if let (Some(call_id), Some(tool_name)) = (asked.call_id.clone(), asked.tool_name.clone()) {
             let arguments = asked.tool_input.clone().unwrap_or_default();
-            suspension.tool_call = Some(ToolCall { call_id, tool_name, arguments });
+            suspension.tool_call = Some(ToolCall::new(call_id, tool_name, arguments));
         }
         if let Some(called) = suspension.item_id.as_ref().and_then(|id| self.0.get(id)) {
             suspension.partial_tool_results = Some(called.results(&called.made[called.earlier..]));

@@ -107,6 +107,7 @@ impl List {
         take(&mut item.run_id, &changed.run_id);
         take(&mut item.result, &changed.result);
         take(&mut item.validation_status, &changed.validation_status);
+        item.other.extend(changed.other.clone());
         for (had, has) in
             [(&mut item.tool_calls, &changed.tool_calls), (&mut item.actual_tool_calls, &changed.actual_tool_calls)]
         {

@@ -60,10 +60,10 @@ impl Open {
         }
         let suspension = OpenSuspension {
             question: told.clone(),
-            thread_id: place.thread.clone(),
             run_id: place.run.clone(),
-            status: SuspensionStatus::Pending,
+            thread_id: place.thread.clone(),
             created_at: place.at,
+            status: SuspensionStatus::Pending,
             expires_after_ms: None,
             item_id: place.item.cloned(),
             tool_call: None,
@@ -91,7 +91,7 @@ impl Open {
             self.waits.shift_remove(&told.task_id);
             return;
         }
-        self.waits.insert(told.task_id.clone(), A2aWait::of(told.clone(), place.item.cloned()));
+        self.waits.insert(told.task_id.clone(), A2aWait { task: told.clone(), item_id: place.item.cloned() });
     }
 
     fn resolved(&mut self, id: &SuspensionId) {

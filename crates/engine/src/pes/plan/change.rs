@@ -35,13 +35,7 @@ impl Merged {
     /// What happened to an item; how it looks afterwards is filled in at the end.
     pub fn note(&mut self, kind: ChangeType, id: &ItemId) {
         if !self.changes.iter().any(|change| change.item_id == *id) {
-            self.changes.push(TodoItemChange {
-                kind,
-                item_id: id.clone(),
-                timestamp: 0,
-                item: None,
-                previous_item: None,
-            });
+            self.changes.push(TodoItemChange::new(kind, id.clone(), 0));
         }
     }
 }
@@ -101,7 +95,7 @@ pub(crate) fn new_item(tx: &Tx<'_>, ord: i64, draft: &ItemDraft) -> Item {
 pub(crate) fn of_item(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoItemChange {
     tx.definition_changed(id);
     let item = tx.state.item(id).map(view::todo_item);
-    TodoItemChange { kind, item_id: id.clone(), timestamp: tx.stamp.now, item, previous_item: None }
+    TodoItemChange { item, ..TodoItemChange::new(kind, id.clone(), tx.stamp.now) }
 }
 
 /// A `PLAN_UPDATE` with these changes.

@@ -1,6 +1,6 @@
 //! A call ends, once: with what it came to, or without having been carried out.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::hitl::Decision;
 use crate::domain::ids::CallId;
@@ -33,7 +33,8 @@ pub(crate) fn end(
     };
     let is_error = status == ToolStatus::Error && !outcome::is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
     let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
-    let result = ToolResult { call_id: id.clone(), tool_name, status, output, error: fault, metadata, duration_ms };
+    let (call_id, other) = (id.clone(), Map::new());
+    let result = ToolResult { call_id, tool_name, status, output, error: fault, metadata, duration_ms, other };
     let now = tx.stamp.now;
     tx.record_tool_execution(item.as_ref(), &result, policy.as_ref());
     tx.change_call(id, |call| {

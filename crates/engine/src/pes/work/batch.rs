@@ -111,7 +111,7 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
 fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, iteration: u32, batch: &[CallId]) {
     let calls = batch.iter().filter_map(|call| tx.state.calls.get(call)).map(|call| {
         let CallRecord { call_id, tool_name, arguments, .. } = call.record.clone();
-        ToolCall { call_id, tool_name, arguments }
+        ToolCall::new(call_id, tool_name, arguments)
     });
     let tool_calls = calls.collect();
     let stream_id = replied.map(|replied| replied.stream.clone());

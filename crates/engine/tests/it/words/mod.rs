@@ -1,6 +1,7 @@
 //! Words: what models wrote, read; what models are told, rendered.
 
 mod fold;
+mod members;
 mod parse_any;
 mod parse_json;
 mod parse_plan;

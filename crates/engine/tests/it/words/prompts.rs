@@ -12,7 +12,7 @@ use pes_engine::prompt::{
     Turn, enforcement, plan, plan_schema, refine, repair, step, summary, synthesis,
 };
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cases::cases;
 
@@ -75,7 +75,12 @@ fn tool_result(output: Result<Value, ToolError>) -> ToolResult {
         output: output.ok(),
         metadata: None,
         duration_ms: 3,
+        other: Map::new(),
     }
+}
+
+fn returned_result(output: Result<Value, ToolError>) -> Box<ToolResult> {
+    Box::new(tool_result(output))
 }
 
 fn refused() -> ToolError {
@@ -110,11 +115,11 @@ fn turns() -> Vec<Turn> {
         |id: &str| PromptCall { id: id.into(), name: "calculator".into(), arguments: json!({"expression": "2+2"}) };
     vec![
         Turn::Said { content: "Let me compute.".into(), calls: vec![call("c1"), call("c2"), call("c3")], replay: None },
-        Turn::Returned { id: "c2".into(), result: tool_result(Err(refused())) },
-        Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!({"value": 4}))) },
+        Turn::Returned { id: "c2".into(), result: returned_result(Err(refused())) },
+        Turn::Returned { id: "c1".into(), result: returned_result(Ok(json!({"value": 4}))) },
         Turn::Told(enforcement(&["calculator".into()])),
         Turn::Said { content: String::new(), calls: vec![], replay: None },
-        Turn::Returned { id: "lost".into(), result: tool_result(Ok(json!("x".repeat(1000)))) },
+        Turn::Returned { id: "lost".into(), result: returned_result(Ok(json!("x".repeat(1000)))) },
     ]
 }
 
@@ -256,7 +261,7 @@ proptest! {
                 replay: None,
             },
             1 => Turn::Told("go on".into()),
-            _ => Turn::Returned { id: format!("{}.{n}", at.saturating_sub(*kind)), result: tool_result(Ok(json!(1))) },
+            _ => Turn::Returned { id: format!("{}.{n}", at.saturating_sub(*kind)), result: returned_result(Ok(json!(1))) },
         }).collect();
         let mut open: Vec<String> = Vec::new();
         for message in step(&step_prompt(&settings, &item, &[], &turns)) {
@@ -282,7 +287,7 @@ proptest! {
 fn a_result_that_comes_again_is_not_told_again() {
     let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
     let call = PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
-    let returned = || Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!("once"))) };
+    let returned = || Turn::Returned { id: "c1".into(), result: returned_result(Ok(json!("once"))) };
     let said = |calls: Vec<PromptCall>| Turn::Said { content: "x".into(), calls, replay: None };
     let turns = [said(vec![call]), returned(), returned(), said(Vec::new()), returned()];
     let messages = step(&step_prompt(&settings, &item, &[], &turns));
@@ -293,7 +298,7 @@ fn a_result_that_comes_again_is_not_told_again() {
 fn calls_that_share_an_id_have_each_its_own_result() {
     let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
     let call = || PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
-    let returned = |what: &str| Turn::Returned { id: "c1".into(), result: tool_result(Ok(json!(what))) };
+    let returned = |what: &str| Turn::Returned { id: "c1".into(), result: returned_result(Ok(json!(what))) };
     let said = Turn::Said { content: "x".into(), calls: vec![call(), call()], replay: None };
     let text = shown(&step(&step_prompt(&settings, &item, &[], &[said, returned("first"), returned("second")])));
     assert!(text.find("first").unwrap() < text.find("second").unwrap(), "{text}");
@@ -306,7 +311,7 @@ fn text_can_never_close_a_marker() {
     let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
     let mut evil = String::new();
     for _ in 0..3 {
-        let turns = [Turn::Returned { id: "lost".into(), result: tool_result(Ok(json!(evil))) }];
+        let turns = [Turn::Returned { id: "lost".into(), result: returned_result(Ok(json!(evil))) }];
         let messages = step(&step_prompt(&settings, &item, &[], &turns));
         let nonce = nonce(&messages);
         assert!(!evil.contains(&nonce));
