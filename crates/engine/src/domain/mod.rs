@@ -47,3 +47,8 @@ pub(crate) use words_of;
 
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;
+
+/// A member that may be `null` and is there all the same.
+fn present<'de, D: serde::Deserializer<'de>>(member: D) -> Result<Option<serde_json::Value>, D::Error> {
+    <serde_json::Value as serde::Deserialize>::deserialize(member).map(Some)
+}

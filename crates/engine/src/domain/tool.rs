@@ -115,7 +115,8 @@ pub struct ToolResult {
     pub call_id: CallId,
     pub tool_name: String,
     pub status: ToolStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // A tool may have returned `null`; one that failed has no output.
+    #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,

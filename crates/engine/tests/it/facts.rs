@@ -82,6 +82,15 @@ fn members_that_nobody_here_knows_pass_through() {
 }
 
 #[test]
+fn a_tool_that_returned_null_returned_something() {
+    let content = json!({
+        "callId": "call_1", "toolName": "echo", "status": "success", "output": null, "durationMs": 3,
+    });
+    let fact = Fact::read(ObservationType::ToolExecution, &content).unwrap();
+    assert_eq!(fact.content().to_string(), content.to_string());
+}
+
+#[test]
 fn a_content_that_cannot_be_read_is_said_and_changes_nothing() {
     let mut fold = Fold::default();
     let told = observation(ObservationType::Title, json!({"title": 7}));

@@ -21,7 +21,7 @@ pub use run::{
 };
 pub use state::{StateUpdateBody, Summary};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::hitl::AskedQuestion;
@@ -100,9 +100,4 @@ pub struct Unreadable {
     pub seq: i64,
     pub kind: ObservationType,
     pub why: serde_json::Error,
-}
-
-/// A member that may be `null` and is there all the same.
-fn present<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(member).map(Some)
 }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::present;
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
@@ -65,7 +64,7 @@ pub struct SynthesisBody {
 #[serde(rename_all = "camelCase")]
 pub struct FinalResponseBody {
     /// What the answer brings besides its text; the same stands in the metadata of the message.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub ui_metadata: Option<Value>,
     #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
     pub message: RecordedMessage,

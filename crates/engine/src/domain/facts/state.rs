@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::present;
 use super::run::RecordedMessage;
 use crate::domain::ids::MessageId;
 #[cfg(feature = "schema")]
@@ -23,10 +22,10 @@ pub struct StateUpdateBody {
     #[cfg_attr(feature = "schema", schema(value_type = Option<ConversationMessage>))]
     pub message: Option<RecordedMessage>,
     /// The application's state, whole.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     /// What of the application's state changed: a merge patch.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub patch: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
