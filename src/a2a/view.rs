@@ -124,9 +124,10 @@ pub fn message(said: &ConversationMessage) -> Message {
 
 fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) -> TaskStatus {
     let oldest = open.first().filter(|_| !run.status.is_terminal());
-    let state = match run.status.is_terminal() {
-        true => of(CallerStatus::at_end(run.status, run.outcome.as_ref())),
-        false => of(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind))),
+    let state = if run.status.is_terminal() {
+        of(CallerStatus::at_end(run.status, run.outcome.as_ref()))
+    } else {
+        of(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind)))
     };
     let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &oldest.asked()));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);

@@ -126,12 +126,13 @@ impl Place {
             return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));
         };
         auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
-        match store.rename_tenant(OPEN_TENANT, tenant, OPERATOR, System::default().now()).await? {
-            true => Ok(()),
-            false => Err(Error::Failed(format!(
+        if store.rename_tenant(OPEN_TENANT, tenant, OPERATOR, System::default().now()).await? {
+            Ok(())
+        } else {
+            Err(Error::Failed(format!(
                 "there is nothing to adopt, or `{tenant}` has threads or settings of its own; what belongs to two tenants \
                  is not mixed"
-            ))),
+            )))
         }
     }
 

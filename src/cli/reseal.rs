@@ -168,10 +168,7 @@ impl<'s> Walk<'s> {
         let stored = Row { kind: RowKind::Push, id, ord: 0, keep: Keep::Never, body };
         let target = PushTarget::read(&stored).map_err(|_| Unreadable::Malformed)?;
         let Some(mut target) = target.filter(PushTarget::is_sealed) else { return Ok(Entry::Open) };
-        Ok(match target.reseal(self.sealer, row.tenant)? {
-            true => Entry::Stale(target.row(false).body),
-            false => Entry::Current,
-        })
+        Ok(if target.reseal(self.sealer, row.tenant)? { Entry::Stale(target.row(false).body) } else { Entry::Current })
     }
 
     async fn unreadable(&mut self, kind: &str, name: &str, tenant: TenantPk, why: &Unreadable) -> store::Result<()> {

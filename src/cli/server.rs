@@ -93,14 +93,15 @@ impl Server {
         while let Some(piece) = answer.chunk().await.map_err(|error| failed(error.to_string()))? {
             whole.extend_from_slice(&piece);
         }
-        match status.is_success() {
-            true => Ok(whole),
-            false if status == StatusCode::UNAUTHORIZED => {
-                let how = "set PES_TOKEN to a key that may `admin`: PES_TOKEN=pes_… pes keys …";
-                Err(failed(format!("{} {how}", said(status.as_u16(), &whole))))
-            }
-            false => Err(failed(said(status.as_u16(), &whole))),
+        if status.is_success() {
+            return Ok(whole);
         }
+        let said = said(status.as_u16(), &whole);
+        if status == StatusCode::UNAUTHORIZED {
+            let how = "set PES_TOKEN to a key that may `admin`: PES_TOKEN=pes_… pes keys …";
+            return Err(failed(format!("{said} {how}")));
+        }
+        Err(failed(said))
     }
 }
 

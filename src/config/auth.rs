@@ -132,9 +132,10 @@ fn is_weak(key: &str) -> bool {
 
 /// Tenants and keys go by their names, in lists, rules and logs: what cannot be seen there is not in them.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
-    match (1..=128).contains(&name.len()) && name.trim() == name && !name.chars().any(is_unseen) {
-        true => Ok(()),
-        false => Err("must have 1 to 128 bytes, without control characters and other invisible ones"),
+    if (1..=128).contains(&name.len()) && name.trim() == name && !name.chars().any(is_unseen) {
+        Ok(())
+    } else {
+        Err("must have 1 to 128 bytes, without control characters and other invisible ones")
     }
 }
 
@@ -143,9 +144,10 @@ pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
     const OURS: [&str; 5] = ["policy", "timer", "local", "engine", "interrupt"];
     check_name(name)?;
     let name = name.to_ascii_lowercase();
-    match OURS.contains(&name.as_str()) || name.starts_with("configured-") {
-        true => Err("must not be policy, timer, local, engine, interrupt or configured-…: these are the server's own"),
-        false => Ok(()),
+    if OURS.contains(&name.as_str()) || name.starts_with("configured-") {
+        Err("must not be policy, timer, local, engine, interrupt or configured-…: these are the server's own")
+    } else {
+        Ok(())
     }
 }
 

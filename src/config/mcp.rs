@@ -109,11 +109,10 @@ impl Mcp {
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_good = (1..=32).contains(&name.len()) && name.chars().all(is_plain) && !name.contains("__");
-    match is_good && !name.starts_with('_') && !name.ends_with('_') {
-        true => Ok(()),
-        false => {
-            Err("a name has 1 to 32 letters, digits, - or single _, and neither begins nor ends with _".to_owned())
-        }
+    if is_good && !name.starts_with('_') && !name.ends_with('_') {
+        Ok(())
+    } else {
+        Err("a name has 1 to 32 letters, digits, - or single _, and neither begins nor ends with _".to_owned())
     }
 }
 

@@ -87,10 +87,7 @@ impl Guard {
     }
 
     fn refuses(&self, address: IpAddr) -> Option<&'static str> {
-        match self.allow.covers(address) {
-            true => None,
-            false => not_public(address).or(self.deny.then_some("an unlisted")),
-        }
+        if self.allow.covers(address) { None } else { not_public(address).or(self.deny.then_some("an unlisted")) }
     }
 }
 

@@ -73,10 +73,7 @@ impl Decoder {
         if !line.is_empty() {
             self.is_complete_with(&line);
         }
-        match self.has_data {
-            true => String::from_utf8(self.data).map(Some).map_err(|_| Error::NotText),
-            false => Ok(None),
-        }
+        if self.has_data { String::from_utf8(self.data).map(Some).map_err(|_| Error::NotText) } else { Ok(None) }
     }
 
     fn forget(&mut self) {

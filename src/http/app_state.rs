@@ -57,9 +57,10 @@ impl AppState {
     /// The bounds of what other agents send: files travel inside it, if their key may start anything at all. What else
     /// they ask is short.
     pub(crate) fn a2a_limits(&self, caller: &Caller) -> Limits {
-        let body_bytes = match caller.may(Scope::Run) {
-            true => self.config.a2a.body_bytes,
-            false => self.config.a2a.body_bytes.min(QUESTION_BYTES),
+        let body_bytes = if caller.may(Scope::Run) {
+            self.config.a2a.body_bytes
+        } else {
+            self.config.a2a.body_bytes.min(QUESTION_BYTES)
         };
         Limits { body_bytes, ..self.config.limits.clone() }
     }

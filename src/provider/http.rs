@@ -67,11 +67,14 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
                 .any(|word| text.contains(word))
         }
     };
-    let kind = match is_retry {
-        _ if is_too_long(&message, &code) => FailureKind::TooLong,
-        _ if is_garbled(&code) => FailureKind::Broken,
-        true => FailureKind::Retry,
-        false => FailureKind::Refused,
+    let kind = if is_too_long(&message, &code) {
+        FailureKind::TooLong
+    } else if is_garbled(&code) {
+        FailureKind::Broken
+    } else if is_retry {
+        FailureKind::Retry
+    } else {
+        FailureKind::Refused
     };
     ModelFailure {
         http_status: status,

@@ -100,9 +100,10 @@ impl Known {
         let told = self.told.get(&format!("{provider}:{model}")).copied().unwrap_or_default();
         let known = facts(model);
         let window = told.context_window.or(known.context_window);
-        let window = match self.kept.contains(provider) {
-            true => window.map_or(self.num_ctx, |window| window.min(self.num_ctx)),
-            false => window.unwrap_or(self.usual),
+        let window = if self.kept.contains(provider) {
+            window.map_or(self.num_ctx, |window| window.min(self.num_ctx))
+        } else {
+            window.unwrap_or(self.usual)
         };
         ModelFacts { context_window: Some(window), max_output: told.max_output.or(known.max_output) }
     }

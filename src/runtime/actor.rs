@@ -175,9 +175,10 @@ impl Actor {
             .retain(|event| matches!(&**event, Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. })));
         self.uncommitted.push_back(Arc::new(Event::Cancel(CancelEvent::EffectsStopped)));
         let ended = self.commit_pending().await;
-        match self.uncommitted.is_empty() {
-            true => Ok(ended),
-            false => Err(store::Error::Unavailable("the cancel is stored, its end is not yet".to_owned()).into()),
+        if self.uncommitted.is_empty() {
+            Ok(ended)
+        } else {
+            Err(store::Error::Unavailable("the cancel is stored, its end is not yet".to_owned()).into())
         }
     }
 
@@ -228,10 +229,8 @@ impl Actor {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let now = self.shared.now();
         let footing = self.footing(loaded, Claim::IfFree);
-        let lease = match loaded.machine.is_active() || footing.holder.is_none() {
-            true => footing.lease,
-            false => loaded.at_rest(),
-        };
+        let lease =
+            if loaded.machine.is_active() || footing.holder.is_none() { footing.lease } else { loaded.at_rest() };
         let is_due = loaded.row.wake_at.is_some_and(|at| at <= now);
         if !is_due && lease == LeaseChange::Keep {
             return Ok(());

@@ -150,9 +150,10 @@ impl Shared {
     async fn material(&self, loaded: &LoadedThread, effect: &Effect) -> store::Result<Material> {
         let Needs { payloads, history } = loaded.machine.needs(effect);
         let pk = loaded.row.pk;
-        let payloads = match payloads.is_empty() {
-            true => Default::default(),
-            false => self.store.payloads(pk, &payloads).await?.into_iter().collect(),
+        let payloads = if payloads.is_empty() {
+            Default::default()
+        } else {
+            self.store.payloads(pk, &payloads).await?.into_iter().collect()
         };
         let history = match history {
             Some(recent) => self.history(pk, loaded, recent).await?,

@@ -54,10 +54,7 @@ impl Shared {
 pub(crate) async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
     let mut known = Payloads::new();
     fetch(store, pk, [&value], &mut known).await?;
-    Ok(match known.is_empty() {
-        true => value,
-        false => payload::inline(value, &known),
-    })
+    Ok(if known.is_empty() { value } else { payload::inline(value, &known) })
 }
 
 /// Reads from this store what these refer to and is not known yet.

@@ -164,9 +164,10 @@ impl Actor {
     async fn settle(&mut self) -> Result<(), Refusal> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let running = loaded.machine.running();
-        match self.is_ours(loaded) {
-            true => self.work.keep_only(&running),
-            false => self.let_go(),
+        if self.is_ours(loaded) {
+            self.work.keep_only(&running)
+        } else {
+            self.let_go()
         }
         let Some(loaded) = &self.loaded else { return Ok(()) };
         if loaded.machine.is_unreadable() {
@@ -188,9 +189,10 @@ impl Actor {
         let crashes = loaded.row.crashes.alone;
         tracing::info!(threadId = %loaded.row.thread_id, crashes, "recovering what a lost holder left");
         self.let_go();
-        let event = match is_set_aside {
-            true => Event::System(SystemEvent::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) }),
-            false => Event::System(SystemEvent::Recovered),
+        let event = if is_set_aside {
+            Event::System(SystemEvent::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) })
+        } else {
+            Event::System(SystemEvent::Recovered)
         };
         self.attempt(event, &CommitExtras::default(), Claim::Anew).await.map(drop)
     }

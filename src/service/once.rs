@@ -108,9 +108,10 @@ pub(crate) fn sealed(
 ) -> Result<IdempotencyRow> {
     let plain = serde_json::to_string(shown).map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
     let owner = answer_id(&key.scope, &key.key);
-    let body = match service.sealer.is_able() {
-        true => service.sealer.seal(&plain, owner_of_answer(caller.tenant, &owner))?,
-        false => plain,
+    let body = if service.sealer.is_able() {
+        service.sealer.seal(&plain, owner_of_answer(caller.tenant, &owner))?
+    } else {
+        plain
     };
     Ok(key.row(caller.tenant, service.now(), (status, body, None)))
 }

@@ -83,10 +83,12 @@ impl Registry {
         // Generations first: a change in between makes the next call look again.
         let generations = self.sources.iter().map(|source| source.generation(tenant)).collect();
         let found: Vec<_> = self.sources.iter().map(|source| source.tools(tenant)).collect();
-        let toolset = match found.iter().all(|tools| tools.is_empty()) {
-            true if is_bare => self.own.clone(),
-            true => Arc::new(self.own.under(policy)),
-            false => Arc::new(self.own.joined(&found, last.map(|last| &*last.toolset)).under(policy)),
+        let toolset = if found.iter().any(|tools| !tools.is_empty()) {
+            Arc::new(self.own.joined(&found, last.map(|last| &*last.toolset)).under(policy))
+        } else if is_bare {
+            self.own.clone()
+        } else {
+            Arc::new(self.own.under(policy))
         };
         if kept.len() >= KEPT {
             kept.clear();

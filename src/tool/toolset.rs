@@ -95,9 +95,10 @@ impl Toolset {
                     }
                 },
             };
-            match tools.contains_key(entry.name()) {
-                true => tracing::warn!(tool = entry.name(), "a tool is left out: another has its name"),
-                false => drop(tools.insert(entry.name().to_owned(), entry)),
+            if tools.contains_key(entry.name()) {
+                tracing::warn!(tool = entry.name(), "a tool is left out: another has its name")
+            } else {
+                drop(tools.insert(entry.name().to_owned(), entry))
             }
         }
         Self::new(tools, self.policy.clone())

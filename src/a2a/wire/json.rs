@@ -106,10 +106,8 @@ impl<'v> Object<'v> {
 fn snake(name: &str) -> Option<String> {
     let is_upper = |it: char| it.is_ascii_uppercase();
     name.contains(is_upper).then(|| {
-        let parts = name.chars().map(|it| match is_upper(it) {
-            true => format!("_{}", it.to_ascii_lowercase()),
-            false => it.to_string(),
-        });
+        let parts =
+            name.chars().map(|it| if is_upper(it) { format!("_{}", it.to_ascii_lowercase()) } else { it.to_string() });
         parts.collect()
     })
 }

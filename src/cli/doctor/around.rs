@@ -149,12 +149,11 @@ async fn reach(url: &str) -> Result<String, String> {
 /// Whether there is such a program.
 fn program(command: &str, variables: &Variables) -> Result<String, String> {
     let is_there = |path: &Path| path.is_file();
-    let found = match command.contains('/') {
-        true => is_there(Path::new(command)).then(|| command.into()),
-        false => {
-            let folders = std::env::split_paths(variables.get("PATH").unwrap_or_default());
-            folders.map(|folder| folder.join(command)).find(|path| is_there(path))
-        }
+    let found = if command.contains('/') {
+        is_there(Path::new(command)).then(|| command.into())
+    } else {
+        let folders = std::env::split_paths(variables.get("PATH").unwrap_or_default());
+        folders.map(|folder| folder.join(command)).find(|path| is_there(path))
     };
     match found {
         Some(path) => Ok(format!("{} is there", path.display())),

@@ -37,9 +37,10 @@ impl Asker {
 
     /// A request may name its tenant, which is the caller's or does not exist.
     pub(super) fn check_tenant(&self, named: Option<&str>) -> Result<(), Refusal> {
-        match named.is_none_or(|name| name == self.caller.tenant_name) {
-            true => Ok(()),
-            false => Err(Fault::new(Error::TaskNotFound, "There is nothing of this tenant; leave it out.").into()),
+        if named.is_none_or(|name| name == self.caller.tenant_name) {
+            Ok(())
+        } else {
+            Err(Fault::new(Error::TaskNotFound, "There is nothing of this tenant; leave it out.").into())
         }
     }
 }

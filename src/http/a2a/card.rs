@@ -52,9 +52,10 @@ pub(crate) async fn card(
     let named_by = app.links.named_by();
     let fresh = if named_by.is_some() { FRESH_FOR_ONE } else { FRESH };
     let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, fresh.to_owned())];
-    let mut response = match is_known {
-        true => (StatusCode::NOT_MODIFIED, caching).into_response(),
-        false => (caching, [(CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
+    let mut response = if is_known {
+        (StatusCode::NOT_MODIFIED, caching).into_response()
+    } else {
+        (caching, [(CONTENT_TYPE, "application/json")], document.to_string()).into_response()
     };
     if let Some(headers) = named_by {
         response.headers_mut().append(VARY, HeaderValue::from_static(headers));

@@ -116,9 +116,10 @@ pub(crate) fn is_ours(path: &str) -> bool {
 /// A fault that no binding has answered, with the headers that `bare` has.
 pub(crate) fn refuse(fault: &fault::Fault, path: &str, bare: Response) -> Response {
     // What is not found here is a path.
-    let own = match fault.code == Code::NotFound {
-        true => Fault::new(Error::MethodNotFound, "There is nothing at this path.").into(),
-        false => Refusal::from(fault.clone()),
+    let own = if fault.code == Code::NotFound {
+        Fault::new(Error::MethodNotFound, "There is nothing at this path.").into()
+    } else {
+        Refusal::from(fault.clone())
     };
     let mut response = if path.trim_end_matches('/') == "/a2a" { own.of_rpc(&Value::Null) } else { own.of_rest() };
     for (name, value) in bare.headers() {

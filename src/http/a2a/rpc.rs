@@ -70,9 +70,8 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
 /// The method stands in the body: a key that may not send anything large is not listened to for longer than it may.
 async fn read(app: &AppState, caller: &Caller, request: Request) -> Result<Value, Refusal> {
     let read = read_value(request, &app.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
-    read.map(|read| read.value).map_err(|fault| match fault.code == Code::Malformed {
-        true => Fault::new(Error::Parse, fault.detail).into(),
-        false => fault.into(),
+    read.map(|read| read.value).map_err(|fault| {
+        if fault.code == Code::Malformed { Fault::new(Error::Parse, fault.detail).into() } else { fault.into() }
     })
 }
 

@@ -94,9 +94,10 @@ async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Acce
         ..ProcessAsk::default()
     };
     let once = once(asker, message);
-    let (answered, early) = match listens {
-        true => runs::process_subscribed(service, &asker.caller, &thread, ask, once).await?,
-        false => (runs::process(service, &asker.caller, &thread, ask, once).await?, None),
+    let (answered, early) = if listens {
+        runs::process_subscribed(service, &asker.caller, &thread, ask, once).await?
+    } else {
+        (runs::process(service, &asker.caller, &thread, ask, once).await?, None)
     };
     match answered {
         Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, early, is_new: true }),
@@ -150,10 +151,7 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
     };
     let push = pushed(asker, request).map(|(config, version)| (task.clone(), config, version));
     let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push };
-    let early = match listens {
-        true => Some(feed::subscribe(service, &asker.caller, &thread).await?),
-        false => None,
-    };
+    let early = if listens { Some(feed::subscribe(service, &asker.caller, &thread).await?) } else { None };
     match runs::reply(service, &asker.caller, &thread, answer, said, once).await {
         Ok(_) => Ok(Accepted { task, complaint: None, early, is_new: false }),
         Err(fault) if fault.code == Code::Invalid => {
@@ -168,9 +166,10 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
 /// The question that a message answers: the one that it names, else the oldest.
 fn question<'e>(snapshot: &'e RunSnapshot, message: &Message) -> Result<Result<&'e Suspension, String>, Refusal> {
     let Some(oldest) = snapshot.open.first() else {
-        let detail = match snapshot.run.status.is_terminal() {
-            true => "The task is over; send the message without a task id.",
-            false => "The task is working and asks nothing; wait for it, or send the message without a task id.",
+        let detail = if snapshot.run.status.is_terminal() {
+            "The task is over; send the message without a task id."
+        } else {
+            "The task is working and asks nothing; wait for it, or send the message without a task id."
         };
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
     };

@@ -89,9 +89,10 @@ pub(crate) async fn accept(
         push: None,
     };
     let (service, key) = (&app.service, key.with(sent.fingerprint));
-    let (answered, early) = match listens {
-        true => runs::process_subscribed(service, caller, thread, ask, key).await?,
-        false => (runs::process(service, caller, thread, ask, key).await?, None),
+    let (answered, early) = if listens {
+        runs::process_subscribed(service, caller, thread, ask, key).await?
+    } else {
+        (runs::process(service, caller, thread, ask, key).await?, None)
     };
     Ok((settle(answered, StatusCode::ACCEPTED)?, early))
 }

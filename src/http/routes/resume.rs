@@ -38,10 +38,8 @@ pub(crate) async fn resume(
     sent: Sent<hitl::Answer>,
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
-    let early = match preferences.wants_events {
-        true => Some(feed::subscribe(&app.service, &caller, &thread).await?),
-        false => None,
-    };
+    let early =
+        if preferences.wants_events { Some(feed::subscribe(&app.service, &caller, &thread).await?) } else { None };
     let receipt = accept(&app, &caller, &thread, sent, key).await?;
     // Questions that were open before stay open.
     follow(&app, &caller, &preferences, early, receipt, WaitsFor::CallQuestion).await

@@ -25,10 +25,12 @@ pub(super) enum Thinks {
 pub(super) fn thinks(model: &str) -> Thinks {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let is_older = ["gemini-1", "gemini-2.0", "gemma", "learnlm"].iter().any(|family| name.starts_with(family));
-    match name.starts_with("gemini-2.5") {
-        _ if is_older => Thinks::Not,
-        true => Thinks::Budgeted,
-        false => Thinks::Levelled,
+    if is_older {
+        Thinks::Not
+    } else if name.starts_with("gemini-2.5") {
+        Thinks::Budgeted
+    } else {
+        Thinks::Levelled
     }
 }
 

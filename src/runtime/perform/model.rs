@@ -66,9 +66,10 @@ impl ModelCall {
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
         let (gates, asker) = (&shared.gates, shared.asker(tenant, &provider));
-        let entered = match request.context.has_other {
-            true => gates.enter_soon(&provider, asker).await,
-            false => gates.enter(&provider, asker).await,
+        let entered = if request.context.has_other {
+            gates.enter_soon(&provider, asker).await
+        } else {
+            gates.enter(&provider, asker).await
         };
         let pass = match entered {
             Ok(pass) => pass,

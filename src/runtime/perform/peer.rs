@@ -119,9 +119,10 @@ impl PeerCall {
         if let Some(id) = &task.remote_task_id {
             let theirs = to.client().task(&to.peer, &to.line, id, HISTORY).await.map_err(another_time)?;
             let has_heard = self.sought().is_in(&theirs);
-            return match has_heard || !theirs.status.state.is_interrupted() {
-                true => Ok(self.seen(to, &theirs)),
-                false => self.send(to).await,
+            return if has_heard || !theirs.status.state.is_interrupted() {
+                Ok(self.seen(to, &theirs))
+            } else {
+                self.send(to).await
             };
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());

@@ -108,10 +108,7 @@ async fn seen(service: &Service, found: Found, with_messages: bool) -> Result<Ru
         | CallerStatus::Refused
         | CallerStatus::Cancelled => Vec::new(),
     };
-    let messages = match with_messages {
-        true => messages_of(service, found.pk, found.row.ord, &run).await?,
-        false => Vec::new(),
-    };
+    let messages = if with_messages { messages_of(service, found.pk, found.row.ord, &run).await? } else { Vec::new() };
     Ok(RunSnapshot { run, messages, open })
 }
 

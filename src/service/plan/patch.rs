@@ -106,11 +106,10 @@ fn merge(list: &mut Value, changes: Map<String, Value>, most: usize) -> Result<(
 }
 
 fn check_count(what: &str, count: usize, most: usize) -> Result<()> {
-    match count <= most {
-        true => Ok(()),
-        false => {
-            Err(Fault::new(Code::TooManyItems, format!("The patch has {count} {what}; at most {most} are taken.")))
-        }
+    if count <= most {
+        Ok(())
+    } else {
+        Err(Fault::new(Code::TooManyItems, format!("The patch has {count} {what}; at most {most} are taken.")))
     }
 }
 

@@ -104,12 +104,11 @@ impl ThreadStore for Postgres {
 
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {
         let (at, pk) = threads_before(ask)?;
-        let last: Option<(i64, i64)> = match filter.is_narrow() {
-            true => {
-                let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(i64::from(LOOKED_AT) - 1);
-                self.pool.ask(async |line| query.fetch_optional(line).await).await?
-            }
-            false => None,
+        let last: Option<(i64, i64)> = if filter.is_narrow() {
+            let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(i64::from(LOOKED_AT) - 1);
+            self.pool.ask(async |line| query.fetch_optional(line).await).await?
+        } else {
+            None
         };
         let (last_at, last_pk) = last.unwrap_or((i64::MIN, i64::MIN));
         let query = sqlx::query(LIST)

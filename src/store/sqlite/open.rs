@@ -33,14 +33,13 @@ impl Sqlite {
         let lock = FolderLock::take(folder)?;
         let path = folder.join("pes.db");
         let options = options(&path, synchronous);
-        match path.exists() {
-            true => {
-                damage::check(&path, synchronous == Synchronous::Full)?;
-                schema::look(&path).await?;
-                private::file(&path).map_err(|error| unusable(&path, error))?;
-                schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
-            }
-            false => create(&path, &options).await?,
+        if path.exists() {
+            damage::check(&path, synchronous == Synchronous::Full)?;
+            schema::look(&path).await?;
+            private::file(&path).map_err(|error| unusable(&path, error))?;
+            schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
+        } else {
+            create(&path, &options).await?
         }
         let writer = Writer::open(options.clone(), lock).await.map_err(|error| unusable(&path, error))?;
         let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));

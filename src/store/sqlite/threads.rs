@@ -114,12 +114,11 @@ impl ThreadStore for Sqlite {
 
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {
         let (at, pk) = threads_before(ask)?;
-        let last: Option<(i64, i64)> = match filter.is_narrow() {
-            true => {
-                let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(LOOKED_AT - 1);
-                query.fetch_optional(&self.readers).await.map_err(unreadable)?
-            }
-            false => None,
+        let last: Option<(i64, i64)> = if filter.is_narrow() {
+            let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(LOOKED_AT - 1);
+            query.fetch_optional(&self.readers).await.map_err(unreadable)?
+        } else {
+            None
         };
         let (last_at, last_pk) = last.unwrap_or((i64::MIN, i64::MIN));
         let query = sqlx::query(LIST).bind(tenant.0).bind(at).bind(pk);

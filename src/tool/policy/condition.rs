@@ -160,9 +160,8 @@ impl Compared {
                 (found, part) => texts(found, part).map(|(text, part)| text.contains(part)),
             },
             Comparison::StartsWith => texts(found, expected).map(|(text, start)| text.starts_with(start)),
-            Comparison::Matches => texts(found, expected).and_then(|(text, pattern)| match allows {
-                true => Some(glob::certainly(pattern, text)),
-                false => glob::possibly(pattern, text, steps),
+            Comparison::Matches => texts(found, expected).and_then(|(text, pattern)| {
+                if allows { Some(glob::certainly(pattern, text)) } else { glob::possibly(pattern, text, steps) }
             }),
         }
     }
@@ -242,9 +241,10 @@ fn patterns(value: &Value, with_addresses: bool) -> Result<Vec<Pattern>, Refusal
     if normal::size(value, MOST_EXAMINED).is_none() {
         return unusable("value", "is larger than 64 KiB");
     }
-    let how = match with_addresses {
-        true => "must be a host such as example.com, *.example.com for all below it, 192.0.2.1 or [2001:db8::1]",
-        false => "must be a domain such as example.com, or *.example.com for all below it",
+    let how = if with_addresses {
+        "must be a host such as example.com, *.example.com for all below it, 192.0.2.1 or [2001:db8::1]"
+    } else {
+        "must be a domain such as example.com, or *.example.com for all below it"
     };
     let pattern = |value: &Value, place: String| {
         let pattern = value.as_str().and_then(Pattern::new);

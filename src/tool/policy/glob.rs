@@ -30,9 +30,10 @@ pub(super) fn possibly(pattern: &str, text: &str, steps: &Steps) -> Option<bool>
         return Some(true);
     }
     steps.take(STEPS_OF_BYTE * text.len())?;
-    match pattern.contains('@') {
-        true => any(pattern, text.split(stands_between_addresses), steps),
-        false => any(pattern, text.split(is_line_break), steps),
+    if pattern.contains('@') {
+        any(pattern, text.split(stands_between_addresses), steps)
+    } else {
+        any(pattern, text.split(is_line_break), steps)
     }
 }
 

@@ -104,9 +104,8 @@ fn is_plain(text: &str) -> bool {
 /// Whether the encoded name has the labels of the text: no other character than the dot was taken for one, and only labels
 /// of other scripts were encoded.
 fn has_its_labels(text: &str, name: &str) -> bool {
-    let is_its = |(label, encoded): (&str, &str)| match label.is_ascii() {
-        true => label.eq_ignore_ascii_case(encoded),
-        false => encoded.starts_with("xn--"),
+    let is_its = |(label, encoded): (&str, &str)| {
+        if label.is_ascii() { label.eq_ignore_ascii_case(encoded) } else { encoded.starts_with("xn--") }
     };
     text.split('.').count() == name.split('.').count() && text.split('.').zip(name.split('.')).all(is_its)
 }

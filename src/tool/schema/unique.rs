@@ -10,10 +10,7 @@ pub(super) struct Unique;
 
 impl<'i> Keyword<'i> for Unique {
     fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
-        match is_unique(value) {
-            true => Ok(()),
-            false => Err(ValidationError::custom("has an item twice")),
-        }
+        if is_unique(value) { Ok(()) } else { Err(ValidationError::custom("has an item twice")) }
     }
 
     fn is_valid(&self, value: &'i Value) -> bool {

@@ -163,10 +163,7 @@ impl Peer {
             Dialect::Rest03 if told.state == "CANCELED" => "TASK_STATE_CANCELLED".to_owned(),
             Dialect::JsonRpc1 | Dialect::Rest1 | Dialect::Rest03 => format!("TASK_STATE_{}", told.state),
         };
-        let part = |text: &str| match is_kind {
-            true => json!({ "kind": "text", "text": text }),
-            false => json!({ "text": text }),
-        };
+        let part = |text: &str| if is_kind { json!({ "kind": "text", "text": text }) } else { json!({ "text": text }) };
         let (user, agent) = if is_kind { ("user", "agent") } else { ("ROLE_USER", "ROLE_AGENT") };
         let parts = if self.dialect == Dialect::Rest03 { "content" } else { "parts" };
         let said = |message| json!({ "messageId": message, "role": user, parts: [] });
@@ -246,10 +243,8 @@ impl Peer {
     fn event(&self, id: &str, told: &Told, is_first: bool) -> Value {
         let task = self.task(id, told);
         let update = json!({ "taskId": id, "contextId": task["contextId"], "status": task["status"] });
-        let (name, kind, mut said) = match is_first {
-            true => ("task", "task", task),
-            false => ("statusUpdate", "status-update", update),
-        };
+        let (name, kind, mut said) =
+            if is_first { ("task", "task", task) } else { ("statusUpdate", "status-update", update) };
         match self.dialect {
             Dialect::JsonRpc1 => json!({ "jsonrpc": "2.0", "id": 1, "result": { name: said } }),
             Dialect::JsonRpc03 => {
@@ -296,9 +291,10 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
             peer.moved.send_replace(());
             let card = peer.describe(&header("host").expect("everybody names it"));
             let tag = format!("\"{}\"", pes::domain::digest::of(&card));
-            return match known == Some(tag.clone()) {
-                true => StatusCode::NOT_MODIFIED.into_response(),
-                false => ([("etag", tag)], axum::Json(card)).into_response(),
+            return if known == Some(tag.clone()) {
+                StatusCode::NOT_MODIFIED.into_response()
+            } else {
+                ([("etag", tag)], axum::Json(card)).into_response()
             };
         }
         (Dialect::JsonRpc1 | Dialect::JsonRpc03, _) => {

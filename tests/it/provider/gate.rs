@@ -29,9 +29,10 @@ impl ChatModel for Model {
             return Err(failure(kind));
         }
         let word = stream::iter([Ok(Delta::Text("word".into()))]);
-        match self.ends.load(Ordering::SeqCst) {
-            true => Ok(word.chain(stream::iter([Ok(Delta::Stop(StopReason::EndTurn))])).boxed()),
-            false => Ok(word.chain(stream::pending()).boxed()),
+        if self.ends.load(Ordering::SeqCst) {
+            Ok(word.chain(stream::iter([Ok(Delta::Stop(StopReason::EndTurn))])).boxed())
+        } else {
+            Ok(word.chain(stream::pending()).boxed())
         }
     }
     fn admit(&self, _: &str, _: &Map<String, Value>) -> Result<(), Fault> {

@@ -109,9 +109,10 @@ async fn ended(door: Door, place: &Place, run: &str) -> Value {
         for doubt in doubts {
             let call = doubt["callId"].as_str().expect("a doubt is about a call");
             let happened = place.lines().iter().any(|line| line.contains(call));
-            let answer = match happened {
-                true => json!({ "suspensionId": doubt["suspensionId"], "action": "done", "value": "counted" }),
-                false => json!({ "suspensionId": doubt["suspensionId"], "action": "retry" }),
+            let answer = if happened {
+                json!({ "suspensionId": doubt["suspensionId"], "action": "done", "value": "counted" })
+            } else {
+                json!({ "suspensionId": doubt["suspensionId"], "action": "retry" })
             };
             door.ask("POST", "/threads/diamond/resume").json(&answer).send().await.expect(202);
         }

@@ -60,9 +60,10 @@ async fn rewrite(store: &dyn Store, document: Document, secret: Value) {
 #[tokio::test]
 async fn a_secret_of_another_tenant_or_another_tool_signs_nothing(#[values(false, true)] is_shared: bool) {
     let (folder, database) = (tempfile::tempdir().unwrap(), Database::fresh().await);
-    let store: Arc<dyn Store> = match is_shared {
-        true => Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()),
-        false => Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap()),
+    let store: Arc<dyn Store> = if is_shared {
+        Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
+    } else {
+        Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap())
     };
     let wire = Wire::serve((0..9).map(|_| answer("200 OK", "", "{}")).collect()).await;
     let [a, b] = KEYS;

@@ -113,9 +113,10 @@ impl CallerStatus {
     /// Of a run that ended so.
     pub fn at_end(status: RunStatus, outcome: Option<&Outcome>) -> Self {
         let error = outcome.and_then(|outcome| outcome.error.as_ref());
-        match error.is_some_and(|error| error.code == Code::TaskRefused) {
-            true => CallerStatus::Refused,
-            false => CallerStatus::of(status, None),
+        if error.is_some_and(|error| error.code == Code::TaskRefused) {
+            CallerStatus::Refused
+        } else {
+            CallerStatus::of(status, None)
         }
     }
 }

@@ -43,9 +43,10 @@ fn arguments(text: &str) -> Result<Value, String> {
         return Ok(Value::Object(Map::new()));
     }
     let value = serde_json::from_str(text).map_err(|error| format!("The arguments are not valid JSON: {error}."))?;
-    match exceeds(&value, MOST_DEPTH) {
-        true => Err(format!("Objects and arrays in the arguments nest deeper than {MOST_DEPTH}.")),
-        false => Ok(value),
+    if exceeds(&value, MOST_DEPTH) {
+        Err(format!("Objects and arrays in the arguments nest deeper than {MOST_DEPTH}."))
+    } else {
+        Ok(value)
     }
 }
 

@@ -20,9 +20,10 @@ pub fn converse(prompt: &StepPrompt<'_>, history: History<'_>) -> Vec<PromptMess
 
 /// How the prompt of a step begins: the system prompt, and the task without the results that it is told with.
 pub fn opening(prompt: &StepPrompt<'_>, converses: bool) -> (String, String) {
-    let (instructions, task) = match converses {
-        true => (CONVERSE, prompt.item.description.clone()),
-        false => (instructions(prompt), assignment(prompt)),
+    let (instructions, task) = if converses {
+        (CONVERSE, prompt.item.description.clone())
+    } else {
+        (instructions(prompt), assignment(prompt))
     };
     let messages =
         marked(prompt.frame.seed, |marker| vec![system(&prompt.frame, &stage(prompt, instructions), marker)]);

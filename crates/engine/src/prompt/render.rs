@@ -313,9 +313,10 @@ fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult>
             status: item.progress.status,
             reason: item.progress.reason.clone(),
             result: item.progress.result.clone().map(|result| payload::inline(result, payloads)),
-            tool_results: match are_calls_told(item, of) {
-                true => view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect(),
-                false => Vec::new(),
+            tool_results: if are_calls_told(item, of) {
+                view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect()
+            } else {
+                Vec::new()
             },
             is_dependency: of.is_some() && are_calls_told(item, of),
             outdated: item.progress.outdated.iter().map(ToString::to_string).collect(),

@@ -233,9 +233,12 @@ fn a_refused_model_call_is_not_repeated() {
 #[test]
 fn a_provider_that_says_when_to_come_back_is_obeyed() {
     let mut first = true;
-    let mut sim = Sim::new(move |_| match std::mem::take(&mut first) {
-        true => fails(FailureKind::Retry).map_err(|failure| ModelFailure { retry_after_ms: Some(60_000), ..failure }),
-        false => says(r#"{"answer":"yes","todoList":[]}"#),
+    let mut sim = Sim::new(move |_| {
+        if std::mem::take(&mut first) {
+            fails(FailureKind::Retry).map_err(|failure| ModelFailure { retry_after_ms: Some(60_000), ..failure })
+        } else {
+            says(r#"{"answer":"yes","todoList":[]}"#)
+        }
     });
     sim.ask("go").unwrap();
     sim.step();

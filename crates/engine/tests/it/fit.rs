@@ -254,10 +254,14 @@ fn results_of_others_are_shortened_and_the_items_own_loop_never() {
 
 #[test]
 fn a_prompt_that_the_provider_finds_too_long_is_made_half_as_long_once() {
-    let mut sim = Sim::new(|request| match all_text(request).len() > 20_000 {
-        true => fails(FailureKind::TooLong),
-        false if which(request) == "summary" => says("SUMMARY"),
-        false => says(json!({ "answer": "a".repeat(12_000), "todoList": [] }).to_string()),
+    let mut sim = Sim::new(|request| {
+        if all_text(request).len() > 20_000 {
+            fails(FailureKind::TooLong)
+        } else if which(request) == "summary" {
+            says("SUMMARY")
+        } else {
+            says(json!({ "answer": "a".repeat(12_000), "todoList": [] }).to_string())
+        }
     });
     for n in 0..2 {
         sim.ask(&format!("question {n}")).unwrap();

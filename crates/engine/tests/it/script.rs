@@ -61,14 +61,15 @@ impl Tools {
             *left = left.saturating_sub(1);
             fails
         });
-        let result = match fails {
-            true => Err(ToolError {
+        let result = if fails {
+            Err(ToolError {
                 code: "failed".into(),
                 message: "it broke".into(),
                 pointer: None,
                 retry_after_ms: self.retry_after_ms,
-            }),
-            false => Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments.clone() }))),
+            })
+        } else {
+            Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments.clone() })))
         };
         let is_patched = name == "set_agent_state" || arguments.get("patch").is_some();
         let state_patch = is_patched.then(|| json!({ "k": 1 }));
@@ -155,9 +156,10 @@ impl Toolbox for Tools {
     }
 
     fn check_answer(&self, _: &Suspension, value: &Value) -> Result<(), Fault> {
-        match value.is_string() {
-            true => Ok(()),
-            false => Err(Fault::new(pes_engine::domain::fault::Code::Invalid, "text").at("/value", "text is needed")),
+        if value.is_string() {
+            Ok(())
+        } else {
+            Err(Fault::new(pes_engine::domain::fault::Code::Invalid, "text").at("/value", "text is needed"))
         }
     }
 }

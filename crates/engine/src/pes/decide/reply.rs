@@ -41,10 +41,8 @@ pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, re
 }
 
 fn step_replied(tx: &mut Tx<'_>, item: &ItemId, replied: Replied<'_>) {
-    let outcome = match tx.state.simple.is_some() {
-        true => simple::replied(tx, item, &replied),
-        false => step::replied(tx, item, replied),
-    };
+    let outcome =
+        if tx.state.simple.is_some() { simple::replied(tx, item, &replied) } else { step::replied(tx, item, replied) };
     match outcome {
         StepOutcome::Settled => {}
         StepOutcome::Completed { content, shown } => flow::item_completed(tx, content, shown),

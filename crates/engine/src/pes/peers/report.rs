@@ -170,13 +170,12 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
 fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
     let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
     let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
-    match is_known && is_first {
+    if is_known && is_first {
         // It told us of the task by itself: so it arrived.
-        true => tx.put_action(id, TaskActionKind::Ask, tx.stamp.now),
-        false => {
-            tx.change_task(id, |task| task.tries += 1);
-            tx.put_action(id, TaskActionKind::Resend, tx.stamp.now);
-        }
+        tx.put_action(id, TaskActionKind::Ask, tx.stamp.now)
+    } else {
+        tx.change_task(id, |task| task.tries += 1);
+        tx.put_action(id, TaskActionKind::Resend, tx.stamp.now);
     }
 }
 
@@ -188,14 +187,14 @@ fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskO
         task.reason = Some(why.clone());
     });
     let ended = Err(call::error(code, why));
-    match is_known {
+    if is_known {
         // The agent still waits for what could not be sent: it is told to stop.
-        true => {
-            let age = task::age(tx, &task.call_id);
-            call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
-            TaskOutcome::CallEnded(task.call_id.clone())
-        }
-        false => task_ended(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended),
+
+        let age = task::age(tx, &task.call_id);
+        call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
+        TaskOutcome::CallEnded(task.call_id.clone())
+    } else {
+        task_ended(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended)
     }
 }
 
@@ -270,10 +269,13 @@ fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
         | PeerFailureKind::Refused
-        | PeerFailureKind::NotFound => match task.tries + 1 < MOST_CANCELS {
-            true => send::put_off(tx, &task.task_id, TaskActionKind::Cancel, failure.retry_after_ms),
-            false => cancel_settled(tx, &task.task_id, false),
-        },
+        | PeerFailureKind::NotFound => {
+            if task.tries + 1 < MOST_CANCELS {
+                send::put_off(tx, &task.task_id, TaskActionKind::Cancel, failure.retry_after_ms)
+            } else {
+                cancel_settled(tx, &task.task_id, false)
+            }
+        }
     }
 }
 

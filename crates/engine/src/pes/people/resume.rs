@@ -109,9 +109,10 @@ pub(crate) fn judge_budget(state: &State, answer: Answer) -> Result<(Decision, V
 
 /// Whether a person did what the agent wanted to be done elsewhere.
 pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, Verdict) {
-    match answer.approved == Some(false) || answer.value == Some(false.into()) {
-        true => (Decision::Rejected, rejection(answer.reason)),
-        false => (Decision::Answered, Verdict::Look),
+    if answer.approved == Some(false) || answer.value == Some(false.into()) {
+        (Decision::Rejected, rejection(answer.reason))
+    } else {
+        (Decision::Answered, Verdict::Look)
     }
 }
 

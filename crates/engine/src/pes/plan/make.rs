@@ -73,9 +73,10 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
 /// Only a run that has done nothing yet can be refused, and one whose every message the planner has seen; else it is
 /// an answer to what was said so far.
 fn refused(state: &State, reason: String) -> Planned {
-    match state.is_mid_run() || state.is_refinement_due() {
-        true => Planned::Answers(reason),
-        false => Planned::Fails { code: Code::TaskRefused, message: reason },
+    if state.is_mid_run() || state.is_refinement_due() {
+        Planned::Answers(reason)
+    } else {
+        Planned::Fails { code: Code::TaskRefused, message: reason }
     }
 }
 

@@ -85,8 +85,5 @@ pub(crate) fn unknown_tool_of(tx: &Tx<'_>, id: &ItemId) -> Option<String> {
 fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let more = if names.len() > NAMED { ", …" } else { "" };
-    match names.is_empty() {
-        true => "nothing".to_owned(),
-        false => names[..names.len().min(NAMED)].join(", ") + more,
-    }
+    if names.is_empty() { "nothing".to_owned() } else { names[..names.len().min(NAMED)].join(", ") + more }
 }

@@ -72,10 +72,7 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
         PlanReview::Risky => plan.risky || asked.is_some(),
         PlanReview::Always => true,
     };
-    match is_wanted {
-        true => ask(tx, &plan),
-        false => tx.active().review.passed = Some(version),
-    }
+    if is_wanted { ask(tx, &plan) } else { tx.active().review.passed = Some(version) }
 }
 
 fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
@@ -213,8 +210,9 @@ fn words(plan: &PlanForecast) -> String {
     let steps = if open == 1 { "1 step".to_owned() } else { format!("{open} steps") };
     let more = if risky.len() > NAMED { ", …" } else { "" };
     let named = risky[..risky.len().min(NAMED)].join(", ");
-    match risky.is_empty() {
-        true => format!("May this plan run? {steps} to do."),
-        false => format!("May this plan run? {steps} to do, which may call {named}{more}."),
+    if risky.is_empty() {
+        format!("May this plan run? {steps} to do.")
+    } else {
+        format!("May this plan run? {steps} to do, which may call {named}{more}.")
     }
 }

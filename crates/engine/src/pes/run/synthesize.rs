@@ -28,9 +28,10 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
         return repair(tx, replied, draft);
     }
     record(tx, SynthesisStatus::Completed);
-    let shown = match draft.content == replied.reply.text {
-        true => replied.text,
-        false => tx.store(format!("{}.answer", replied.stream), Value::String(draft.content.clone())),
+    let shown = if draft.content == replied.reply.text {
+        replied.text
+    } else {
+        tx.store(format!("{}.answer", replied.stream), Value::String(draft.content.clone()))
     };
     let status = tx.state.result_status();
     finish::answer(tx, draft.content, shown, draft.ui_metadata, status, None);
@@ -38,17 +39,19 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
 
 fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft) {
     let round = replied.call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
-    let fault = match replied.reply.is_cut() {
-        true => format!("{TOO_LONG} Write a shorter answer for the user."),
-        false => "The answer was empty. Write the answer for the user.".to_owned(),
+    let fault = if replied.reply.is_cut() {
+        format!("{TOO_LONG} Write a shorter answer for the user.")
+    } else {
+        "The answer was empty. Write the answer for the user.".to_owned()
     };
     let again = replied.call.again(replied.call.iteration + 1);
     let repair = Repair { round, reply: replied.text, fault, names: false };
     let has_words = !draft.content.trim().is_empty();
     if round > REPAIRS {
-        return match has_words {
-            true => answer_half(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length"),
-            false => failed(tx, "the model kept answering nothing"),
+        return if has_words {
+            answer_half(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length")
+        } else {
+            failed(tx, "the model kept answering nothing")
         };
     }
     tx.active().model = Some(ModelCall { repair: Some(repair), ..again });

@@ -56,12 +56,11 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
         let message = format!("{why}; the agent is told to stop");
         return end(tx, id, ToolStatus::Error, Err(error("cancelled", message)), None, task::age(tx, id));
     }
-    match tx.state.maybe_started(id) {
-        false => end(tx, id, ToolStatus::Skipped, Err(error("skipped", why)), None, 0),
-        true => {
-            let message = format!("{why} while it ran; whether it had its effect is not known");
-            end(tx, id, ToolStatus::Error, Err(error("unknown", message)), None, 0);
-        }
+    if tx.state.maybe_started(id) {
+        let message = format!("{why} while it ran; whether it had its effect is not known");
+        end(tx, id, ToolStatus::Error, Err(error("unknown", message)), None, 0);
+    } else {
+        end(tx, id, ToolStatus::Skipped, Err(error("skipped", why)), None, 0)
     }
 }
 

@@ -86,10 +86,12 @@ impl State {
         let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
         let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
         let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
-        match works {
-            true => RunStatus::Running,
-            false if self.suspensions.is_empty() && self.works().any(is_elsewhere) => RunStatus::Waiting,
-            false => RunStatus::Suspended,
+        if works {
+            RunStatus::Running
+        } else if self.suspensions.is_empty() && self.works().any(is_elsewhere) {
+            RunStatus::Waiting
+        } else {
+            RunStatus::Suspended
         }
     }
 

@@ -140,9 +140,10 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) 
     if replied.reply.is_cut() && !replied.reply.text.trim().is_empty() {
         item_loop::keep_reply(tx, id, replied, Vec::new());
     }
-    let text = match replied.reply.is_cut() {
-        true => format!("Your reply cannot be used. {TOO_LONG} Call a tool, or answer with a shorter result."),
-        false => "Your reply was empty. Call a tool, or answer with the result.".to_owned(),
+    let text = if replied.reply.is_cut() {
+        format!("Your reply cannot be used. {TOO_LONG} Call a tool, or answer with a shorter result.")
+    } else {
+        "Your reply was empty. Call a tool, or answer with the result.".to_owned()
     };
     tx.add_turn(id, Said::Engine { text });
     let again = replied.call.again(replied.call.iteration);
