@@ -21,6 +21,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/METRICS.md",
     "docs/MODELS.md",
     "docs/OPERATIONS.md",
+    "docs/PERFORMANCE.md",
     "docs/POLICY.md",
     "docs/TOOLS.md",
     "examples/README.md",

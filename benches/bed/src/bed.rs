@@ -1,0 +1,196 @@
+//! What every workload stands on: the model, the proxy, a database cluster, servers, and readings of what all of them spent.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::cluster::Cluster;
+use crate::load::Done;
+use crate::process::{self, Own, Usage};
+use crate::server::{Counted, Place, Server};
+
+/// Sync is on as it is for an operator.
+const CLUSTER: &[&str] = &["fsync=on", "synchronous_commit=on", "max_connections=200"];
+
+/// Nothing that the bed asks for waits for a place.
+const NO_GATE: &str = "[models.gate]\nper_provider = 4096\nper_key = 4096\nper_tenant = 4096\nqueue = 65536\n";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+pub struct Bed {
+    pub model: Own,
+    pub proxy: Own,
+    pub is_quick: bool,
+    pub kinds: Vec<Kind>,
+    /// By what their rows are called: nothing for the one under test.
+    binaries: Vec<(&'static str, PathBuf)>,
+    cluster: Option<&'static Cluster>,
+    folder: PathBuf,
+    places: std::cell::Cell<usize>,
+}
+
+/// A server with its name in the table.
+pub struct Subject {
+    pub name: String,
+    pub place: Place,
+    pub server: Server,
+}
+
+/// What is measured in a slice of a round.
+pub enum Target<'t> {
+    Model,
+    Proxy,
+    Server(&'t Subject),
+}
+
+/// What was spent until now.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    at: Instant,
+    pub subject: Usage,
+    pub database: Usage,
+    model: Duration,
+    load: Duration,
+    counted: Counted,
+}
+
+/// What a slice did, and what it cost.
+#[derive(Clone, Debug, Default)]
+pub struct Slice {
+    pub done: Done,
+    pub cpu: Duration,
+    pub database_cpu: Duration,
+    pub written: u64,
+    pub counted: Counted,
+    pub rss: u64,
+    /// Of one core's time, in this slice.
+    pub model_share: f64,
+    pub load_share: f64,
+}
+
+impl Bed {
+    pub async fn new(server: PathBuf, against: Option<PathBuf>, kinds: Vec<Kind>, is_quick: bool) -> Outcome<Self> {
+        let model = Own::start(&["model"]).await?;
+        let proxy = Own::start(&["proxy", &model.address.to_string()]).await?;
+        let mut binaries = vec![("", server)];
+        binaries.extend(against.map(|binary| (", older", binary)));
+        // It ends with this process, which is when nobody needs it.
+        let cluster: Option<&'static Cluster> =
+            kinds.contains(&Kind::Postgres).then(|| &*Box::leak(Box::new(Cluster::start(CLUSTER))));
+        let folder = std::env::current_dir()?.join(format!("target/bench/data-{}", std::process::id()));
+        Ok(Self { model, proxy, is_quick, kinds, binaries, cluster, folder, places: Default::default() })
+    }
+
+    /// Each binary on each database, with these settings beside those of the bed.
+    pub async fn servers(&self, settings: &str) -> Outcome<Vec<Subject>> {
+        let mut subjects = Vec::new();
+        for kind in &self.kinds {
+            for (suffix, binary) in &self.binaries {
+                let nth = self.places.replace(self.places.get() + 1);
+                let database = match (kind, self.cluster) {
+                    (Kind::Sqlite, _) => None,
+                    (Kind::Postgres, cluster) => Some(cluster.ok_or("a cluster was started")?.database().await),
+                };
+                let folder = self.folder.join(nth.to_string());
+                let settings = format!("{settings}\n{NO_GATE}");
+                let place = Place::new(binary, folder, database, self.model.address, &settings)?;
+                let server = Server::start(&place).await?;
+                subjects.push(Subject { name: format!("{}{suffix}", kind.name()), place, server });
+            }
+        }
+        Ok(subjects)
+    }
+
+    /// What the target, the model and this process have spent so far.
+    pub async fn read(&self, target: &Target<'_>) -> Outcome<Reading> {
+        let (pid, database, counted) = match target {
+            Target::Model => (self.model.pid, Usage::default(), Counted::default()),
+            Target::Proxy => (self.proxy.pid, Usage::default(), Counted::default()),
+            Target::Server(subject) => {
+                let database = subject.place.database.as_ref().map(|database| process::cluster(&database.socket()));
+                let database = database.transpose()?.unwrap_or_default();
+                (subject.server.pid, database, subject.server.counted().await?)
+            }
+        };
+        let of = |pid: u32| process::usage(pid).map(|usage| usage.cpu);
+        let (model, load) = (of(self.model.pid)?, of(std::process::id())?);
+        Ok(Reading { at: Instant::now(), subject: process::usage(pid)?, database, model, load, counted })
+    }
+
+    /// Does something, and says what it cost.
+    pub async fn slice(&self, target: &Target<'_>, work: impl Future<Output = Outcome<Done>>) -> Outcome<Slice> {
+        let before = self.read(target).await?;
+        let done = work.await?;
+        let after = self.read(target).await?;
+        Ok(before.until(&after, done))
+    }
+
+    pub fn rounds(&self) -> usize {
+        if self.is_quick { 3 } else { 7 }
+    }
+
+    /// How long a slice of a closed loop takes.
+    pub fn slice_time(&self) -> Duration {
+        Duration::from_millis(if self.is_quick { 800 } else { 2_000 })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // It holds nothing but what the servers stored.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Target<'_> {
+    pub fn address(&self, bed: &Bed) -> SocketAddr {
+        match self {
+            Self::Model => bed.model.address,
+            Self::Proxy => bed.proxy.address,
+            Self::Server(subject) => subject.server.address,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Model => "model",
+            Self::Proxy => "proxy",
+            Self::Server(subject) => &subject.name,
+        }
+    }
+}
+
+impl Reading {
+    fn until(&self, after: &Self, done: Done) -> Slice {
+        let wall = after.at.duration_since(self.at).as_secs_f64();
+        let share = |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64() / wall;
+        Slice {
+            done,
+            cpu: after.subject.cpu.saturating_sub(self.subject.cpu),
+            database_cpu: after.database.cpu.saturating_sub(self.database.cpu),
+            written: after.subject.written - self.subject.written
+                + after.database.written.saturating_sub(self.database.written),
+            counted: Counted {
+                commits: after.counted.commits - self.counted.commits,
+                transactions: after.counted.transactions - self.counted.transactions,
+            },
+            rss: after.subject.rss,
+            model_share: share(self.model, after.model),
+            load_share: share(self.load, after.load),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What asks: connections that are kept, and loops that ask again as soon as they are answered.
+
+pub mod socket;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::http::{Body, head};
+
+/// A kept connection.
+pub struct Connection {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Connection {
+    pub async fn open(to: SocketAddr) -> Outcome<Self> {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, read: Vec::with_capacity(16 << 10) })
+    }
+
+    /// Sends a request and hands over the body of the answer as it comes. Returns its status.
+    pub async fn ask(&mut self, request: &[u8], mut content: impl FnMut(&[u8])) -> Outcome<u16> {
+        self.stream.write_all(request).await?;
+        let head = loop {
+            if let Some(head) = head(&self.read) {
+                break head;
+            }
+            self.more().await?;
+        };
+        self.read.drain(..head.size);
+        let mut body = Body::new(head.framing);
+        loop {
+            match body.feed(&self.read, &mut content) {
+                Some(taken) => {
+                    self.read.drain(..taken);
+                    return Ok(head.status);
+                }
+                None => self.read.clear(),
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn more(&mut self) -> Outcome<()> {
+        match self.stream.read_buf(&mut self.read).await? {
+            0 => Err("the connection ended in the middle of an answer".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same with all of the body at once.
+    pub async fn whole(&mut self, request: &[u8]) -> Outcome<(u16, Vec<u8>)> {
+        let mut said = Vec::new();
+        let status = self.ask(request, |part| said.extend_from_slice(part)).await?;
+        Ok((status, said))
+    }
+}
+
+/// A request with a JSON body, and `Prefer: wait=60` where somebody waits for the end.
+pub fn post(path: &str, body: &str, waits: bool) -> Vec<u8> {
+    let prefer = if waits { "prefer: wait=60\r\n" } else { "" };
+    let length = body.len();
+    let head = "host: 127.0.0.1\r\ncontent-type: application/json\r\n";
+    format!("POST {path} HTTP/1.1\r\n{head}{prefer}content-length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+pub fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").into_bytes()
+}
+
+/// What a loop did.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    pub count: u64,
+    pub took: Duration,
+    /// Of each, in milliseconds.
+    pub latencies: Vec<f64>,
+}
+
+/// So many clients do one thing after the other until the time is over; what was begun is finished. `one` is told the
+/// client and how many it did before.
+pub async fn closed_loop<F>(to: SocketAddr, clients: usize, time: Duration, one: F) -> Outcome<Done>
+where
+    F: AsyncFn(&mut Connection, usize, usize) -> Outcome<()> + Clone + 'static,
+{
+    let mut connections = Vec::new();
+    for _ in 0..clients {
+        connections.push(Connection::open(to).await?);
+    }
+    let began = Instant::now();
+    let mut loops = JoinSet::new();
+    for (client, mut connection) in connections.into_iter().enumerate() {
+        let one = one.clone();
+        loops.spawn_local(async move {
+            let mut latencies = Vec::new();
+            while began.elapsed() < time {
+                let at = Instant::now();
+                one(&mut connection, client, latencies.len()).await.map_err(|error| error.to_string())?;
+                latencies.push(at.elapsed().as_secs_f64() * 1_000.0);
+            }
+            Ok::<_, String>(latencies)
+        });
+    }
+    let mut done = Done::default();
+    while let Some(ended) = loops.join_next().await {
+        done.latencies.extend(ended??);
+    }
+    done.count = done.latencies.len() as u64;
+    done.took = began.elapsed();
+    Ok(done)
+}

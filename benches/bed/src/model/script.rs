@@ -1,0 +1,124 @@
+//! What the scripted model says to a request. Its knobs are words in the query, `bed(items=3 tool=calculator tokens=4)`,
+//! so one model serves every workload; a plan hands them on to its items.
+
+use memchr::memmem;
+use serde_json::{Value, json};
+
+/// How an answer is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// Of a plan.
+    pub items: usize,
+    /// What each item calls once; none: it only thinks.
+    pub tool: Option<String>,
+    /// Of an answer in text.
+    pub tokens: usize,
+    /// From one token to the next.
+    pub delay_us: u64,
+    /// Each token is written for itself and tells when: microseconds of the monotonic clock.
+    pub is_timed: bool,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self { items: 0, tool: None, tokens: 4, delay_us: 0, is_timed: false }
+    }
+}
+
+impl Knobs {
+    /// As words of a query.
+    pub fn words(&self) -> String {
+        let tool = self.tool.as_deref().map(|tool| format!(" tool={tool}")).unwrap_or_default();
+        let timed = if self.is_timed { " timed=1" } else { "" };
+        format!("bed(items={}{tool} tokens={} delay={}{timed})", self.items, self.tokens, self.delay_us)
+    }
+
+    /// The last that are written there: earlier ones are of the conversation so far.
+    pub fn read(request: &[u8]) -> Self {
+        let mut knobs = Self::default();
+        let Some(at) = memmem::rfind(request, b"bed(") else {
+            return knobs;
+        };
+        let words = request[at + 4..].split(|byte| *byte == b')').next().unwrap_or_default();
+        for word in String::from_utf8_lossy(words).split(' ') {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let number = value.parse().unwrap_or(0);
+            match name {
+                "items" => knobs.items = number,
+                "tool" => knobs.tool = Some(value.to_owned()),
+                "tokens" => knobs.tokens = number,
+                "delay" => knobs.delay_us = number as u64,
+                "timed" => knobs.is_timed = true,
+                _ => {}
+            }
+        }
+        knobs
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Plan,
+    /// An item with tools that has called none yet.
+    Call,
+    /// Everything that ends in plain text.
+    Text,
+}
+
+impl Stage {
+    /// By what the prompts of the server say.
+    pub fn of(request: &[u8]) -> Self {
+        let has = |words: &[u8]| memmem::find(request, words).is_some();
+        if has(b"You plan how to answer") || has(b"A plan exists;") {
+            return Self::Plan;
+        }
+        let is_item = has(b"You work on one item of a plan");
+        if is_item && has(br#""tools":["#) && !has(br#""role":"tool""#) { Self::Call } else { Self::Text }
+    }
+}
+
+/// The text of a plan whose items hand the knobs on.
+pub fn plan(knobs: &Knobs) -> String {
+    let item = |nth: usize| {
+        let words = Knobs { items: 0, ..knobs.clone() }.words();
+        let (kind, tools) = match &knobs.tool {
+            Some(tool) => ("tool", vec![tool.as_str()]),
+            None => ("reasoning", Vec::new()),
+        };
+        json!({ "id": format!("i{nth}"), "description": format!("Multiply, {words}"), "stepType": kind, "requiredTools": tools })
+    };
+    let items: Vec<Value> = (0..knobs.items).map(item).collect();
+    json!({ "title": "Much", "intent": "Multiply", "plan": "One after the other", "todoList": items }).to_string()
+}
+
+/// What a tool is called with.
+pub fn arguments(tool: &str) -> Value {
+    match tool {
+        "demo_send_email" => json!({ "to": "team@example.com", "subject": "Result", "body": "It is 42." }),
+        _ => json!({ "expression": "6 * 7" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_are_read_as_they_were_written() {
+        let knobs = Knobs { items: 3, tool: Some("calculator".to_owned()), tokens: 9, delay_us: 50, is_timed: true };
+        let request = format!("bed(items=1 tokens=1 delay=0) and then {} and more", knobs.words());
+        assert_eq!(Knobs::read(request.as_bytes()), knobs);
+        assert_eq!(Knobs::read(b"nothing"), Knobs::default());
+    }
+
+    #[test]
+    fn a_stage_is_known_by_its_prompt() {
+        assert_eq!(Stage::of(b"You plan how to answer the user's request."), Stage::Plan);
+        let item = r#"You work on one item of a plan. {"role":"user"} "tools":[{}]"#;
+        assert_eq!(Stage::of(item.as_bytes()), Stage::Call);
+        assert_eq!(Stage::of(format!("{item} {{\"role\":\"tool\"}}").as_bytes()), Stage::Text);
+        assert_eq!(Stage::of(b"You work on one item of a plan."), Stage::Text);
+        assert_eq!(Stage::of(br#"The plan has been carried out. "tools":["#), Stage::Text);
+    }
+}

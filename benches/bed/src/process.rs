@@ -1,0 +1,169 @@
+//! Processes: what they spent, as the kernel counts it, and the bed's own as children.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::Outcome;
+
+/// The unit of times in `/proc/PID/stat`: a part of the kernel's interface, 100 on all that this builds for.
+const USER_HZ: u64 = 100;
+
+/// Microseconds of the clock that all processes of this machine share.
+pub fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+}
+
+/// What a process has spent since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub cpu: Duration,
+    /// Handed to the disk.
+    pub written: u64,
+    /// Resident now, not since it began.
+    pub rss: u64,
+}
+
+/// Of one process.
+pub fn usage(pid: u32) -> Outcome<Usage> {
+    let of = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))?.count();
+    // The kernel tells nanoseconds of each thread, but nothing of those that ended.
+    let cpu = match (threads, of("schedstat")) {
+        (1, Ok(text)) => Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?),
+        _ => times(&of("stat")?)?.own,
+    };
+    Ok(Usage { cpu, written: labelled(&of("io")?, "write_bytes:"), rss: labelled(&of("status")?, "VmRSS:") * 1024 })
+}
+
+/// Of the PostgreSQL that listens on this socket, in whose folder its data are.
+pub fn cluster(socket: &Path) -> Outcome<Usage> {
+    let folder = socket.parent().ok_or("a socket stands in a folder")?;
+    let text = std::fs::read_to_string(folder.join("data/postmaster.pid"))?;
+    family(text.lines().next().unwrap_or_default().parse()?)
+}
+
+/// Of a process and its children, living and gone.
+fn family(pid: u32) -> Outcome<Usage> {
+    let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    let parent = times(&stat(pid)?)?;
+    let mut sum = Usage { cpu: parent.own + parent.gone, ..usage(pid)? };
+    for entry in std::fs::read_dir("/proc")? {
+        let Some(child) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        // It may end while it is looked at.
+        let Some(seen) = stat(child).ok().and_then(|text| times(&text).ok()).filter(|seen| seen.parent == pid) else {
+            continue;
+        };
+        let of_child = usage(child).unwrap_or_default();
+        sum.cpu += seen.own;
+        sum.written += of_child.written;
+    }
+    Ok(sum)
+}
+
+struct Times {
+    parent: u32,
+    own: Duration,
+    /// Of children that were waited for.
+    gone: Duration,
+}
+
+/// From the text of `/proc/PID/stat`, whose second member may hold anything between its brackets.
+fn times(stat: &str) -> Outcome<Times> {
+    let rest = stat.rsplit_once(") ").ok_or("a process has a name in brackets")?.1;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let ticks = |nth: usize| fields.get(nth).and_then(|text| text.trim().parse::<u64>().ok()).ok_or("a short stat");
+    let time = |ticks: u64| Duration::from_millis(ticks * 1_000 / USER_HZ);
+    Ok(Times { parent: ticks(1)? as u32, own: time(ticks(11)? + ticks(12)?), gone: time(ticks(13)? + ticks(14)?) })
+}
+
+/// The number behind this label in a file of `/proc`; 0 where there is none.
+fn labelled(text: &str, label: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(label));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The bed's own binary as another process, which listens somewhere.
+pub struct Own {
+    pub address: SocketAddr,
+    pub pid: u32,
+    // It ends with this.
+    _child: Child,
+}
+
+impl Own {
+    pub async fn start(arguments: &[&str]) -> Outcome<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let out = child.stdout.take().ok_or("its output is piped")?;
+        let line = BufReader::new(out).lines().next_line().await?.ok_or("it ended at once")?;
+        let pid = child.id().ok_or("it ended at once")?;
+        Ok(Self { address: line.parse()?, pid, _child: child })
+    }
+}
+
+/// Tells the parent where this process listens.
+pub fn announce(address: SocketAddr) {
+    println!("{address}");
+    // Whoever started it reads this line, or has gone.
+    let _ = io::stdout().flush();
+}
+
+/// Ends this process when its parent ends, however that ends.
+pub fn end_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// The bytes of all files below a folder.
+pub fn size_of(folder: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+        sum += if kind.is_dir() { size_of(&path)? } else { kind.len() };
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_is_read_behind_any_name() {
+        let stat = "42 (a) (b c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 1 0 99";
+        let times = times(stat).unwrap();
+        let ticks = |count: u64| Duration::from_millis(count * 10);
+        assert_eq!((times.parent, times.own, times.gone), (7, ticks(200), ticks(50)));
+        assert!(super::times("42 nothing").is_err());
+    }
+
+    #[test]
+    fn a_number_is_found_behind_its_label() {
+        let io = "wchar: 9\nread_bytes: 1\nwrite_bytes: 8192\ncancelled_write_bytes: 4\n";
+        assert_eq!(
+            (labelled(io, "write_bytes:"), labelled("VmRSS:\t   12 kB\n", "VmRSS:"), labelled("", "x")),
+            (8192, 12, 0)
+        );
+    }
+
+    #[test]
+    fn a_process_that_works_has_spent_time() {
+        let before = usage(std::process::id()).unwrap();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(50) {}
+        let after = usage(std::process::id()).unwrap();
+        assert!(after.cpu > before.cpu, "{before:?} {after:?}");
+        assert!(after.rss > 0);
+    }
+}

@@ -1,0 +1,122 @@
+//! A server under test: the binary as a process of its own, with its own folder, port, settings and database.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::Outcome;
+use crate::cluster::Database;
+use crate::load::{Connection, get};
+
+/// What outlives a process of the server.
+pub struct Place {
+    pub binary: PathBuf,
+    pub folder: PathBuf,
+    /// None: SQLite in the folder.
+    pub database: Option<Database>,
+    pub model: SocketAddr,
+}
+
+impl Place {
+    /// Settings as `config/local.toml` takes them.
+    pub fn new(
+        binary: &Path,
+        folder: PathBuf,
+        database: Option<Database>,
+        model: SocketAddr,
+        settings: &str,
+    ) -> Outcome<Self> {
+        std::fs::create_dir_all(folder.join("config"))?;
+        std::fs::write(folder.join("config/local.toml"), settings)?;
+        Ok(Self { binary: binary.to_owned(), folder, database, model })
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+}
+
+/// What the server counted: commits, and the transactions that they were grouped into.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counted {
+    pub commits: f64,
+    pub transactions: f64,
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    pub pid: u32,
+    child: Child,
+}
+
+impl Server {
+    pub async fn start(place: &Place) -> Outcome<Self> {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(place.folder.join("log"))?;
+        let mut command = Command::new(&place.binary);
+        command.current_dir(&place.folder).env_clear().kill_on_drop(true);
+        command.env("PORT", "0").env("PES_DATA_DIR", place.data()).env("PES_MODEL", "openai:bed");
+        command.env("OPENAI_BASE_URL", format!("http://{}/v1", place.model));
+        command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("its output is piped")?).lines();
+        let mut address = None;
+        while let Some(line) = lines.next_line().await? {
+            if let Some(url) = line.strip_prefix("url      http://") {
+                address = Some(url.parse()?);
+            }
+            if line == "ready" {
+                break;
+            }
+        }
+        let failed = || format!("{} did not start: see {}/log", place.binary.display(), place.folder.display());
+        let address = address.ok_or_else(failed)?;
+        let (status, _) = Connection::open(address).await?.whole(&get("/readyz")).await?;
+        if status != 200 {
+            return Err(format!("/readyz says {status}").into());
+        }
+        let pid = child.id().ok_or_else(failed)?;
+        Ok(Self { address, pid, child })
+    }
+
+    pub async fn counted(&self) -> Outcome<Counted> {
+        let (_, text) = Connection::open(self.address).await?.whole(&get("/metrics")).await?;
+        Ok(counted(&String::from_utf8_lossy(&text)))
+    }
+
+    /// Returns when it has ended by itself.
+    pub async fn stop(mut self) -> Outcome<()> {
+        let pid = Pid::from_raw(self.pid.try_into()?).ok_or("a process has a number")?;
+        kill_process(pid, Signal::TERM)?;
+        self.child.wait().await?;
+        Ok(())
+    }
+}
+
+fn counted(metrics: &str) -> Counted {
+    let of = |begins: &str| {
+        let lines = metrics.lines().filter(|line| line.starts_with(begins));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+    };
+    Counted {
+        commits: of("pes_store_commit_batch_size_sum"),
+        transactions: of(r#"pes_store_commits_total{outcome="done""#),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_and_transactions_are_told_apart() {
+        let text = "# TYPE pes_store_commits_total counter\npes_store_commits_total{outcome=\"done\"} 7\n\
+            pes_store_commits_total{outcome=\"lost\"} 2\npes_store_commit_batch_size_bucket{le=\"1\"} 5\n\
+            pes_store_commit_batch_size_sum 12\npes_store_commit_batch_size_count 7\n";
+        assert_eq!(counted(text), Counted { commits: 12.0, transactions: 7.0 });
+    }
+}

@@ -1,0 +1,25 @@
+//! The workloads. Each measures its subjects in turns, round after round, so that all of them see the same machine.
+
+mod runs;
+mod tokens;
+
+use crate::Outcome;
+use crate::bed::Bed;
+use crate::report::Book;
+
+/// By name, in the order in which they are done.
+pub const ALL: [&str; 2] = ["W1", "W2"];
+
+pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
+    match name {
+        "W1" => runs::measure(bed, book).await,
+        "W2" => tokens::measure(bed, book).await,
+        _ => Err(format!("no workload {name}; there are {}", ALL.join(", ")).into()),
+    }
+}
+
+/// What the scripted model can do, before anything is measured with it.
+pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
+    runs::ceiling(bed, book).await?;
+    tokens::ceiling(bed, book).await
+}
