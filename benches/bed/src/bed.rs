@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Database};
 use crate::load::Done;
 use crate::process::{self, Own, Usage};
 use crate::server::{Counted, Place, Server};
@@ -48,6 +48,16 @@ pub struct Subject {
     pub name: String,
     pub place: Place,
     pub server: Server,
+}
+
+impl Subject {
+    /// Stops the server, so that all it stored is in its place, and starts it again on that.
+    pub async fn restart(self) -> Outcome<Self> {
+        let Self { name, place, server } = self;
+        server.stop().await?;
+        let server = Server::start(&place).await?;
+        Ok(Self { name, place, server })
+    }
 }
 
 /// What is measured in a slice of a round.
@@ -101,9 +111,9 @@ impl Bed {
         for kind in &self.kinds {
             for (suffix, binary) in &self.binaries {
                 let nth = self.places.replace(self.places.get() + 1);
-                let database = match (kind, self.cluster) {
-                    (Kind::Sqlite, _) => None,
-                    (Kind::Postgres, cluster) => Some(cluster.ok_or("a cluster was started")?.database().await),
+                let database = match kind {
+                    Kind::Sqlite => None,
+                    Kind::Postgres => self.database().await,
                 };
                 let folder = self.folder.join(nth.to_string());
                 let settings = format!("{settings}\n{NO_GATE}");
@@ -113,6 +123,21 @@ impl Bed {
             }
         }
         Ok(subjects)
+    }
+
+    /// A folder for a database that no server has.
+    pub fn folder(&self, name: &str) -> Outcome<PathBuf> {
+        let folder = self.folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    /// The cluster's, where there is one.
+    pub async fn database(&self) -> Option<Database> {
+        match self.cluster {
+            Some(cluster) => Some(cluster.database().await),
+            None => None,
+        }
     }
 
     /// What the target, the model and this process have spent so far.

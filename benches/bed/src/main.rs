@@ -11,6 +11,7 @@ mod load;
 mod model;
 mod process;
 mod proxy;
+mod raw;
 mod report;
 mod server;
 mod stats;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -38,6 +39,18 @@ impl Place {
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
+
+    /// Bytes of the database. Of SQLite only what its file holds: stop the server first.
+    pub async fn stored(&self) -> Outcome<u64> {
+        match &self.database {
+            None => Ok(std::fs::metadata(self.data().join("pes.db"))?.len()),
+            Some(database) => {
+                let size = sqlx::query_scalar("SELECT pg_database_size(current_database())");
+                let bytes: i64 = size.fetch_one(&mut database.connect().await).await?;
+                Ok(bytes.try_into()?)
+            }
+        }
+    }
 }
 
 /// What the server counted: commits, and the transactions that they were grouped into.
@@ -50,6 +63,8 @@ pub struct Counted {
 pub struct Server {
     pub address: SocketAddr,
     pub pid: u32,
+    /// From the start of the process to a successful `GET /readyz`.
+    pub ready_after: Duration,
     child: Child,
 }
 
@@ -62,6 +77,7 @@ impl Server {
         command.env("OPENAI_BASE_URL", format!("http://{}/v1", place.model));
         command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let began = Instant::now();
         let mut child = command.spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("its output is piped")?).lines();
         let mut address = None;
@@ -80,7 +96,7 @@ impl Server {
             return Err(format!("/readyz says {status}").into());
         }
         let pid = child.id().ok_or_else(failed)?;
-        Ok(Self { address, pid, child })
+        Ok(Self { address, pid, ready_after: began.elapsed(), child })
     }
 
     pub async fn counted(&self) -> Outcome<Counted> {

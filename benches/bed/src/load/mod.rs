@@ -2,7 +2,9 @@
 
 pub mod socket;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -84,25 +86,33 @@ pub struct Done {
     pub latencies: Vec<f64>,
 }
 
-/// So many clients do one thing after the other until the time is over; what was begun is finished. `one` is told the
-/// client and how many it did before.
-pub async fn closed_loop<F>(to: SocketAddr, clients: usize, time: Duration, one: F) -> Outcome<Done>
+/// When a loop begins nothing new; what was begun is finished.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    Time(Duration),
+    Count(usize),
+}
+
+/// So many clients do one thing after the other. `one` is told how many were begun before it, by all.
+pub async fn closed_loop<F>(to: SocketAddr, clients: usize, limit: Limit, one: F) -> Outcome<Done>
 where
-    F: AsyncFn(&mut Connection, usize, usize) -> Outcome<()> + Clone + 'static,
+    F: AsyncFn(&mut Connection, usize) -> Outcome<()> + Clone + 'static,
 {
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(Connection::open(to).await?);
     }
+    let begun = Rc::new(Cell::new(0));
     let began = Instant::now();
     let mut loops = JoinSet::new();
-    for (client, mut connection) in connections.into_iter().enumerate() {
-        let one = one.clone();
+    for mut connection in connections {
+        let (one, begun) = (one.clone(), begun.clone());
         loops.spawn_local(async move {
             let mut latencies = Vec::new();
-            while began.elapsed() < time {
+            while limit.admits(began, begun.get()) {
                 let at = Instant::now();
-                one(&mut connection, client, latencies.len()).await.map_err(|error| error.to_string())?;
+                let nth = begun.replace(begun.get() + 1);
+                one(&mut connection, nth).await.map_err(|error| error.to_string())?;
                 latencies.push(at.elapsed().as_secs_f64() * 1_000.0);
             }
             Ok::<_, String>(latencies)
@@ -115,4 +125,13 @@ where
     done.count = done.latencies.len() as u64;
     done.took = began.elapsed();
     Ok(done)
+}
+
+impl Limit {
+    fn admits(self, began: Instant, begun: usize) -> bool {
+        match self {
+            Self::Time(time) => began.elapsed() < time,
+            Self::Count(count) => begun < count,
+        }
+    }
 }

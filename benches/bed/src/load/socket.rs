@@ -121,6 +121,13 @@ pub fn tokens(frame: &[u8]) -> Option<(usize, u64)> {
     Some((memchr::memchr_iter(b' ', text).count(), said.unwrap_or(0)))
 }
 
+/// The number of an observation; `None` for any other frame.
+pub fn seq(frame: &[u8]) -> Option<u64> {
+    let rest = frame.strip_prefix(br#"{"event":"observation","data":{"seq":"#)?;
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +154,11 @@ mod tests {
         let two = br#"{"event":"token","data":{"type":"TOKEN","data":"000000000000007 000000000000009 "}}"#;
         assert_eq!(tokens(two), Some((2, 9)));
         assert_eq!(tokens(br#"{"event":"run","data":{}}"#), None);
+    }
+
+    #[test]
+    fn an_observation_tells_its_number() {
+        assert_eq!(seq(br#"{"event":"observation","data":{"seq":42,"id":"obs_1"}}"#), Some(42));
+        assert_eq!(seq(br#"{"event":"caught_up","data":{"seq":42}}"#), None);
     }
 }

@@ -79,11 +79,12 @@ async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Optio
 }
 
 async fn answer(socket: &mut TcpStream, body: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    let knobs = Knobs::read(body);
+    let stage = Stage::of(body);
+    let knobs = Knobs::read(body, stage);
     out.clear();
     out.extend_from_slice(HEAD);
     let mut stop = "stop";
-    match Stage::of(body) {
+    match stage {
         Stage::Plan => {
             let plan = script::plan(&knobs);
             pieces(&plan).for_each(|piece| text(out, piece));

@@ -17,11 +17,13 @@ pub struct Knobs {
     pub delay_us: u64,
     /// Each token is written for itself and tells when: microseconds of the monotonic clock.
     pub is_timed: bool,
+    /// Items of another round have other ids.
+    pub round: usize,
 }
 
 impl Default for Knobs {
     fn default() -> Self {
-        Self { items: 0, tool: None, tokens: 4, delay_us: 0, is_timed: false }
+        Self { items: 0, tool: None, tokens: 4, delay_us: 0, is_timed: false, round: 0 }
     }
 }
 
@@ -30,16 +32,24 @@ impl Knobs {
     pub fn words(&self) -> String {
         let tool = self.tool.as_deref().map(|tool| format!(" tool={tool}")).unwrap_or_default();
         let timed = if self.is_timed { " timed=1" } else { "" };
-        format!("bed(items={}{tool} tokens={} delay={}{timed})", self.items, self.tokens, self.delay_us)
+        let Self { items, tokens, delay_us, round, .. } = self;
+        format!("bed(items={items}{tool} tokens={tokens} delay={delay_us} round={round}{timed})")
+    }
+
+    /// The same as an item hands them on: a later plan shows its items behind the query.
+    fn item_words(&self) -> String {
+        self.words().replacen("bed(", "step(", 1)
     }
 
     /// The last that are written there: earlier ones are of the conversation so far.
-    pub fn read(request: &[u8]) -> Self {
+    pub fn read(request: &[u8], stage: Stage) -> Self {
+        let of_item = memmem::rfind(request, b"step(").filter(|_| stage != Stage::Plan);
         let mut knobs = Self::default();
-        let Some(at) = memmem::rfind(request, b"bed(") else {
+        let Some(at) = of_item.or_else(|| memmem::rfind(request, b"bed(")) else {
             return knobs;
         };
-        let words = request[at + 4..].split(|byte| *byte == b')').next().unwrap_or_default();
+        let begins = request[at..].iter().position(|byte| *byte == b'(').map_or(at, |bracket| at + bracket + 1);
+        let words = request[begins..].split(|byte| *byte == b')').next().unwrap_or_default();
         for word in String::from_utf8_lossy(words).split(' ') {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let number = value.parse().unwrap_or(0);
@@ -48,6 +58,7 @@ impl Knobs {
                 "tool" => knobs.tool = Some(value.to_owned()),
                 "tokens" => knobs.tokens = number,
                 "delay" => knobs.delay_us = number as u64,
+                "round" => knobs.round = number,
                 "timed" => knobs.is_timed = true,
                 _ => {}
             }
@@ -81,12 +92,12 @@ impl Stage {
 /// The text of a plan whose items hand the knobs on.
 pub fn plan(knobs: &Knobs) -> String {
     let item = |nth: usize| {
-        let words = Knobs { items: 0, ..knobs.clone() }.words();
+        let words = Knobs { items: 0, ..knobs.clone() }.item_words();
         let (kind, tools) = match &knobs.tool {
             Some(tool) => ("tool", vec![tool.as_str()]),
             None => ("reasoning", Vec::new()),
         };
-        json!({ "id": format!("i{nth}"), "description": format!("Multiply, {words}"), "stepType": kind, "requiredTools": tools })
+        json!({ "id": format!("r{}i{nth}", knobs.round), "description": format!("Multiply, {words}"), "stepType": kind, "requiredTools": tools })
     };
     let items: Vec<Value> = (0..knobs.items).map(item).collect();
     json!({ "title": "Much", "intent": "Multiply", "plan": "One after the other", "todoList": items }).to_string()
@@ -106,10 +117,14 @@ mod tests {
 
     #[test]
     fn knobs_are_read_as_they_were_written() {
-        let knobs = Knobs { items: 3, tool: Some("calculator".to_owned()), tokens: 9, delay_us: 50, is_timed: true };
+        let knobs =
+            Knobs { items: 3, tool: Some("calculator".to_owned()), tokens: 9, delay_us: 50, is_timed: true, round: 2 };
         let request = format!("bed(items=1 tokens=1 delay=0) and then {} and more", knobs.words());
-        assert_eq!(Knobs::read(request.as_bytes()), knobs);
-        assert_eq!(Knobs::read(b"nothing"), Knobs::default());
+        assert_eq!(Knobs::read(request.as_bytes(), Stage::Text), knobs);
+        assert_eq!(Knobs::read(b"nothing", Stage::Text), Knobs::default());
+        let shown = format!("{request} {}", Knobs::default().item_words());
+        assert_eq!(Knobs::read(shown.as_bytes(), Stage::Plan), knobs);
+        assert_eq!(Knobs::read(shown.as_bytes(), Stage::Call), Knobs::default());
     }
 
     #[test]

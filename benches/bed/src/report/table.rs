@@ -24,11 +24,15 @@ const NAMES: [&str; 14] = [
 
 impl Display for Book {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        // Each workload's together, in the order in which they began.
+        let began = |row: &Row| self.rows.iter().position(|other| other.workload == row.workload);
+        rows.sort_by_key(|row| began(row));
         let mut workload = "";
-        for row in &self.rows {
+        for row in rows {
             if row.workload != workload {
                 workload = row.workload;
-                write!(out, "\n{:<26}{:<18}", format!("{workload}, per {}", row.unit), "")?;
+                write!(out, "\n{:<36}{:<18}", format!("{workload}, per {}", row.unit), "")?;
                 NAMES.iter().try_for_each(|name| write!(out, "{name:>11}"))?;
                 writeln!(out)?;
             }
@@ -55,7 +59,7 @@ impl Book {
             Some(told.rss_mib),
             told.to_older,
         ];
-        write!(out, "{:<26}{:<18}", row.case, row.subject)?;
+        write!(out, "{:<36}{:<18}", row.case, row.subject)?;
         cells.iter().try_for_each(|cell| write!(out, "{:>11}", cell.map(short).unwrap_or_default()))?;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         writeln!(out, "{:>11}{:>11}", percent(told.model_share), percent(told.load_share))
@@ -69,7 +73,7 @@ fn tell(fact: &Fact, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         _ => format!("  ({} to {})", short(percentile(&values, 0.0)), short(percentile(&values, 1.0))),
     };
     let middle = short(median(values));
-    writeln!(out, "{:<4}{:<26}{:<18}{:<40}{middle:>11}{range}", fact.workload, fact.case, fact.subject, fact.name)
+    writeln!(out, "{:<4}{:<36}{:<18}{:<40}{middle:>11}{range}", fact.workload, fact.case, fact.subject, fact.name)
 }
 
 /// With about three digits.

@@ -1,6 +1,8 @@
 //! The workloads. Each measures its subjects in turns, round after round, so that all of them see the same machine.
 
 mod runs;
+mod sockets;
+mod suspended;
 mod tokens;
 
 use crate::Outcome;
@@ -8,12 +10,15 @@ use crate::bed::Bed;
 use crate::report::Book;
 
 /// By name, in the order in which they are done.
-pub const ALL: [&str; 2] = ["W1", "W2"];
+pub const ALL: [&str; 5] = ["W1", "W2", "W3", "W6", "W7"];
 
 pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
     match name {
         "W1" => runs::measure(bed, book).await,
         "W2" => tokens::measure(bed, book).await,
+        "W3" => suspended::measure(bed, book).await,
+        "W6" => sockets::idle(bed, book).await,
+        "W7" => sockets::back(bed, book).await,
         _ => Err(format!("no workload {name}; there are {}", ALL.join(", ")).into()),
     }
 }

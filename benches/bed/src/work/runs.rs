@@ -6,12 +6,13 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::bed::{Bed, Target};
-use crate::load::{Connection, Done, closed_loop, post};
+use crate::load::{Connection, Done, Limit, closed_loop, post};
 use crate::model::script::Knobs;
+use crate::raw::Raw;
 use crate::report::{ALONE, Book};
 
 /// Its calls are answered in the decision itself.
-const AT_ONCE: &str = "calculator";
+pub(super) const AT_ONCE: &str = "calculator";
 /// A service: its calls are effects, with a commit before and one after each.
 const SERVICE: &str = "multiply";
 
@@ -36,7 +37,9 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     for target in &targets {
         slice(bed, target, bed.rounds(), 16, SERVICE).await?;
     }
+    let mut raw = Raw::open(bed).await?;
     for round in 0..bed.rounds() {
+        raw.measure(book).await?;
         for (case, clients, tool) in CASES {
             for target in &targets {
                 let work = slice(bed, target, round, clients, tool);
@@ -68,12 +71,18 @@ pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-async fn slice(bed: &Bed, target: &Target<'_>, round: usize, clients: usize, tool: &'static str) -> Outcome<Done> {
+pub(super) async fn slice(
+    bed: &Bed,
+    target: &Target<'_>,
+    round: usize,
+    clients: usize,
+    tool: &'static str,
+) -> Outcome<Done> {
     let to = target.address(bed);
     match target {
         Target::Model | Target::Proxy => {
             let calls = calls(tool);
-            closed_loop(to, clients, bed.slice_time(), async move |connection: &mut Connection, _, _| {
+            closed_loop(to, clients, Limit::Time(bed.slice_time()), async move |connection: &mut Connection, _| {
                 for call in &calls {
                     if connection.ask(call, |_| {}).await? != 200 {
                         return Err("the model did not answer".into());
@@ -87,8 +96,8 @@ async fn slice(bed: &Bed, target: &Target<'_>, round: usize, clients: usize, too
             let query = Knobs { items: 3, tool: Some(tool.to_owned()), ..Knobs::default() }.words();
             let body = json!({ "query": format!("Multiply three times, {query}") }).to_string();
             let prefix = format!("w1-{round}-{clients}-{tool}");
-            closed_loop(to, clients, bed.slice_time(), async move |connection: &mut Connection, client, nth| {
-                let ask = post(&format!("/threads/{prefix}-{client}-{nth}/process"), &body, true);
+            closed_loop(to, clients, Limit::Time(bed.slice_time()), async move |connection: &mut Connection, nth| {
+                let ask = post(&format!("/threads/{prefix}-{nth}/process"), &body, true);
                 let (status, said) = connection.whole(&ask).await?;
                 let has = |words: &[u8]| memmem::find(&said, words).is_some();
                 if status == 200 && has(br#""status":"success""#) && has(br#""llmCalls":8,"toolCalls":3"#) {
