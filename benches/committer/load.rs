@@ -140,7 +140,7 @@ pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit
         token: Uuid::new_v4(),
         now: nth as i64,
         head: Some(text(1000)),
-        sheet: None,
+        profile: None,
         status: ThreadStatus::Running,
         wake_at: None,
         floor: nth as i64,

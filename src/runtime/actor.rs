@@ -1,7 +1,10 @@
 //! A thread's task: it alone decides for the thread in this process, one thing after the other.
 //!
-//! Everything it does follows one order: decide, commit, publish, then start and abort effects. What effects come to is
-//! owed to the engine until it is committed or the lease is lost.
+//! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect is
+//! kept, and its commit tried again, until it is committed or the lease is lost.
+//!
+//! The methods of [`Actor`] stand in five files: the mailbox and the commands here, `load.rs` (into memory), `transit.rs`
+//! (one transition), `publish.rs` (after its commit), `effects.rs` (starting calls).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +18,8 @@ use super::audit;
 use super::command::{Command, CommitExtras, Decided, ProfileEdit, Refusal};
 use super::erasure::remote_cancels;
 use super::lease::Lease;
-use super::loaded::{Claim, LoadedThread, TRIES, contended};
+use super::load::{ClaimMode, TRIES, contended};
+use super::loaded::LoadedThread;
 use super::perform::{Work, model_failed, tool_failed};
 use super::shared::Shared;
 use crate::domain::Millis;
@@ -29,7 +33,7 @@ use crate::failpoint;
 use crate::store::Erasure;
 use crate::store::{self, LeaseChange};
 
-/// Between two tries to commit what is owed.
+/// Between two tries to commit the result of an effect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a wake-up that found nothing is put off.
@@ -39,7 +43,7 @@ pub(super) struct Actor {
     pub(super) shared: Arc<Shared>,
     pub(super) pk: ThreadPk,
     mailbox: mpsc::Receiver<Command>,
-    /// Told to those who watch the store for what others do.
+    /// Whether this process holds the lease; read by those that watch the store for commits of other processes.
     is_holder: Arc<AtomicBool>,
     /// The thread as it is stored; `None`: to be read (again) before the next decision.
     pub(super) loaded: Option<LoadedThread>,
@@ -48,7 +52,7 @@ pub(super) struct Actor {
     /// The lease under which the effects below were started.
     pub(super) hold: Option<Lease>,
     pub(super) work: Work,
-    /// What effects came to, not committed yet.
+    /// Results of effects that are not committed yet.
     pub(super) uncommitted: VecDeque<Arc<Event>>,
     /// When to try the oldest of them again, and how long the pause was.
     retry: Option<(Instant, Duration)>,
@@ -92,7 +96,7 @@ impl Actor {
             tokio::select! {
                 biased;
                 () = shared.halted.cancelled() => return self.halt(),
-                () = ended(&self.hold) => self.let_go(),
+                () = ended(&self.hold) => self.drop_work_in_progress(),
                 event = self.work.next() => {
                     self.uncommitted.push_back(Arc::new(event));
                     self.commit_pending().await;
@@ -125,8 +129,8 @@ impl Actor {
         (!is_active).then(|| Duration::from_millis(self.shared.config.runtime.idle_ms))
     }
 
-    /// Another may act for this thread now, so nothing of ours may: what was under way is dropped, answers too.
-    pub(super) fn let_go(&mut self) {
+    /// Another process may act for this thread now: aborts its effects and drops their uncommitted results.
+    pub(super) fn drop_work_in_progress(&mut self) {
         self.work.drop_all();
         self.uncommitted.clear();
         self.retry = None;
@@ -134,7 +138,7 @@ impl Actor {
     }
 
     fn halt(mut self) {
-        self.let_go();
+        self.drop_work_in_progress();
         self.mailbox.close();
         while self.mailbox.try_recv().is_ok() {}
         self.shared.actors.leave(self.pk, &self.mailbox);
@@ -182,8 +186,8 @@ impl Actor {
         }
     }
 
-    /// Commits what is owed, oldest first; what the store does not take now is tried again later. Returns the runs that
-    /// it moved.
+    /// Commits the results of effects, oldest first; one that the store does not take now is tried again later. Returns
+    /// the runs that changed.
     async fn commit_pending(&mut self) -> Vec<Run> {
         let mut moved = Vec::new();
         while let Some(event) = self.uncommitted.front().cloned() {
@@ -197,7 +201,7 @@ impl Actor {
                 }
                 Err(Refusal::Gone) => {}
                 Err(refusal) => {
-                    tracing::error!(thread = self.pk.0, ?refusal, "an effect's answer was refused");
+                    tracing::error!(thread = self.pk.0, ?refusal, "the result of an effect was refused");
                     self.uncommitted.extend(unstorable(&event).map(Arc::new));
                 }
             }
@@ -208,7 +212,7 @@ impl Actor {
         moved
     }
 
-    /// A timer is due, something is ready, or nobody owns the thread.
+    /// Has the machine start what is due. Called when a timer is due, a slot is ready, or nobody owns the thread.
     async fn look_after(&mut self) -> Result<(), Refusal> {
         // A timer of ours is set in memory first. What is due and not known of here, somebody else wrote.
         let now = self.shared.now();
@@ -228,9 +232,9 @@ impl Actor {
     async fn put_off(&mut self) -> Result<(), Refusal> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let now = self.shared.now();
-        let footing = self.footing(loaded, Claim::IfFree);
-        let lease =
-            if loaded.machine.is_active() || footing.holder.is_none() { footing.lease } else { loaded.at_rest() };
+        let lease = self.lease_for_commit(loaded, ClaimMode::IfFree);
+        let is_kept = loaded.machine.is_active() || lease.epoch.is_none();
+        let lease = if is_kept { lease.change } else { loaded.lease_when_idle() };
         let is_due = loaded.row.wake_at.is_some_and(|at| at <= now);
         if !is_due && lease == LeaseChange::Keep {
             return Ok(());
@@ -248,7 +252,7 @@ impl Actor {
             self.ensure_loaded(&extras).await?;
             let Some(loaded) = &self.loaded else { continue };
             let now = self.shared.now();
-            let (sheet, audit) = match edit(&loaded.row, now) {
+            let (profile, audit) = match edit(&loaded.row, now) {
                 Ok(edited) => edited,
                 Err(fault) if self.is_newest().await? => return Err(fault.into()),
                 Err(_) => continue,
@@ -256,7 +260,7 @@ impl Actor {
             let Some(loaded) = &self.loaded else { continue };
             let mut commit = loaded.commit(LeaseChange::Keep, now);
             commit.audit.extend(audit);
-            commit.sheet = Some(sheet);
+            commit.profile = Some(profile);
             if self.write(commit).await? {
                 return Ok(());
             }
@@ -280,27 +284,27 @@ impl Actor {
 
     async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
         self.work.stop().await;
-        self.let_go();
+        self.drop_work_in_progress();
         self.loaded = None;
         let erased = self.erase(by).await;
         if let Err(Refusal::Fault(_)) = erased {
-            // What was stopped for it is taken up again, as soon as the store lets it be.
+            // The thread was not deleted: what was stopped for that is started again.
             self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
             self.commit_pending().await;
             return erased;
         }
-        self.tell_the_end();
+        self.announce_end();
         erased
     }
 
-    /// The thread is gone. Who waits for a run of it, or for more of it, looks again and finds that.
-    pub(super) fn tell_the_end(&mut self) {
-        self.let_go();
-        self.shared.waiters.tell_all(self.pk);
+    /// The thread was deleted: everybody who waits for one of its runs or listens to it reads the store and finds that.
+    pub(super) fn announce_end(&mut self) {
+        self.drop_work_in_progress();
+        self.shared.waiters.notify_thread(self.pk);
         self.shared.hub.gap(self.pk);
     }
 
-    /// Agents that work for it are told to stop: of what it had given them when it was erased, nothing is missed.
+    /// Deletes the thread. The same transaction queues a cancel for each task that another agent may be working on.
     async fn erase(&self, by: &str) -> Result<(), Refusal> {
         for _ in 0..TRIES {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
@@ -320,9 +324,9 @@ impl Actor {
     }
 }
 
-/// What is recorded of an answer that cannot be stored.
+/// The failure that is recorded in place of a result that the store refused.
 fn unstorable(event: &Event) -> Option<Event> {
-    const WHY: &str = "what came back cannot be stored";
+    const WHY: &str = "the result of this call cannot be stored";
     match event {
         Event::Model(ModelEvent::Replied { stream, attempt, .. }) => {
             Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))

@@ -1,4 +1,4 @@
-//! The threads that are in memory: one task each, started on demand, gone when idle.
+//! The actors of this process: one task per thread in memory, started on demand, ended when idle.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -19,18 +19,18 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
 use crate::domain::thread::ThreadStatus;
 
-/// So that a thread which breaks its task each time costs little until it is quarantined.
-const AFTER_A_BREAK: Duration = Duration::from_millis(200);
+/// Before a task that panicked is started again: a thread that panics each time costs little until it is quarantined.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(200);
 
 /// How long a command waits for a place in a full mailbox.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAILBOX_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-pub(super) struct Actors(Mutex<HashMap<ThreadPk, Live>>);
+pub(super) struct Actors(Mutex<HashMap<ThreadPk, ActorEntry>>);
 
-struct Live {
+struct ActorEntry {
     mailbox: mpsc::Sender<Command>,
-    /// Whether what happens to the thread happens here.
+    /// Whether this process holds the thread's lease; written by the actor.
     is_holder: Arc<AtomicBool>,
 }
 
@@ -51,7 +51,7 @@ impl Actors {
         self.lock().get(&pk).is_some_and(|live| live.is_holder.load(Ordering::Relaxed))
     }
 
-    /// Ends a task's time unless something waits for it: nothing that was put into a mailbox is lost.
+    /// Removes an actor that is idle; `false`: its mailbox holds a command, and it must go on.
     pub(super) fn leave(&self, pk: ThreadPk, mailbox: &mpsc::Receiver<Command>) -> bool {
         let mut live = self.lock();
         if !mailbox.is_empty() {
@@ -66,7 +66,7 @@ impl Actors {
         live.remove(&pk);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, Live>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, ActorEntry>> {
         self.0.lock()
     }
 }
@@ -78,18 +78,18 @@ struct NotTaken {
 }
 
 impl Shared {
-    /// Hands a command to the thread's task, which is started if there is none. Where many wait for the same thread,
-    /// some wait here, for a while.
+    /// Hands a command to the thread's task, which is started if there is none. If the mailbox is full, waits for a
+    /// place for [`MAILBOX_WAIT`].
     async fn send(self: &Arc<Self>, pk: ThreadPk, mut command: Command) -> Result<(), Fault> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + MAILBOX_WAIT;
         loop {
             let Err(refused) = self.try_send(pk, command) else { return Ok(()) };
             let NotTaken { error, mailbox } = *refused;
             command = match error {
-                TrySendError::Closed(_) => return Err(broke()),
+                TrySendError::Closed(_) => return Err(task_broke()),
                 TrySendError::Full(command) => command,
             };
-            // The place itself is taken under the lock, so that a task which leaves leaves nothing behind.
+            // The command is put in under the lock, so that an actor which ends leaves no command in its mailbox.
             timeout_at(until, mailbox.reserve()).await.map_err(|_| too_many())?.ok();
         }
     }
@@ -108,7 +108,7 @@ impl Shared {
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         self.send(pk, command(reply)).await?;
-        answer.await.unwrap_or_else(|_| Err(broke().into()))
+        answer.await.unwrap_or_else(|_| Err(task_broke().into()))
     }
 
     /// Has the thread looked after, and waits until that is durable.
@@ -116,31 +116,31 @@ impl Shared {
         self.ask(pk, |reply| Command::Wake { reply }).await
     }
 
-    fn start(self: &Arc<Self>, pk: ThreadPk) -> Live {
+    fn start(self: &Arc<Self>, pk: ThreadPk) -> ActorEntry {
         let (sender, mailbox) = mpsc::channel(self.config.limits.mailbox.max(1));
         let is_holder = Arc::new(AtomicBool::new(false));
-        let told = is_holder.clone();
+        let written_by_actor = is_holder.clone();
         let shared = self.clone();
         self.tasks.spawn(async move {
-            let actor = Actor::new(shared.clone(), pk, mailbox, told);
+            let actor = Actor::new(shared.clone(), pk, mailbox, written_by_actor);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
-                tracing::error!(thread = pk.0, "a thread's task broke; it starts again from what is stored");
+                tracing::error!(thread = pk.0, "a thread's task panicked; it is started again from the stored state");
                 shared.actors.forget(pk);
-                shared.draining.run_until_cancelled(shared.begin_again(pk)).await;
+                shared.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
             }
         });
-        Live { mailbox: sender, is_holder }
+        ActorEntry { mailbox: sender, is_holder }
     }
 
-    /// Counts what broke before it is tried again, and tries until the store lets it be.
-    async fn begin_again(self: &Arc<Self>, pk: ThreadPk) {
-        sleep(AFTER_A_BREAK).await;
+    /// Counts the crash in the store, then wakes the thread. Tries again until the store has counted it.
+    async fn restart_after_panic(self: &Arc<Self>, pk: ThreadPk) {
+        sleep(PAUSE_AFTER_PANIC).await;
         while let Err(error) = self.store.count_crash(pk).await {
-            tracing::warn!(thread = pk.0, %error, "a thread that broke waits for the store");
-            sleep(AFTER_A_BREAK).await;
+            tracing::warn!(thread = pk.0, %error, "a crash of a thread could not be counted; trying again");
+            sleep(PAUSE_AFTER_PANIC).await;
         }
         match self.store.thread_by_pk(pk).await {
-            // It cannot even be rebuilt to say so.
+            // A quarantined thread is not woken: rebuilding it may be what panicked.
             Ok(Some(row)) if row.status == ThreadStatus::Quarantined => {}
             Ok(_) | Err(_) => drop(self.wake_with_backoff(pk)),
         }
@@ -153,6 +153,6 @@ fn too_many() -> Fault {
     fault
 }
 
-fn broke() -> Fault {
-    Fault::new(Code::Internal, "The thread's task broke; what was committed holds. Try again.")
+fn task_broke() -> Fault {
+    Fault::new(Code::Internal, "The thread's task task_broke; what was committed holds. Try again.")
 }

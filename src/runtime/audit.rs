@@ -1,4 +1,4 @@
-//! Who decided what: lines written in the transaction of what they tell about.
+//! Audit rows: who decided what. They are written in the transaction of the decision.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(super) fn erased(thread: &ThreadRow, at: Millis, actor: &str) -> AuditRow {
 
 /// What people, the policy and the timer decided by what is recorded here. Calls that simply run are in the log alone.
 pub(super) fn lines(thread: &ThreadRow, records: &[Record]) -> Vec<AuditRow> {
-    records.iter().filter_map(|record| told(thread, record)).collect()
+    records.iter().filter_map(|record| row_of(thread, record)).collect()
 }
 
 /// What is kept of a decision.
@@ -59,7 +59,7 @@ struct Detail<'a> {
     scope: Option<RuleScope>,
 }
 
-fn told(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
+fn row_of(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
     let ruling = record.metadata.as_ref().and_then(|metadata| metadata.policy.as_ref());
     let (actor, action, detail) = decision(&record.fact, ruling)?;
     let run_id = record.run_id.as_str();
@@ -71,34 +71,34 @@ fn told(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
 /// Who decided what, if the fact is a decision.
 fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'static str, Detail<'a>)> {
     match fact {
-        Fact::AgentResumed(told) => {
+        Fact::AgentResumed(body) => {
             let detail = Detail {
-                suspension_id: Some(&told.suspension_id),
-                call_id: told.call_id.as_ref(),
-                tool_name: told.tool_name.as_deref(),
-                digest: told.digest.as_deref(),
-                reason: told.reason.as_deref(),
+                suspension_id: Some(&body.suspension_id),
+                call_id: body.call_id.as_ref(),
+                tool_name: body.tool_name.as_deref(),
+                digest: body.digest.as_deref(),
+                reason: body.reason.as_deref(),
                 ..Detail::default()
             };
-            Some((&told.decided_by, told.decision.as_str(), detail))
+            Some((&body.decided_by, body.decision.as_str(), detail))
         }
-        Fact::SuspensionTimeout(told) => {
-            let detail = Detail { suspension_id: Some(&told.suspension_id), ..Detail::default() };
-            Some(("timer", told.policy.as_str(), detail))
+        Fact::SuspensionTimeout(body) => {
+            let detail = Detail { suspension_id: Some(&body.suspension_id), ..Detail::default() };
+            Some(("timer", body.policy.as_str(), detail))
         }
-        Fact::AgentSuspended(told) if told.kind == SuspensionKind::Approval => {
+        Fact::AgentSuspended(body) if body.kind == SuspensionKind::Approval => {
             let detail = Detail {
-                suspension_id: Some(&told.suspension_id),
-                kind: Some(told.kind),
-                call_id: told.call_id.as_ref(),
-                tool_name: told.tool_name.as_deref(),
-                digest: told.digest.as_deref(),
+                suspension_id: Some(&body.suspension_id),
+                kind: Some(body.kind),
+                call_id: body.call_id.as_ref(),
+                tool_name: body.tool_name.as_deref(),
+                digest: body.digest.as_deref(),
                 ..Detail::default()
             };
             Some(("policy", ruling?.action.as_str(), detail))
         }
-        Fact::ToolExecution(told) if ruling.is_some_and(|ruling| ruling.action == PolicyAction::Deny) => {
-            let (call_id, tool_name) = (Some(&told.call_id), Some(told.tool_name.as_str()));
+        Fact::ToolExecution(body) if ruling.is_some_and(|ruling| ruling.action == PolicyAction::Deny) => {
+            let (call_id, tool_name) = (Some(&body.call_id), Some(body.tool_name.as_str()));
             Some(("policy", PolicyAction::Deny.as_str(), Detail { call_id, tool_name, ..Detail::default() }))
         }
         Fact::AgentSuspended(_)

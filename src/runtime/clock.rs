@@ -1,4 +1,4 @@
-//! Time and chance, handed in: the only file that reads the system's.
+//! The source of time and of random seeds: the only file that reads the system's clock and random source.
 //!
 //! Two times: what people see, and how long something took. The first follows the system's clock, but not its steps:
 //! timers are stored by it, and a clock that is set back must not delay them.
@@ -29,9 +29,9 @@ impl Clock for System {
     #[expect(clippy::disallowed_methods, reason = "the home of the clock")]
     fn now(&self) -> Millis {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let told = since.map_or(0, millis);
+        let time = since.map_or(0, millis);
         let up = millis(self.uptime());
-        self.0.lock().get_or_insert(Steady { told, up }).read(told, up)
+        self.0.lock().get_or_insert(Steady { time, up }).read(time, up)
     }
 
     fn uptime(&self) -> Duration {
@@ -47,10 +47,10 @@ impl Clock for System {
     }
 }
 
-/// What was told last, and how long the machine had been up then.
+/// The time that was read last, and how long the machine had been up then.
 #[derive(Clone, Copy, Debug)]
 struct Steady {
-    told: Millis,
+    time: Millis,
     up: Millis,
 }
 
@@ -61,15 +61,15 @@ impl Steady {
     /// The time at `up`, on its way to what the system's clock says: a tenth faster or slower until it is there.
     fn read(&mut self, system: Millis, up: Millis) -> Millis {
         let elapsed = (up - self.up).max(0);
-        let expected = self.told + elapsed;
+        let expected = self.time + elapsed;
         let behind = system - expected;
         // A tenth of what has passed; less than ten milliseconds wait until they are ten.
         let slack = elapsed / 10;
-        let told = if behind > UNSET { system } else { expected + behind.clamp(-slack, slack) };
+        let time = if behind > UNSET { system } else { expected + behind.clamp(-slack, slack) };
         if slack > 0 || behind > UNSET {
-            *self = Self { told, up };
+            *self = Self { time, up };
         }
-        told
+        time
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_delays_nothing_and_is_followed_in_time() {
-        let mut steady = Steady { told: 1_000_000, up: 0 };
+        let mut steady = Steady { time: 1_000_000, up: 0 };
         let (mut up, mut before) = (0, 1_000_000);
         for _ in 0..7_000 {
             up += 100;
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn one_that_is_put_forward_shortens_no_interval_by_more_than_a_tenth_and_one_that_was_not_set_is_believed() {
-        let mut steady = Steady { told: 0, up: 0 };
+        let mut steady = Steady { time: 0, up: 0 };
         assert_eq!(steady.read(60_000 + 1_000, 1_000), 1_100);
         assert_eq!(steady.read(10 * UNSET, 2_000), 10 * UNSET);
     }

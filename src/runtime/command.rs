@@ -1,4 +1,4 @@
-//! What a thread's task is told, and what it answers.
+//! The commands of an actor's mailbox, and their answers.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ impl Actor {
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
         let Some(loaded) = &self.loaded else { return };
         let held = self.shared.lease_keeper.hold().filter(|hold| loaded.row.fence.lease == Some(hold.lease));
-        let Some(hold) = held else { return self.let_go() };
+        let Some(hold) = held else { return self.drop_work_in_progress() };
         self.hold = Some(hold.clone());
         for effect in effects {
             match &effect {
@@ -121,7 +121,7 @@ impl Actor {
     }
 }
 
-/// What an effect logs is told with its run.
+/// The span of an effect: its log lines name its thread and run.
 fn span(loaded: &LoadedThread) -> Span {
     let thread = &loaded.row.thread_id;
     match loaded.machine.run() {

@@ -37,7 +37,7 @@ impl Runtime {
         self.0.ask(pk, |reply| Command::Delete { by, reply }).await
     }
 
-    /// Everything that happens to the run from now on is told. Read the run after this, not before.
+    /// Waits for a run: every change from now on is notified. Read the run after this call, not before.
     pub(crate) fn wait_on(&self, run: &RunId) -> Waiter {
         self.0.waiters.join(run)
     }

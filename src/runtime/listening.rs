@@ -1,5 +1,5 @@
-//! Agents that tell of their tasks over streams, where they cannot call back. What comes is a reason to ask, like a report;
-//! nothing of it is kept, and without it agents are asked all the same.
+//! Event streams of other agents that cannot call back. Each event is a reason to ask the agent for its task; the event
+//! itself is not stored, and tasks are polled without events, too.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Place {
                 Ok(Some(state)) if state == self.heard.state => {}
                 Ok(Some(state)) => {
                     self.heard.state = state;
-                    self.tell().await;
+                    self.report_call_back().await;
                     if state.is_terminal() {
                         return;
                     }
@@ -92,7 +92,7 @@ impl Place {
                 Ok(None) => {
                     // So that whoever hangs up at once is not asked again and again.
                     if since.elapsed() >= GLANCE {
-                        self.tell().await;
+                        self.report_call_back().await;
                     }
                     return;
                 }
@@ -102,11 +102,11 @@ impl Place {
         }
     }
 
-    async fn tell(&self) {
+    async fn report_call_back(&self) {
         let Heard { pk, task, remote, .. } = &self.heard;
         let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) });
         if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, CommitExtras::default()).await {
-            tracing::debug!(taskId = %task, ?refusal, "what an agent told was not taken; it is asked when it is due");
+            tracing::debug!(taskId = %task, ?refusal, "a report of an agent was refused; the task is polled when it is due");
         }
     }
 

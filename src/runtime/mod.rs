@@ -20,6 +20,7 @@ mod handle;
 pub(crate) mod inline;
 mod lease;
 mod listening;
+mod load;
 mod loaded;
 mod model_facts;
 mod perform;

@@ -1,8 +1,9 @@
-//! Threads that were in hand when processes died, twice and more, and did not get on in between: one of them may be why.
+//! Threads that were loaded when a process crashed, twice or more, without progress in between. They are reloaded in halves
+//! to find the one that causes the crash.
 //!
-//! They are taken up again in halves of those that died together, and the next only when these have got on, come to rest,
-//! or outlived [`SPAN`]: then twice as many. So a process that dies at one of them leaves the others in peace, and in the
-//! end it dies with that one alone in hand.
+//! Half of the threads that were loaded together are reloaded first. The next follow, twice as many, only when these have
+//! made progress, come to rest, or run for [`WATCH_TIME`]. So a crash at one of them spares the others, and in the end
+//! the process crashes with that thread alone loaded, which is then quarantined.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,44 +14,45 @@ use tokio::time::Instant;
 use crate::domain::ids::ThreadPk;
 use crate::store::Claimable;
 
-/// After so many crashes a thread is one of those.
-pub(super) const SUSPECT: i64 = 2;
-/// Who breaks a process does it soon.
-const SPAN: Duration = Duration::from_secs(30);
+/// From so many crashes on, a thread is suspected of causing them.
+pub(super) const CRASHES_OF_SUSPECT: i64 = 2;
+/// A suspect that has not crashed the process within this time is cleared.
+const WATCH_TIME: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(super) struct Probation(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Taken up, and until when they are watched.
+    /// Suspects that were reloaded, and until when they are watched.
     watched: HashMap<ThreadPk, Instant>,
-    /// How many at once; zero: not known yet.
+    /// How many suspects may be watched at once; zero: not known yet.
     room: usize,
     waiting: usize,
 }
 
-/// What may be taken up now.
-pub(super) struct Admitted {
+/// The threads that may be loaded now.
+pub(super) struct AdmittedThreads {
     pub(super) pks: Vec<ThreadPk>,
-    /// Those that were watched and did no harm.
+    /// Suspects that were watched and did not crash the process.
     pub(super) cleared: Vec<ThreadPk>,
 }
 
 impl Probation {
-    /// How many wait for their turn.
+    /// How many suspects wait to be reloaded.
     pub(super) fn waiting(&self) -> usize {
         self.0.lock().waiting
     }
 
-    /// Of what may be claimed: everything that is not suspected, and as many of the others as there is room for.
-    pub(super) fn admit(&self, found: Vec<Claimable>, is_in_hand: impl Fn(ThreadPk) -> bool) -> Admitted {
+    /// Of the threads that may be claimed: all that are not suspected, and as many suspects as there is room for.
+    pub(super) fn admit(&self, found: Vec<Claimable>, is_loaded: impl Fn(ThreadPk) -> bool) -> AdmittedThreads {
         let mut state = self.0.lock();
-        let cleared = state.end(&is_in_hand);
-        let (mut suspects, sound): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.crashes.times >= SUSPECT);
+        let cleared = state.end(&is_loaded);
+        let (mut suspects, sound): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|it| it.crashes.times >= CRASHES_OF_SUSPECT);
         let mut pks: Vec<ThreadPk> = sound.into_iter().map(|it| it.pk).collect();
         suspects.retain(|it| !state.watched.contains_key(&it.pk));
-        // Those that nothing points at come first: they are done before the next process dies.
+        // The least suspected come first: they are done before the next crash.
         suspects.sort_by_key(|it| (it.crashes.alone, it.crashes.among, it.pk));
         if state.watched.is_empty() && state.room == 0 {
             let fewest = suspects.iter().map(|it| it.crashes.among).min().unwrap_or(0);
@@ -58,7 +60,7 @@ impl Probation {
         }
         let free = state.room.saturating_sub(state.watched.len());
         state.waiting = suspects.len().saturating_sub(free);
-        let until = Instant::now() + SPAN;
+        let until = Instant::now() + WATCH_TIME;
         for suspect in suspects.into_iter().take(free) {
             state.watched.insert(suspect.pk, until);
             pks.push(suspect.pk);
@@ -66,14 +68,14 @@ impl Probation {
         if state.watched.is_empty() {
             state.room = 0;
         }
-        Admitted { pks, cleared }
+        AdmittedThreads { pks, cleared }
     }
 }
 
 impl State {
-    fn end(&mut self, is_in_hand: impl Fn(ThreadPk) -> bool) -> Vec<ThreadPk> {
+    fn end(&mut self, is_loaded: impl Fn(ThreadPk) -> bool) -> Vec<ThreadPk> {
         let now = Instant::now();
-        let is_over = |(pk, until): (&ThreadPk, &Instant)| (*until <= now || !is_in_hand(*pk)).then_some(*pk);
+        let is_over = |(pk, until): (&ThreadPk, &Instant)| (*until <= now || !is_loaded(*pk)).then_some(*pk);
         let cleared: Vec<ThreadPk> = self.watched.iter().filter_map(is_over).collect();
         self.watched.retain(|pk, _| !cleared.contains(pk));
         if self.watched.is_empty() && !cleared.is_empty() {
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!((first.cleared.len(), probation.waiting()), (0, 4));
         let rest = || (5..=8).map(|pk| found(pk, 2, 0, 8)).collect::<Vec<_>>();
         assert!(probation.admit(rest(), |_| true).pks.is_empty(), "the first are still watched");
-        tokio::time::advance(SPAN).await;
+        tokio::time::advance(WATCH_TIME).await;
         let next = probation.admit(rest(), |_| true);
         assert_eq!((keys(&next.pks), next.cleared.len()), (vec![5, 6, 7, 8], 4));
     }

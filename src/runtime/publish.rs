@@ -1,4 +1,4 @@
-//! Telling the world what is committed: those who wait for a run, and those who listen to the thread.
+//! Publishing what was committed, to the requests that wait for a run and to the listeners of the thread.
 
 use super::actor::Actor;
 use super::loaded::LoadedThread;
@@ -13,22 +13,27 @@ use crate::engine::history::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 
-/// What will be told of a step once it is committed.
+/// What will be published of a step once it is committed.
 pub(super) struct Announcement {
-    /// For listeners, and the number of the first; `None`: nobody listens.
+    /// The records for listeners, and the seq of the first; `None`: nobody listens.
     records: Option<(Vec<Record>, i64)>,
-    /// The messages in which runs ended, if anybody listens or waits for one of them.
+    /// The final messages of runs that ended, if anybody listens to the thread or waits for one of the runs.
     answers: Vec<ConversationMessage>,
 }
 
 impl LoadedThread {
-    /// Begins or ends to keep in mind what listeners know; before a decision.
-    pub(super) fn attend(&mut self, shared: &Shared) {
+    /// Before a decision: builds the fold that listeners' observations need if somebody listens, drops it if nobody does.
+    pub(super) fn keep_fold_while_watched(&mut self, shared: &Shared) {
         if !shared.hub.is_watched(self.row.pk) {
             self.fold = None;
         } else if self.fold.is_none() {
             self.fold = Some(Fold::of_view(&self.machine.view()).unwrap_or_else(|error| {
-                tracing::warn!(threadId = %self.row.thread_id, %error, "the state tells no plan: listeners are told lists from here on");
+                let thread = &self.row.thread_id;
+                tracing::warn!(
+                    threadId = %thread,
+                    %error,
+                    "the plan in the thread's state cannot be read; listeners get whole lists of its steps from here on"
+                );
                 Fold::of_lists()
             }));
         }
@@ -37,8 +42,8 @@ impl LoadedThread {
     /// After the decision: what it brings, if somebody listened before it.
     pub(super) fn news(&self, step: &Step, waiters: &Waiters) -> Announcement {
         let records = self.fold.is_some().then(|| (step.records.clone(), self.row.last_seq + 1));
-        let is_told = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
-        Announcement { records, answers: if is_told { answers(step) } else { Vec::new() } }
+        let is_wanted = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
+        Announcement { records, answers: if is_wanted { answers(step) } else { Vec::new() } }
     }
 }
 
@@ -52,20 +57,20 @@ fn answers(step: &Step) -> Vec<ConversationMessage> {
 }
 
 impl Actor {
-    /// Tells what was just committed.
+    /// Publishes what was just committed.
     pub(super) async fn publish(&mut self, mut news: Announcement, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
-            self.shared.waiters.tell(&run.run_id, || news.whole(run));
+            self.shared.waiters.notify(&run.run_id, || news.whole(run));
         }
         match (news.records.take(), &mut self.loaded) {
             (Some((records, first)), Some(loaded)) => {
-                // Whoever hears how a run stands has heard why.
-                self.shared.tell(loaded, records, first, step).await;
+                // Observations go before the status of the run that they changed.
+                self.shared.publish_records(loaded, records, first, step).await;
                 step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(run)));
             }
-            // Who began to listen since then may have read the store too early.
+            // One that began to listen after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) => {
                 self.shared.hub.gap(self.pk);
                 step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &run.resource(None)));
@@ -80,7 +85,7 @@ impl Announcement {
         run.resource(self.answer(run).cloned())
     }
 
-    /// Unless the message is missing in which it ended.
+    /// The run with its final message; `None`: it ended with a message that is not among these.
     fn whole(&self, run: &Run) -> Option<RunResource> {
         let answer = self.answer(run);
         (run.outcome.is_none() || answer.is_some()).then(|| run.resource(answer.cloned()))
@@ -93,7 +98,8 @@ impl Announcement {
 }
 
 impl Shared {
-    async fn tell(&self, loaded: &mut LoadedThread, records: Vec<Record>, first: i64, step: &Step) {
+    /// Hands the records to the hub as observations, from seq `first` on, with their payloads put in.
+    async fn publish_records(&self, loaded: &mut LoadedThread, records: Vec<Record>, first: i64, step: &Step) {
         let thread = &loaded.row.thread_id;
         let numbered = records.into_iter().zip(first..);
         let observations: Vec<Observation> = match &mut loaded.fold {
@@ -101,13 +107,19 @@ impl Shared {
             None => numbered.map(|(record, seq)| Observation::of(record, thread.clone(), seq)).collect(),
         };
         let mut known: Payloads = step.payloads.iter().cloned().collect();
-        if let Err(error) = self.fetch(loaded.row.pk, observations.iter().map(|told| &told.content), &mut known).await {
-            tracing::warn!(%error, "listeners are sent to the store: what they would be told is not whole");
+        let contents = observations.iter().map(|observation| &observation.content);
+        if let Err(error) = self.fetch(loaded.row.pk, contents, &mut known).await {
+            tracing::warn!(
+                threadId = %loaded.row.thread_id,
+                seq = first,
+                %error,
+                "the payloads of observations could not be read; listeners are told to read them from the store"
+            );
             return self.hub.gap(loaded.row.pk);
         }
-        for mut told in observations {
-            told.content = payload::inline(told.content, &known);
-            self.hub.observation(loaded.row.pk, &told);
+        for mut observation in observations {
+            observation.content = payload::inline(observation.content, &known);
+            self.hub.observation(loaded.row.pk, &observation);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who is told of a task's changes as they happen: kept with the thread, told from the outbox.
+//! Push notifications of A2A tasks: the receivers are stored with the thread, the deliveries are sent by the outbox.
 //!
 //! A receiver is a row of its thread. So it is written by the commit that accepts the task, a replica that decides for the
 //! thread knows every receiver or is refused as stale, and a thread without receivers pays nothing.
@@ -24,7 +24,7 @@ use crate::outbox::PushTarget;
 use crate::store;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
-/// The receivers that a thread's commits tell, by the names of their rows.
+/// The push receivers of a thread, by the ids of their rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receivers(BTreeMap<String, PushTarget>);
 
@@ -50,7 +50,7 @@ impl Receivers {
     }
 }
 
-/// Those who are to be told what the next decision brings.
+/// The receivers of what the next decision brings, with the events of their tasks so far.
 pub(super) struct PushRecipients(Vec<(PushTarget, TaskEvents)>);
 
 impl LoadedThread {
@@ -74,8 +74,8 @@ impl LoadedThread {
 }
 
 impl Shared {
-    /// What a step leaves in the outbox for those who subscribed to its task, and the rows of the subscriptions whose task it ends.
-    pub(super) async fn told_to(
+    /// The deliveries of a step to the push receivers of its task, and the rows of the receivers whose task it ends.
+    pub(super) async fn push_deliveries(
         &self,
         recipients: PushRecipients,
         tenant: TenantPk,

@@ -1,5 +1,5 @@
-//! What other processes do to threads that matter here: decisions about threads of ours, and news of threads that
-//! somebody follows here. Nobody tells; a look at the store, every quarter of a second, does.
+//! Commits of other processes that matter here: to threads whose lease we hold, and to threads that somebody listens to
+//! here. There is no notification channel: the store is polled every 250 ms.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::domain::ids::ThreadPk;
 use crate::store::{Mark, Result};
 
 const BEAT: Duration = Duration::from_millis(250);
-/// Every so many looks it is asked whether the threads in memory are still there.
+/// Every so many polls the store is asked whether the threads in memory still exist.
 const ROUND: usize = 4;
 
-/// The threads that somebody follows here, each with the version at which its followers were last sent to the store.
+/// The threads that somebody listens to here, each with the version at which its listeners were last sent to the store.
 type Followed = HashMap<ThreadPk, i64>;
 
 impl Shared {
-    /// Looks around until the process halts: also while it drains, because a cancel may come to what still runs.
-    pub(super) async fn watch_neighbours(self: Arc<Self>) {
+    /// Polls until the process halts: also while it drains, because another process may cancel what still runs.
+    pub(super) async fn watch_other_replicas(self: Arc<Self>) {
         let (mut followed, mut rounds) = (Followed::new(), (0..ROUND).cycle());
         while self.store.is_shared() && self.halted.run_until_cancelled(sleep(BEAT)).await.is_some() {
             let with_ours = rounds.next() == Some(0);
@@ -50,7 +50,7 @@ impl Shared {
     async fn look_at_followed(&self, followed: &mut Followed) -> Result<()> {
         let mut pks = self.hub.watched();
         pks.extend(self.waiters.threads());
-        // What happens where we hold the lease is told by the thread's own task.
+        // Where we hold the lease, the thread's own actor publishes its commits.
         pks.retain(|pk| !self.actors.holds(*pk));
         pks.sort_unstable();
         pks.dedup();
@@ -58,17 +58,17 @@ impl Shared {
         let before = std::mem::replace(followed, marks.iter().map(|mark| (mark.pk, mark.version)).collect());
         for mark in marks.iter().filter(|mark| before.get(&mark.pk) != Some(&mark.version)) {
             self.hub.read_up_to(mark.pk, mark.last_seq);
-            self.waiters.tell_all(mark.pk);
+            self.waiters.notify_thread(mark.pk);
         }
-        // Erased: whoever looks again finds that it is gone.
+        // The thread was deleted: those who read it again find that.
         for pk in pks.iter().filter(|pk| !followed.contains_key(pk)) {
             self.hub.gap(*pk);
-            self.waiters.tell_all(*pk);
+            self.waiters.notify_thread(*pk);
         }
         Ok(())
     }
 
-    /// The task of one that was erased finds that, stops what is under way, and tells.
+    /// Wakes the actors of threads that another process deleted, so that they stop their effects.
     async fn look_at_ours(self: &Arc<Self>) -> Result<()> {
         let mut pks = self.actors.all();
         let there: HashSet<ThreadPk> = self.marks(&pks).await?.into_iter().map(|mark| mark.pk).collect();

@@ -1,4 +1,9 @@
-//! What every part of the runtime holds on to: what it commits with and calls, the configuration, and who is at work.
+//! The state that all parts of the runtime share: the store, the clients it calls with, the configuration, the actors.
+//!
+//! The methods of [`Shared`] that belong to one part stand beside it: `actors.rs` (commands to a thread), `wakeups.rs` and
+//! `sweep.rs` (due threads), `replica_watch.rs` (commits of other processes), `publish.rs`, `inline.rs` and `pushes.rs`
+//! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `listening.rs` and `erasure.rs` (other
+//! agents), `tally.rs` (metrics), `start.rs` (the outbox worker).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

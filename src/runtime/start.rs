@@ -100,7 +100,7 @@ impl Runtime {
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
-        tokio::spawn(shared.clone().watch_neighbours());
+        tokio::spawn(shared.clone().watch_other_replicas());
         Ok(Self(shared))
     }
 
@@ -146,7 +146,7 @@ impl Runtime {
 }
 
 impl Shared {
-    /// Who tells those outside what the outbox holds for them.
+    /// The worker that sends what the outbox holds.
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
         let (clock, shared) = (self.clock.clone(), self.clone());
         let now = Arc::new(move || clock.now());

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::lease::Lease;
-use super::probation::Admitted;
+use super::probation::AdmittedThreads;
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
@@ -99,7 +99,7 @@ impl Shared {
         let limit = limit.saturating_add(waiting);
         let mut found = self.store.claimable(now, hold.replica, hold.lease, limit).await?;
         found.retain(|it| self.wake_backoff.is_free(it.pk));
-        let Admitted { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
+        let AdmittedThreads { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
         if !cleared.is_empty() {
             self.store.forget_crashes(&cleared, true).await?;
         }

@@ -1,7 +1,7 @@
-//! What is committed is counted, and what failed is said in the log: a failing server must not look healthy.
+//! Metrics of what is committed, and log lines of what failed: a failing server must not look healthy.
 //!
-//! Taken from the records of a step before they are written, told after: what is not stored is not counted. No label is a
-//! tenant's word.
+//! The counts are taken from the records of a step before its commit and emitted after it: what is not stored is not
+//! counted. No metric label takes a value that a tenant chose.
 
 use metrics::{counter, histogram};
 
@@ -71,17 +71,17 @@ impl Tally {
                 let waited_ms = run.map_or(0, |run| run.started_at.unwrap_or(run.created_at) - run.created_at);
                 self.0.push(Count::RunStarted { waited_ms });
             }
-            Fact::RunFinished(told) => self.finished(record, told, run),
-            Fact::ItemStatusChange(told) => self.item(record, told, run, before),
-            Fact::ToolExecution(told) => {
-                let code = told.error.as_ref().map(|error| error.code.as_str());
-                let outcome = code.unwrap_or(told.status.as_str()).to_owned();
-                self.0.push(Count::Tool { name: told.tool_name.clone(), outcome, took_ms: told.duration_ms });
+            Fact::RunFinished(body) => self.finished(record, body, run),
+            Fact::ItemStatusChange(body) => self.item(record, body, run, before),
+            Fact::ToolExecution(body) => {
+                let code = body.error.as_ref().map(|error| error.code.as_str());
+                let outcome = code.unwrap_or(body.status.as_str()).to_owned();
+                self.0.push(Count::Tool { name: body.tool_name.clone(), outcome, took_ms: body.duration_ms });
             }
-            Fact::AgentSuspended(told) => self.0.push(Count::Asked { kind: told.kind.as_str() }),
-            Fact::AgentResumed(told) => self.0.push(Count::Answered { decision: told.decision.as_str() }),
+            Fact::AgentSuspended(body) => self.0.push(Count::Asked { kind: body.kind.as_str() }),
+            Fact::AgentResumed(body) => self.0.push(Count::Answered { decision: body.decision.as_str() }),
             Fact::SuspensionTimeout(_) => self.0.push(Count::Answered { decision: "timeout" }),
-            Fact::LlmStreamMetadata(told) => self.used(told),
+            Fact::LlmStreamMetadata(body) => self.used(body),
             Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
@@ -105,7 +105,7 @@ impl Tally {
         self.0.extend(ruling.map(|ruling| Count::Ruled { action: ruling.action.as_str() }));
     }
 
-    fn finished(&mut self, record: &Record, told: &RunFinishedBody, run: Option<&Run>) {
+    fn finished(&mut self, record: &Record, body: &RunFinishedBody, run: Option<&Run>) {
         let outcome = run.and_then(|run| run.outcome.as_ref());
         let result = match (run.map(|run| run.status), outcome.map(|outcome| outcome.status)) {
             (Some(RunStatus::Cancelled), _) => "cancelled",
@@ -113,7 +113,7 @@ impl Tally {
             (_, Some(ResultStatus::Partial)) => "partial",
             (_, Some(ResultStatus::Success) | None) => "success",
         };
-        self.0.push(Count::RunFinished { result, took_ms: told.total_duration_ms });
+        self.0.push(Count::RunFinished { result, took_ms: body.total_duration_ms });
         if result == "error" {
             let error = outcome.and_then(|outcome| outcome.error.as_ref());
             let code = error.map_or("", |error| error.code.as_str()).to_owned();
@@ -122,16 +122,16 @@ impl Tally {
         }
     }
 
-    fn item(&mut self, record: &Record, told: &ItemStatusChangeBody, run: Option<&Run>, before: &[Record]) {
-        if told.status == ItemStatus::Failed {
+    fn item(&mut self, record: &Record, body: &ItemStatusChangeBody, run: Option<&Run>, before: &[Record]) {
+        if body.status == ItemStatus::Failed {
             let its = before.iter().rev().filter(|earlier| earlier.parent_id == record.parent_id);
             let error = its.filter_map(|earlier| error_of(&earlier.fact)).next();
             let code = error.map(|error| error.code.clone()).unwrap_or_default();
-            let cause = error.map(|error| error.message.clone()).or(told.reason.clone()).unwrap_or_default();
+            let cause = error.map(|error| error.message.clone()).or(body.reason.clone()).unwrap_or_default();
             self.fail("an item failed", record, run, code, cause);
         }
-        if told.status.is_settled() {
-            self.0.push(Count::Item { status: told.status.as_str() });
+        if body.status.is_settled() {
+            self.0.push(Count::Item { status: body.status.as_str() });
         }
     }
 
@@ -145,21 +145,21 @@ impl Tally {
         self.0.push(Count::Failed(Box::new(Failure { what, code, cause, run, run_id, item })));
     }
 
-    fn used(&mut self, told: &LlmStreamMetadataBody) {
+    fn used(&mut self, body: &LlmStreamMetadataBody) {
         let used = [
-            ("input", told.input_tokens),
-            ("output", told.output_tokens),
-            ("thinking", told.thinking_tokens),
-            ("cached_input", told.cached_input_tokens),
+            ("input", body.input_tokens),
+            ("output", body.output_tokens),
+            ("thinking", body.thinking_tokens),
+            ("cached_input", body.cached_input_tokens),
         ];
-        let (provider, model) = (told.provider.clone(), told.model.clone());
-        self.0.push(Count::Used { provider, model, used, cost_usd: told.cost_usd });
+        let (provider, model) = (body.provider.clone(), body.model.clone());
+        self.0.push(Count::Used { provider, model, used, cost_usd: body.cost_usd });
     }
 
     /// It is committed.
-    pub(super) fn tell(self, shared: &Shared, thread: &str) {
+    pub(super) fn emit(self, shared: &Shared, thread: &str) {
         for count in self.0 {
-            count.tell(shared, thread);
+            count.emit(shared, thread);
         }
     }
 }
@@ -169,7 +169,7 @@ fn error_of(fact: &Fact) -> Option<&ErrorBody> {
 }
 
 impl Count {
-    fn tell(self, shared: &Shared, thread: &str) {
+    fn emit(self, shared: &Shared, thread: &str) {
         let seconds = |ms: i64| ms.max(0) as f64 / 1000.0;
         match self {
             Count::RunStarted { waited_ms } => {

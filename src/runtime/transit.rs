@@ -1,4 +1,5 @@
-//! One transition: decide, commit, publish, then start what was born and abort what died. In this order, always.
+//! One transition, always in this order: decide, commit, publish, then start the effects that the step began and abort
+//! those that it ended.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use uuid::Uuid;
 use super::actor::Actor;
 use super::audit;
 use super::command::{CommitExtras, Decided, Refusal};
-use super::loaded::{Claim, Footing, LoadedThread, TRIES, contended};
+use super::load::{ClaimMode, CommitLease, TRIES, contended};
+use super::loaded::LoadedThread;
 use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::run::RunStatus;
@@ -23,7 +25,7 @@ impl Actor {
     pub(super) async fn transit(&mut self, event: &Arc<Event>, extras: &CommitExtras) -> Result<Decided, Refusal> {
         for _ in 0..TRIES {
             self.ensure_loaded(extras).await?;
-            if let Some(decided) = self.attempt(Event::clone(event), extras, Claim::IfFree).await? {
+            if let Some(decided) = self.attempt(Event::clone(event), extras, ClaimMode::IfFree).await? {
                 return Ok(decided);
             }
         }
@@ -35,18 +37,18 @@ impl Actor {
         &mut self,
         event: Event,
         extras: &CommitExtras,
-        claim: Claim,
+        mode: ClaimMode,
     ) -> Result<Option<Decided>, Refusal> {
         let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
-        let mut footing = self.footing(loaded, claim);
+        let mut lease = self.lease_for_commit(loaded, mode);
         let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
-        let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: footing.holder };
+        let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: lease.epoch };
         let shared = self.shared.clone();
         let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
-        loaded.attend(&shared);
+        loaded.keep_fold_while_watched(&shared);
         let before = loaded.machine.running();
         let releases = matches!(event, Event::System(SystemEvent::Released));
-        let brings_on = matches!(
+        let is_result = matches!(
             event,
             Event::Model(ModelEvent::Replied { .. })
                 | Event::Tool(ToolEvent::Returned { .. })
@@ -60,15 +62,15 @@ impl Actor {
         };
         let decided = Decided::of(&step, loaded, extras);
         if step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined) {
-            return self.let_be(extras, decided, stamp.now).await;
+            return self.commit_noop(extras, decided, stamp.now).await;
         }
         let is_at_rest = loaded.machine.running().is_empty();
         if gives_back && is_at_rest {
-            // The last step under way: another process may go on from here while this one still drains.
-            footing.lease = LeaseChange::Release;
-        } else if footing.holder.is_some() && is_at_rest && !loaded.machine.is_active() {
-            // Nothing is left to be done: whoever is asked next takes it.
-            footing.lease = loaded.at_rest();
+            // Nothing runs any more here: another process may go on with the thread while this one still drains.
+            lease.change = LeaseChange::Release;
+        } else if lease.epoch.is_some() && is_at_rest && !loaded.machine.is_active() {
+            // Nothing is left to be done: the process that gets the next request claims the thread.
+            lease.change = loaded.lease_when_idle();
         }
         let news = loaded.news(&step, &shared.waiters);
         let tally = Tally::of(&step, loaded.machine.run());
@@ -77,8 +79,8 @@ impl Actor {
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
         let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {
-            let (pushes, over) = match shared.told_to(recipients, tenant, loaded.row.pk, &step).await {
-                Ok(told) => told,
+            let (pushes, over) = match shared.push_deliveries(recipients, tenant, loaded.row.pk, &step).await {
+                Ok(pushes_and_ended) => pushes_and_ended,
                 Err(error) => {
                     self.loaded = None;
                     return Err(error.into());
@@ -88,38 +90,43 @@ impl Actor {
             receivers.retain(|row| over.iter().all(|ended| ended.id != row.id));
             receivers.extend(over);
         }
-        let is_told = !deliveries.is_empty();
-        let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &footing, extras, &decided, stamp.now) };
+        let has_deliveries = !deliveries.is_empty();
+        let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, stamp.now) };
         commit.rows.extend(receivers);
         if !self.write(commit).await? {
             return Ok(None);
         }
-        tally.tell(&shared, id.as_str());
+        tally.emit(&shared, id.as_str());
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
-        if is_told {
+        if has_deliveries {
             self.shared.outbox.bell.ring();
         }
-        if brings_on && step.progress {
+        if is_result && step.progress {
             self.forget_crashes().await;
         }
         self.publish(news, &step).await;
-        self.perform(&before, footing.holder.is_some()).await;
+        self.perform(&before, lease.epoch.is_some()).await;
         Ok(Some(decided))
     }
 
-    /// It got on: what died with it in hand before was not its fault.
+    /// The thread made progress, so earlier crashes of processes that had it loaded were not its fault.
     async fn forget_crashes(&mut self) {
         let Some(loaded) = self.loaded.as_mut().filter(|loaded| loaded.row.crashes.times > 0) else { return };
         match self.shared.store.forget_crashes(&[self.pk], false).await {
             Ok(()) => loaded.row.crashes = Crashes::default(),
-            Err(error) => tracing::warn!(%error, "its crashes are remembered a while longer"),
+            Err(error) => tracing::warn!(
+                threadId = %loaded.row.thread_id,
+                %error,
+                "the crash count of a thread that made progress was not reset; it is reset with its next progress"
+            ),
         }
     }
 
-    /// Nothing changed; the answer to the request's key is kept all the same. `None`: it was stale.
-    async fn let_be(
+    /// The step changed nothing: stores only the answer under the request's idempotency key, if it has one. `None`: the
+    /// thread in memory was stale.
+    async fn commit_noop(
         &mut self,
         extras: &CommitExtras,
         decided: Decided,
@@ -160,7 +167,7 @@ impl Actor {
         match (committed, &mut self.loaded) {
             (Ok(Committed::Done), Some(loaded)) => {
                 failpoint::reached("commit.after");
-                row_after.note_in(loaded);
+                row_after.apply_to(loaded);
                 if let Some(at) = loaded.row.wake_at {
                     self.shared.alarm.sooner(at);
                 }
@@ -194,16 +201,16 @@ impl Actor {
 impl LoadedThread {
     /// A commit that changes nothing.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
-        let sheet = self.new.is_some().then(|| self.row.sheet.clone());
-        Commit { create: self.new.clone(), sheet, ..self.row.commit(lease, now) }
+        let profile = self.new.is_some().then(|| self.row.profile.clone());
+        Commit { create: self.new.clone(), profile, ..self.row.commit(lease, now) }
     }
 
-    /// What becomes of the lease when nothing is left to be done.
-    pub(super) fn at_rest(&self) -> LeaseChange {
+    /// The lease change of a thread that has nothing left to do.
+    pub(super) fn lease_when_idle(&self) -> LeaseChange {
         if self.row.replica.is_some() { LeaseChange::Release } else { LeaseChange::Keep }
     }
 
-    /// An idle thread tells whether its last run failed.
+    /// The step's status; that of an idle thread also says whether its last run failed.
     fn status_after(&self, step: &Step) -> ThreadStatus {
         let ended = step.runs.iter().rev().find(|run| run.status.is_terminal());
         match (step.status, ended.map(|run| run.status)) {
@@ -213,16 +220,16 @@ impl LoadedThread {
         }
     }
 
-    /// The step as a commit; what readers are told later stays in the step.
+    /// The step as a commit. Takes the rows and records out of the step, and leaves what is needed after the commit.
     fn commit_of(
         &self,
         step: &mut Step,
-        footing: &Footing,
+        lease: &CommitLease,
         extras: &CommitExtras,
         decided: &Decided,
         now: Millis,
     ) -> Commit {
-        let mut commit = self.commit(footing.lease.clone(), now);
+        let mut commit = self.commit(lease.change.clone(), now);
         commit.head = step.head.take();
         commit.status = self.status_after(step);
         commit.wake_at = step.wake_at;
@@ -230,8 +237,8 @@ impl LoadedThread {
         commit.rows = std::mem::take(&mut step.rows);
         commit.records = std::mem::take(&mut step.records);
         // A title that a person gave stays.
-        if let (Some(title), None) = (&step.title, &self.row.sheet.title) {
-            commit.sheet.get_or_insert_with(|| self.row.sheet.clone()).title = Some(title.clone());
+        if let (Some(title), None) = (&step.title, &self.row.profile.title) {
+            commit.profile.get_or_insert_with(|| self.row.profile.clone()).title = Some(title.clone());
         }
         commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
@@ -257,7 +264,7 @@ impl ThreadRow {
             token: Uuid::new_v4(),
             now,
             head: None,
-            sheet: None,
+            profile: None,
             status: self.status,
             wake_at: self.wake_at,
             floor: self.floor,
@@ -279,7 +286,7 @@ struct RowAfterCommit {
     floor: i64,
     last_seq: i64,
     now: Millis,
-    sheet: Option<ThreadProfile>,
+    profile: Option<ThreadProfile>,
     receivers: Vec<Row>,
 }
 
@@ -292,12 +299,12 @@ impl RowAfterCommit {
             floor: commit.floor,
             last_seq: commit.last_seq + commit.records.len() as i64,
             now: commit.now,
-            sheet: commit.sheet.clone(),
+            profile: commit.profile.clone(),
             receivers: commit.rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect(),
         }
     }
 
-    fn note_in(self, loaded: &mut LoadedThread) {
+    fn apply_to(self, loaded: &mut LoadedThread) {
         loaded.new = None;
         loaded.receivers.extras(self.receivers);
         let row = &mut loaded.row;
@@ -321,6 +328,6 @@ impl RowAfterCommit {
         row.floor = self.floor;
         row.last_seq = self.last_seq;
         row.updated_at = self.now;
-        row.sheet = self.sheet.unwrap_or_else(|| std::mem::take(&mut row.sheet));
+        row.profile = self.profile.unwrap_or_else(|| std::mem::take(&mut row.profile));
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits for a run: told when it moves, so that nobody asks the store again and again.
+//! The requests that wait for a run: they are notified when it changes, so that none of them polls the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::domain::run::RunResource;
 #[derive(Default)]
 pub(super) struct Waiters(Arc<Mutex<HashMap<RunId, Awaited>>>);
 
-/// The run as it is now, if whoever told knew all of it.
+/// The run as it is now; `None`: it changed, and must be read from the store.
 type News = Option<Box<RunResource>>;
 
 struct Awaited {
@@ -22,7 +22,7 @@ struct Awaited {
     pk: Option<ThreadPk>,
 }
 
-/// A place among a run's waiters; dropping it leaves.
+/// One that waits for a run; dropping it ends the wait.
 pub(crate) struct Waiter {
     run: RunId,
     moved: watch::Receiver<News>,
@@ -30,7 +30,7 @@ pub(crate) struct Waiter {
 }
 
 impl Waiters {
-    /// Everything that happens to the run from now on is told. Read the run after this, not before.
+    /// Waits for a run: every change from now on is notified. Read the run after this call, not before.
     pub(super) fn join(&self, run: &RunId) -> Waiter {
         let mut waiting = self.lock();
         let awaited = waiting.entry(run.clone()).or_insert_with(|| Awaited { moved: watch::channel(None).0, pk: None });
@@ -41,15 +41,15 @@ impl Waiters {
         self.lock().contains_key(run)
     }
 
-    /// The run's resource changed, durably; `news` is asked only for those who wait.
-    pub(super) fn tell(&self, run: &RunId, news: impl FnOnce() -> Option<RunResource>) {
+    /// The run changed, durably. `news` is called only if somebody waits for the run.
+    pub(super) fn notify(&self, run: &RunId, news: impl FnOnce() -> Option<RunResource>) {
         if let Some(awaited) = self.lock().get(run) {
             awaited.moved.send_replace(news().map(Box::new));
         }
     }
 
-    /// Any run of this thread may have changed; and whose thread is not known yet may be one of them.
-    pub(super) fn tell_all(&self, pk: ThreadPk) {
+    /// Any run of this thread may have changed. Also wakes those who wait for a run whose thread is not known yet.
+    pub(super) fn notify_thread(&self, pk: ThreadPk) {
         self.lock()
             .values()
             .filter(|awaited| awaited.pk.is_none_or(|known| known == pk))
@@ -67,8 +67,8 @@ impl Waiters {
 }
 
 impl Waiter {
-    /// Returns when the run, which is one of `pk`, has moved since it was last asked; with what it has become if that is
-    /// known without reading it.
+    /// Returns when the run, one of thread `pk`, has changed since the last call: with the new run if that is known
+    /// without reading the store.
     pub(crate) async fn moved(&mut self, pk: ThreadPk) -> Option<RunResource> {
         if let Some(awaited) = self.all.lock().get_mut(&self.run) {
             awaited.pk = Some(pk);

@@ -1,5 +1,5 @@
-//! Threads that want looking after, whoever noticed it: each is told once at a time. One that cannot be looked after is
-//! left alone, longer each time, and stands in no other's way meanwhile.
+//! Waking the actors of threads that are due. Each thread is woken once at a time; one whose wake-up fails is left alone,
+//! longer each time, and does not hold up the others meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ const BATCH: usize = 256;
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(32);
 
-/// The threads that are due and are not to be told: it is under way, or has failed lately.
+/// The threads that are due and are not to be woken: a wake-up is under way, or has failed lately.
 #[derive(Default)]
 pub(super) struct WakeBackoff(Mutex<HashMap<ThreadPk, Place>>);
 
 #[derive(Clone, Copy)]
 struct Place {
-    /// `None`: its task was told and has not done it yet.
+    /// `None`: a wake-up is under way.
     rests_until: Option<Instant>,
     /// How long it rested before; zero: it has not failed.
     rest: Duration,
 }
 
 impl WakeBackoff {
-    /// How many threads to ask the store for: those that are not to be told stand first again.
+    /// How many threads to ask the store for: those that are not to be woken come first in its answer, and are skipped.
     pub(super) fn limit(&self) -> u32 {
         let (mut all, now) = (self.lock(), Instant::now());
-        // Nobody asked for it again: another takes care of it, or it is gone.
+        // It was not due again: another process woke it, or it is gone.
         all.retain(|_, place| place.rests_until.is_none_or(|until| until + LONGEST_REST > now));
         u32::try_from(BATCH + all.len()).unwrap_or(u32::MAX)
     }
@@ -44,7 +44,7 @@ impl WakeBackoff {
         self.lock().get(&pk).is_none_or(|place| place.rests_until.is_some_and(|until| until <= Instant::now()))
     }
 
-    /// `false`: it is not to be told now.
+    /// `false`: it is not to be woken now.
     fn begin(&self, pk: ThreadPk) -> bool {
         let mut all = self.lock();
         let rest = match all.get(&pk) {
@@ -61,11 +61,7 @@ impl WakeBackoff {
         let known = all.remove(&pk).map_or(Duration::ZERO, |place| place.rest);
         let Err(refusal) = looked else { return };
         if known.is_zero() {
-            tracing::warn!(
-                thread = pk.0,
-                ?refusal,
-                "a thread cannot be looked after; it is tried again, less and less often"
-            );
+            tracing::warn!(thread = pk.0, ?refusal, "waking a thread failed; it is tried again, less and less often");
         }
         let rest = (known * 2).clamp(FIRST_REST, LONGEST_REST);
         all.insert(pk, Place { rests_until: Some(Instant::now() + rest), rest });
@@ -77,7 +73,7 @@ impl WakeBackoff {
 }
 
 impl Shared {
-    /// Has the thread looked after, unless that is under way or failed a moment ago. Its end tells whether it could be done.
+    /// Wakes the thread's actor, unless that is under way or failed a moment ago. The task returns whether it succeeded.
     pub(super) fn wake_with_backoff(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
         if !self.wake_backoff.begin(pk) {
             return None;

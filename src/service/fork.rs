@@ -67,10 +67,10 @@ async fn copy(
         created_at: service.now(),
         created_by: caller.name.clone(),
     };
-    let new_thread = threads::fresh(&new, &row.sheet);
+    let new_thread = threads::fresh(&new, &row.profile);
     let extras = CommitExtras {
         kept: key.clone().map(|key| kept(caller, key, &new_thread)),
-        create: Some((new, row.sheet)),
+        create: Some((new, row.profile)),
         audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
         ..CommitExtras::default()
     };

@@ -68,7 +68,7 @@ fn forecast_of(thread: &ThreadSnapshot, next: &RunSettings) -> Result<PlanForeca
 }
 
 fn next_settings(service: &Service, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {
-    settings::of_run(service, caller, &row.core, &row.sheet.config, &CallOptions::default())
+    settings::of_run(service, caller, &row.core, &row.profile.config, &CallOptions::default())
 }
 
 /// Edits the list that stands at version `if_match`; answers with the list after it.

@@ -33,7 +33,7 @@ pub struct Commit {
     pub now: Millis,
     /// `None`: unchanged.
     pub head: Option<String>,
-    pub sheet: Option<ThreadProfile>,
+    pub profile: Option<ThreadProfile>,
     pub status: ThreadStatus,
     pub wake_at: Option<Millis>,
     pub floor: i64,
@@ -51,7 +51,7 @@ pub struct Commit {
 
 impl Commit {
     /// Creates an idle thread, and nothing else.
-    pub fn creating(pk: ThreadPk, new: NewThread, sheet: ThreadProfile, idempotency: Option<IdempotencyRow>) -> Self {
+    pub fn creating(pk: ThreadPk, new: NewThread, profile: ThreadProfile, idempotency: Option<IdempotencyRow>) -> Self {
         Self {
             pk,
             fence: Fence::NEW,
@@ -60,7 +60,7 @@ impl Commit {
             now: new.created_at,
             create: Some(new),
             head: None,
-            sheet: Some(sheet),
+            profile: Some(profile),
             status: ThreadStatus::Idle,
             wake_at: None,
             floor: 0,
@@ -75,7 +75,7 @@ impl Commit {
 
     /// Whether people see it as activity whatever the status does.
     pub(crate) fn is_activity(&self) -> bool {
-        self.sheet.is_some() || self.rows.iter().any(|row| row.kind == RowKind::Message)
+        self.profile.is_some() || self.rows.iter().any(|row| row.kind == RowKind::Message)
     }
 }
 

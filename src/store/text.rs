@@ -13,17 +13,18 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::step::{Keep, Row, RowKind};
 
-pub(crate) fn of_profile(sheet: &ThreadProfile) -> String {
-    serde_json::to_string(sheet).expect("a sheet is plain data")
+pub(crate) fn of_profile(profile: &ThreadProfile) -> String {
+    serde_json::to_string(profile).expect("a thread profile is plain data")
 }
 
-pub(crate) fn sheet(text: &str) -> Result<ThreadProfile> {
+pub(crate) fn read_profile(text: &str) -> Result<ThreadProfile> {
     read("sheet", text)
 }
 
 /// The same for lists: the thread is shown, without what cannot be read.
 pub(crate) fn shown_profile(text: &str) -> Result<ThreadProfile> {
-    let read = sheet(text).inspect_err(|error| tracing::error!(%error, "a thread is listed without its settings"));
+    let read =
+        read_profile(text).inspect_err(|error| tracing::error!(%error, "a thread is listed without its settings"));
     Ok(read.unwrap_or_default())
 }
 
@@ -34,8 +35,8 @@ pub(crate) fn folded(text: &str) -> String {
 }
 
 /// The title as `ThreadFilter::q` finds it; ids are ASCII and need no column of their own for that.
-pub(crate) fn folded_title(sheet: &ThreadProfile) -> String {
-    folded(sheet.title.as_deref().unwrap_or_default())
+pub(crate) fn folded_title(profile: &ThreadProfile) -> String {
+    folded(profile.title.as_deref().unwrap_or_default())
 }
 
 pub(crate) fn status(text: &str) -> Result<ThreadStatus> {

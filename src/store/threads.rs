@@ -24,7 +24,7 @@ pub struct ThreadRow {
     /// Empty until a commit brought one.
     pub head: String,
     pub status: ThreadStatus,
-    pub sheet: ThreadProfile,
+    pub profile: ThreadProfile,
     pub wake_at: Option<Millis>,
     pub floor: i64,
     pub last_seq: i64,
@@ -84,10 +84,10 @@ pub trait ThreadStore: Send + Sync + 'static {
         &self,
         pk: ThreadPk,
         new: NewThread,
-        sheet: ThreadProfile,
+        profile: ThreadProfile,
         idempotency: Option<IdempotencyRow>,
     ) -> Result<Committed> {
-        self.commit(Commit::creating(pk, new, sheet, idempotency)).await
+        self.commit(Commit::creating(pk, new, profile, idempotency)).await
     }
 
     /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it
@@ -114,7 +114,7 @@ pub trait ThreadStore: Send + Sync + 'static {
 
 impl ThreadRow {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
-        Self::read_with(row, text::sheet)
+        Self::read_with(row, text::read_profile)
     }
 
     fn read_with(row: &impl Columns, profile: fn(&str) -> Result<ThreadProfile>) -> Result<Self> {
@@ -131,7 +131,7 @@ impl ThreadRow {
             core: row.text("core")?.to_owned(),
             head: row.text("head")?.to_owned(),
             status: text::status(row.text("status")?)?,
-            sheet: profile(row.text("sheet")?)?,
+            profile: profile(row.text("sheet")?)?,
             wake_at: row.number_or_none("wake_at")?,
             floor: row.number("floor")?,
             last_seq: row.number("last_seq")?,

@@ -1,5 +1,6 @@
-//! Effects under way: one task each. What one comes to is an event; a panic is a failure like any other.
+//! Effects under way: one task each. The result of each is an event; a panic is a failure like any other.
 
+mod failed;
 mod model;
 mod peer;
 mod people;
@@ -20,22 +21,20 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::domain::hitl::Reply;
-use crate::domain::ids::{CallId, TaskId};
-use crate::domain::model::{FailureKind, ModelFailure};
-use crate::domain::task::{PeerFailure, PeerFailureKind};
-use crate::domain::tool::{ToolError, ToolOutcome};
+use crate::domain::ids::CallId;
 use crate::engine::effect::Effect;
-use crate::engine::event::{Event, ModelEvent, PeerEvent, ToolEvent};
+use crate::engine::event::Event;
 use crate::runtime::lease::Lease;
 
+pub(super) use failed::{model_failed, peer_failed, tool_failed};
 pub(super) use model::ModelCall;
 pub(super) use peer::PeerCall;
 pub(super) use people::Asking;
 pub(super) use reach::{Reached, Sought};
 pub(super) use tool::ToolRun;
 
-/// How long a stop waits for code that does not yield. Its answer is not wanted any more, whenever it ends.
-const STUBBORN: Duration = Duration::from_secs(2);
+/// How long a stop waits for code that does not yield.
+const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// An effect and what it came to.
 type Ended = (Effect, Option<Event>);
@@ -47,7 +46,7 @@ pub(super) struct Work {
     aside: JoinSet<Ended>,
     handles: HashMap<Effect, AbortHandle>,
     asks: (mpsc::Sender<Asking>, mpsc::Receiver<Asking>),
-    /// Questions of running calls that wait for what they are told.
+    /// Questions of running calls that wait for their reply.
     asking: HashMap<CallId, Asking>,
 }
 
@@ -80,7 +79,7 @@ impl Work {
             let perform = AssertUnwindSafe(perform).catch_unwind();
             let event = match hold.ended.run_until_cancelled(perform).await {
                 Some(Ok(event)) => event,
-                Some(Err(_)) => Some(broken(&named)),
+                Some(Err(_)) => Some(failed::panicked(&named)),
                 None => None,
             };
             (named, event)
@@ -89,7 +88,7 @@ impl Work {
         self.handles.insert(effect, tasks.spawn(task));
     }
 
-    /// What the next effect that ended by itself came to, or what one under way asks; pending while none is.
+    /// The result of the next effect that ends by itself, or the question of one under way; pending while there is neither.
     pub(super) async fn next(&mut self) -> Event {
         loop {
             let ended = tokio::select! {
@@ -115,7 +114,7 @@ impl Work {
         self.asks.0.clone()
     }
 
-    /// Tells every question that waits what `reply` finds for it; `None`: it goes on waiting.
+    /// Gives every open question the reply that `reply` finds for it; `None`: it stays open.
     pub(super) fn reply(&mut self, reply: impl Fn(&Asking) -> Option<Reply>) {
         let replies: Vec<(CallId, Reply)> =
             self.asking.iter().filter_map(|(call, asking)| Some((call.clone(), reply(asking)?))).collect();
@@ -125,7 +124,7 @@ impl Work {
         }
     }
 
-    /// Whatever it was about to answer is no longer wanted.
+    /// Aborts an effect whose result is no longer wanted.
     pub(super) fn abort(&mut self, effect: &Effect) {
         if let Some(handle) = self.handles.remove(effect) {
             handle.abort();
@@ -143,12 +142,12 @@ impl Work {
         });
     }
 
-    /// Aborts what a run does and waits until the last task of it is gone, or does not yield for too long: what it may
-    /// still do cannot be stopped, only left unheard.
+    /// Aborts the effects of the run and waits until their tasks have ended. One whose code does not yield for too long is
+    /// left to itself: it cannot be stopped, and its result is dropped.
     pub(super) async fn stop(&mut self) {
         self.handles.retain(|effect, _| effect.is_aside());
         self.asking.clear();
-        if timeout(STUBBORN, self.tasks.shutdown()).await.is_err() {
+        if timeout(STOP_WAIT, self.tasks.shutdown()).await.is_err() {
             tracing::error!("the code of an effect does not yield; it is left behind");
             self.tasks.detach_all();
         }
@@ -160,51 +159,5 @@ impl Work {
         self.asking.clear();
         self.tasks.abort_all();
         self.aside.abort_all();
-    }
-}
-
-/// What an effect that panicked comes to.
-fn broken(effect: &Effect) -> Event {
-    const WHAT: &str = "the code that performs this broke; see the server's log";
-    match effect {
-        Effect::CallModel { stream, attempt } => model_failed(stream, *attempt, FailureKind::Broken, WHAT),
-        Effect::CallTool { call, attempt } => Event::Tool(ToolEvent::Returned {
-            call: call.clone(),
-            attempt: *attempt,
-            outcome: Box::new(tool_failed("panicked", WHAT)),
-        }),
-        Effect::Delegate { task, attempt }
-        | Effect::AskPeer { task, attempt }
-        | Effect::CancelPeer { task, attempt } => peer_failed(task, *attempt, PeerFailureKind::Unknown, WHAT),
-    }
-}
-
-pub(super) fn model_failed(
-    stream: &crate::domain::ids::StreamId,
-    attempt: u32,
-    kind: FailureKind,
-    message: &str,
-) -> Event {
-    let failure = ModelFailure {
-        kind,
-        message: message.to_owned(),
-        http_status: None,
-        retry_after_ms: None,
-        partial_text: String::new(),
-    };
-    Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
-}
-
-pub(super) fn peer_failed(task: &TaskId, attempt: u32, kind: PeerFailureKind, message: impl Into<String>) -> Event {
-    let failure = PeerFailure { kind, message: message.into(), retry_after_ms: None };
-    Event::Peer(PeerEvent::Failed { task: task.clone(), attempt, failure })
-}
-
-pub(super) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {
-    ToolOutcome {
-        result: Err(ToolError { code: code.to_owned(), message: message.into(), pointer: None, retry_after_ms: None }),
-        metadata: None,
-        state_patch: None,
-        duration_ms: 0,
     }
 }

@@ -77,7 +77,7 @@ impl ReplyBuilder {
             total_ms: since(Instant::now()),
             text: self.text,
             thinking: self.thinking,
-            tool_calls: told_apart(self.calls.into_iter().map(|(_, call)| call).collect()),
+            tool_calls: without_repeated_ids(self.calls.into_iter().map(|(_, call)| call).collect()),
             replay: self.replay,
             usage: self.usage,
             provider,
@@ -116,7 +116,7 @@ impl ReplyBuilder {
 }
 
 /// An id that comes again says nothing of its call, which goes by our own from here on.
-fn told_apart(mut calls: Vec<RawToolCall>) -> Vec<RawToolCall> {
+fn without_repeated_ids(mut calls: Vec<RawToolCall>) -> Vec<RawToolCall> {
     let mut seen = HashSet::new();
     for call in &mut calls {
         call.id = call.id.take().filter(|id| seen.insert(id.clone()));

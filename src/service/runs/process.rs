@@ -76,9 +76,9 @@ async fn accept(
         None => Vec::new(),
     };
     for _ in 0..LOOKUPS {
-        let (pk, core, sheet, last_seq) = thread_or_new(service, caller, id).await?;
+        let (pk, core, profile, last_seq) = thread_or_new(service, caller, id).await?;
         let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, last_seq.unwrap_or(0)));
-        let settings = settings::of_run(service, caller, &core, &sheet.config, &ask.options)?;
+        let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
         let _place = admission::check(service, caller, &settings)?;
         let asked = Ask {
             query: ask.query.clone(),
@@ -96,7 +96,7 @@ async fn accept(
         let new =
             NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
         let extras = CommitExtras {
-            create: last_seq.is_none().then_some((new, sheet)),
+            create: last_seq.is_none().then_some((new, profile)),
             kept: kept(caller, key, id, Some(&run)),
             pushes: pushes.clone(),
             ..CommitExtras::default()
@@ -124,7 +124,7 @@ async fn thread_or_new(
         if row.status == ThreadStatus::Quarantined {
             return Err(Fault::quarantined());
         }
-        return Ok((row.pk, row.core, row.sheet, Some(row.last_seq)));
+        return Ok((row.pk, row.core, row.profile, Some(row.last_seq)));
     }
     threads::check_id(service, id)?;
     Ok((service.runtime.new_pk(), service.config.agent.core.clone(), ThreadProfile::default(), None))

@@ -35,28 +35,28 @@ async fn make(
 ) -> Result<(Thread, bool), Refusal> {
     let id = ask.thread_id.unwrap_or_else(|| new_id(service));
     check_id(service, &id)?;
-    let sheet =
+    let profile =
         ThreadProfile { title: ask.title, config: ask.config, metadata: ask.metadata, ..ThreadProfile::default() };
-    let sheet = signed(&ThreadProfile::default(), sheet, caller, service.config.env)?;
-    let core = sheet.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
+    let profile = signed(&ThreadProfile::default(), profile, caller, service.config.env)?;
+    let core = profile.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
     service.runtime.core(&core)?;
-    settings::check(service, caller, &core, &sheet.config)?;
+    settings::check(service, caller, &core, &profile.config)?;
     let created_by = caller.name.clone();
     let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
-    let fresh = fresh(&new, &sheet);
+    let fresh = fresh(&new, &profile);
     let kept = key.as_ref().map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
-    match service.store.create_thread(service.runtime.new_pk(), new, sheet.clone(), kept).await? {
+    match service.store.create_thread(service.runtime.new_pk(), new, profile.clone(), kept).await? {
         Committed::Done => Ok((fresh, true)),
         Committed::Duplicate => Err(Refusal::Duplicate),
         Committed::Exists | Committed::Stale => {
             let row = row(service, caller, &id).await?;
             // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
             let same = ThreadProfile {
-                title: sheet.title.or_else(|| row.sheet.title.clone()),
-                tool_policy_by: row.sheet.tool_policy_by.clone(),
-                ..sheet
+                title: profile.title.or_else(|| row.profile.title.clone()),
+                tool_policy_by: row.profile.tool_policy_by.clone(),
+                ..profile
             };
-            if row.sheet == same {
+            if row.profile == same {
                 return Ok((shown(row), false));
             }
             let detail = format!("`{id}` exists with other content; use PATCH to change it.");
@@ -84,9 +84,9 @@ pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Th
 pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patch: Value) -> Result<Thread> {
     service.runtime.accepting()?;
     let row = row(service, caller, id).await?;
-    let sheet = profile::patched(&row, &merge_patch, caller, service.config.env)?;
+    let profile = profile::patched(&row, &merge_patch, caller, service.config.env)?;
     if merge_patch.get("config").is_some() {
-        settings::check(service, caller, &row.core, &sheet.config)?;
+        settings::check(service, caller, &row.core, &profile.config)?;
     }
     service.runtime.edit_profile(row.pk, profile::edit(merge_patch, caller.clone(), service.config.env)).await?;
     get(service, caller, id).await
@@ -146,10 +146,10 @@ pub(crate) fn shown(row: ThreadRow) -> Thread {
     Thread {
         thread_id: row.thread_id,
         status: row.status,
-        title: row.sheet.title.unwrap_or_default(),
-        config: row.sheet.config,
-        metadata: row.sheet.metadata,
-        tool_policy_by: row.sheet.tool_policy_by,
+        title: row.profile.title.unwrap_or_default(),
+        config: row.profile.config,
+        metadata: row.profile.metadata,
+        tool_policy_by: row.profile.tool_policy_by,
         created_at: row.created_at,
         updated_at: row.updated_at,
         last_seq: row.last_seq,
@@ -157,14 +157,14 @@ pub(crate) fn shown(row: ThreadRow) -> Thread {
 }
 
 /// A thread as it is right after its creation.
-pub(crate) fn fresh(new: &NewThread, sheet: &ThreadProfile) -> Thread {
+pub(crate) fn fresh(new: &NewThread, profile: &ThreadProfile) -> Thread {
     Thread {
         thread_id: new.thread_id.clone(),
         status: Default::default(),
-        title: sheet.title.clone().unwrap_or_default(),
-        config: sheet.config.clone(),
-        metadata: sheet.metadata.clone(),
-        tool_policy_by: sheet.tool_policy_by.clone(),
+        title: profile.title.clone().unwrap_or_default(),
+        config: profile.config.clone(),
+        metadata: profile.metadata.clone(),
+        tool_policy_by: profile.tool_policy_by.clone(),
         created_at: new.created_at,
         updated_at: new.created_at,
         last_seq: 0,

@@ -34,7 +34,7 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
     if let Some(field) = fields.keys().find(|field| !["title", "config", "metadata"].contains(&field.as_str())) {
         return invalid(&format!("/{field}"), format!("`{field}` cannot be changed; title, config and metadata can."));
     }
-    let mut whole = serde_json::to_value(&row.sheet).expect("a sheet is plain data");
+    let mut whole = serde_json::to_value(&row.profile).expect("a thread profile is plain data");
     json_patch::merge(&mut whole, patch);
     for (field, empty) in
         [("config", Value::Object(Default::default())), ("metadata", Value::Object(Default::default()))]
@@ -43,26 +43,26 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
             whole[field] = empty;
         }
     }
-    let sheet: ThreadProfile = typed(whole)?;
-    if sheet.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
+    let profile: ThreadProfile = typed(whole)?;
+    if profile.config.agent_core.as_ref().is_some_and(|core| *core != row.core) {
         return invalid(
             "/config/agentCore",
             format!("This thread was begun with the core `{}` and keeps it.", row.core),
         );
     }
-    signed(&row.sheet, sheet, by, environment)
+    signed(&row.profile, profile, by, environment)
 }
 
 /// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is
 /// as it was.
-fn audited(thread: &ThreadRow, sheet: &ThreadProfile, at: Millis, actor: &str) -> Option<AuditRow> {
-    let old = &thread.sheet;
-    let mut changed = differing(&json!(old.config), &json!(sheet.config), "/config/");
-    changed.extend((old.title != sheet.title).then(|| "/title".to_owned()));
-    changed.extend((old.metadata != sheet.metadata).then(|| "/metadata".to_owned()));
+fn audited(thread: &ThreadRow, profile: &ThreadProfile, at: Millis, actor: &str) -> Option<AuditRow> {
+    let old = &thread.profile;
+    let mut changed = differing(&json!(old.config), &json!(profile.config), "/config/");
+    changed.extend((old.title != profile.title).then(|| "/title".to_owned()));
+    changed.extend((old.metadata != profile.metadata).then(|| "/metadata".to_owned()));
     let mut detail = json!({ "changed": changed });
-    if old.config.tool_policy != sheet.config.tool_policy {
-        detail["toolPolicy"] = json!(sheet.config.tool_policy);
+    if old.config.tool_policy != profile.config.tool_policy {
+        detail["toolPolicy"] = json!(profile.config.tool_policy);
     }
     (!changed.is_empty()).then(|| line(thread, at, actor, "patch thread", detail))
 }

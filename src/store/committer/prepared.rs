@@ -12,8 +12,8 @@ use crate::store::{Commit, LeaseChange, text};
 pub(crate) struct PreparedCommit {
     /// Its records have become `entry`.
     pub commit: Commit,
-    pub sheet: Option<String>,
-    /// What a search for the title looks at; given with `sheet`, the thread's profile.
+    pub profile: Option<String>,
+    /// What a search for the title looks at; given whenever `profile` is.
     pub title: Option<String>,
     /// How many records there are.
     pub records: usize,
@@ -31,17 +31,17 @@ impl PreparedCommit {
         let keys = keys(&commit);
         let records = std::mem::take(&mut commit.records);
         let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
-        let sheet = commit.sheet.as_ref().map(text::of_profile);
-        let title = commit.sheet.as_ref().map(text::folded_title);
+        let profile = commit.profile.as_ref().map(text::of_profile);
+        let title = commit.profile.as_ref().map(text::folded_title);
         let audit: Vec<String> = commit.audit.iter().map(|line| line.detail.to_string()).collect();
         let bytes = commit.head.as_ref().map_or(0, String::len)
-            + sheet.as_ref().map_or(0, String::len)
+            + profile.as_ref().map_or(0, String::len)
             + commit.rows.iter().map(|row| row.body.len()).sum::<usize>()
             + entry.as_ref().map_or(0, |entry| entry.body.len())
             + audit.iter().map(String::len).sum::<usize>()
             + commit.deliveries.iter().map(|new| new.body.len()).sum::<usize>()
             + commit.idempotency.as_ref().map_or(0, |row| row.body.len());
-        Self { commit, sheet, title, records: count, entry, audit, bytes, keys }
+        Self { commit, profile, title, records: count, entry, audit, bytes, keys }
     }
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.

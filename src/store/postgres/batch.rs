@@ -57,7 +57,7 @@ fn alone(prepared: &PreparedCommit, sending: Sending) -> Statement {
         .bind(prepared.records as i32)
         .bind(commit.is_activity())
         .bind(commit.head.as_deref())
-        .bind(prepared.sheet.as_deref())
+        .bind(prepared.profile.as_deref())
         .bind(prepared.title.as_deref());
     let rows: Vec<&Row> = commit.rows.iter().collect();
     with_row_columns(query, &rows)
@@ -92,7 +92,7 @@ fn with_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(prepared_commits, |p| p.records as i32))
         .bind(column(prepared_commits, |p| p.commit.is_activity()))
         .bind(column(prepared_commits, |p| p.commit.head.as_deref()))
-        .bind(column(prepared_commits, |p| p.sheet.as_deref()))
+        .bind(column(prepared_commits, |p| p.profile.as_deref()))
         .bind(column(prepared_commits, |p| p.title.as_deref()))
         .bind(column(prepared_commits, |p| p.commit.lease.told().0))
         .bind(column(prepared_commits, |p| p.commit.lease.told().1))

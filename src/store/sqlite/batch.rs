@@ -120,7 +120,7 @@ fn alone(prepared: &PreparedCommit) -> Script {
         .bind(text(lease))
         .bind(text(replica))
         .bind(commit.head.as_deref())
-        .bind(prepared.sheet.as_deref())
+        .bind(prepared.profile.as_deref())
         .bind(prepared.title.as_deref())
 }
 
@@ -134,7 +134,7 @@ fn thread(threads: &mut PackedRows, prepared: &PreparedCommit) {
     let new = commit.create.as_ref();
     threads.cell(new.map(|new| new.tenant)).cell(new.map(|new| &new.thread_id));
     threads.cell(new.map(|new| &new.core)).cell(new.map(|new| new.created_at));
-    threads.body(commit.head.as_deref()).body(prepared.sheet.as_deref()).body(prepared.title.as_deref());
+    threads.body(commit.head.as_deref()).body(prepared.profile.as_deref()).body(prepared.title.as_deref());
     let key = commit.idempotency.as_ref();
     threads.cell(key.map(|key| key.tenant)).cell(key.map(|key| &key.scope)).cell(key.map(|key| &key.key));
     threads.cell(new.map(|new| &new.created_by));

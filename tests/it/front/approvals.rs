@@ -293,7 +293,7 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
         token: uuid::Uuid::new_v4(),
         now: row.updated_at,
         head: None,
-        sheet: None,
+        profile: None,
         status: row.status,
         wake_at: row.wake_at,
         floor: row.floor,

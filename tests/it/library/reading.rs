@@ -54,7 +54,7 @@ async fn filled(store: &dyn Store) {
         let first = page * PAGE as usize;
         let mut records: Vec<Record> = (first..first + PAGE as usize).map(moved).collect();
         let version = page as i64;
-        let next = Commit { create: None, sheet: None, token: uuid::Uuid::new_v4(), ..creation.clone() };
+        let next = Commit { create: None, profile: None, token: uuid::Uuid::new_v4(), ..creation.clone() };
         let commit = if page == 0 {
             records[0] = record(0, ObservationType::Plan, &plan);
             Commit { records, ..creation.clone() }

@@ -188,7 +188,7 @@ pub fn after(thread: &ThreadRow) -> Commit {
         token: Uuid::new_v4(),
         now: 100,
         head: None,
-        sheet: None,
+        profile: None,
         status: thread.status,
         wake_at: thread.wake_at,
         floor: thread.floor,

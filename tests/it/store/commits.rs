@@ -37,12 +37,12 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
     second.title = "a title".into();
     second.fact = state_update(json!({"n": 1.5, "z": null, "a": [true]}));
     second.metadata = Some(RecordMetadata { by: Some("ann".into()), ..RecordMetadata::default() });
-    let sheet = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
+    let profile = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
     let rows = vec![row(RowKind::Item, "item_1", 1, Keep::Always), row(RowKind::Payload, "p1", 0, Keep::Never)];
     let commit = Commit {
         now: 77,
         head: Some("{\"v\":1}".into()),
-        sheet: Some(sheet.clone()),
+        profile: Some(profile.clone()),
         status: ThreadStatus::Running,
         wake_at: Some(1234),
         floor: 3,
@@ -56,7 +56,7 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
 
     let thread = bed.read(pk).await;
     assert_eq!(thread.fence.version, 2);
-    assert_eq!((thread.head.as_str(), &thread.sheet), ("{\"v\":1}", &sheet));
+    assert_eq!((thread.head.as_str(), &thread.profile), ("{\"v\":1}", &profile));
     assert_eq!((thread.status, thread.wake_at, thread.updated_at), (ThreadStatus::Running, Some(1234), 77));
     assert_eq!((thread.floor, thread.last_seq), (3, 2));
     assert_eq!(bed.store.row(pk, RowKind::Item, "item_1").await.unwrap().as_ref(), Some(&rows[0]));
@@ -70,15 +70,15 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
 
 async fn what_a_commit_does_not_mention_stays(bed: Bed) {
     let pk = bed.thread("t1").await;
-    let sheet = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
-    let commit = Commit { head: Some("head".into()), sheet: Some(sheet.clone()), ..bed.next(pk).await };
+    let profile = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
+    let commit = Commit { head: Some("head".into()), profile: Some(profile.clone()), ..bed.next(pk).await };
     bed.done(commit).await;
     bed.write(pk, vec![row(RowKind::Item, "a", 1, Keep::Always)]).await;
     let commit = Commit { now: 5000, records: vec![record("o", ObservationType::Intent, "r")], ..bed.next(pk).await };
     bed.done(commit).await;
     let thread = bed.read(pk).await;
-    assert_eq!((thread.head.as_str(), thread.sheet), ("head", sheet));
-    assert_eq!(thread.updated_at, 100, "neither status, message nor sheet: no activity");
+    assert_eq!((thread.head.as_str(), thread.profile), ("head", profile));
+    assert_eq!(thread.updated_at, 100, "neither status, message nor profile: no activity");
     assert!(bed.store.row(pk, RowKind::Item, "a").await.unwrap().is_some());
 }
 

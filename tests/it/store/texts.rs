@@ -27,7 +27,7 @@ async fn odd_texts_come_back_as_they_were(bed: Bed) {
         observed.fact = state_update(json!({ text: [text] }));
         let commit = Commit {
             head: Some(json!({ "text": text }).to_string()),
-            sheet: Some(ThreadProfile { title: Some(text.into()), ..ThreadProfile::default() }),
+            profile: Some(ThreadProfile { title: Some(text.into()), ..ThreadProfile::default() }),
             rows: vec![Row { body: json!(text).to_string(), ..row(RowKind::Item, text, n as i64, Keep::Always) }],
             records: vec![observed.clone()],
             audit: vec![bed.audit_line(pk, text)],
@@ -35,7 +35,7 @@ async fn odd_texts_come_back_as_they_were(bed: Bed) {
         };
         bed.done(commit).await;
         let thread = bed.read(pk).await;
-        assert_eq!(thread.sheet.title.as_deref(), Some(text));
+        assert_eq!(thread.profile.title.as_deref(), Some(text));
         assert_eq!(thread.head, json!({ "text": text }).to_string());
         let stored = bed.store.row(pk, RowKind::Item, text).await.unwrap().expect("found by its odd id");
         assert_eq!((stored.id.as_str(), stored.body), (text, json!(text).to_string()));

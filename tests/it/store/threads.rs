@@ -76,8 +76,8 @@ async fn status_narrows_the_list(bed: Bed) {
 async fn titles_and_ids_are_searched_without_case(bed: Bed) {
     for (id, title) in [("Plan-1", "Überblick: 100 %"), ("plan-2", "under_score"), ("x", "A PLAN\u{0}for two")] {
         let pk = bed.thread(id).await;
-        let sheet = ThreadProfile { title: Some(title.into()), ..ThreadProfile::default() };
-        bed.done(Commit { sheet: Some(sheet), ..bed.next(pk).await }).await;
+        let profile = ThreadProfile { title: Some(title.into()), ..ThreadProfile::default() };
+        bed.done(Commit { profile: Some(profile), ..bed.next(pk).await }).await;
     }
     let q = |q: &str| ThreadFilter { status: None, q: Some(q.into()) };
     assert_eq!(listed(&bed, q("plan")).await, ["x", "plan-2", "Plan-1"]);

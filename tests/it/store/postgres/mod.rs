@@ -51,7 +51,7 @@ fn transition(fence: Fence, last_seq: i64, said: &str) -> Commit {
     };
     Commit {
         create: None,
-        sheet: None,
+        profile: None,
         fence,
         last_seq,
         status: ThreadStatus::Running,
