@@ -18,7 +18,7 @@ use crate::provider::{self, Catalog, Models};
 use crate::runtime::clock::{Clock, System};
 use crate::runtime::{self, StartError};
 use crate::service::{self, Service};
-use crate::store::documents::{Documents, Survey};
+use crate::store::documents::{DocumentCache, Survey};
 use crate::store::{self, Store};
 use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;
@@ -87,7 +87,7 @@ impl App {
         let egress = outward::egress(&config, &*store, components.clock.now()).await?;
         components.tools.extend(builtin::calling_out(&egress));
         components.tools.extend(outward::http_tools(&config, &egress)?);
-        let documents = Documents::open(store.clone()).await?;
+        let documents = DocumentCache::open(store.clone()).await?;
         let sealer = Arc::new(outward::sealer(&config));
         Survey::of(documents.of_all(), &sealer).warn();
         let bytes = config.limits.tool_output_bytes;

@@ -14,7 +14,7 @@ use crate::domain::tool::ToolSpec;
 use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
 use crate::outbox::{Directory, Outbox, Pace, Webhook};
 use crate::store::Store;
-use crate::store::documents::{Documents, KeySource, Sealer};
+use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::tool::Tool;
 use crate::tool::http::HttpTool;
 
@@ -70,7 +70,7 @@ pub(crate) fn sealer(config: &Config) -> Sealer {
 pub(super) async fn outbox(
     config: &Config,
     store: &dyn Store,
-    documents: &Arc<Documents>,
+    documents: &Arc<DocumentCache>,
     sealer: &Arc<Sealer>,
     egress: &Arc<Egress>,
     now: Millis,
@@ -126,7 +126,7 @@ fn spec(tool: &config::HttpTool) -> ToolSpec {
 /// `[[agents]]` and each tenant's own.
 pub(super) fn agents(
     config: &Config,
-    documents: &Arc<Documents>,
+    documents: &Arc<DocumentCache>,
     sealer: &Arc<Sealer>,
     egress: &Arc<Egress>,
 ) -> Result<Arc<Agents>, Error> {

@@ -1,4 +1,4 @@
-//! From a bearer token to a caller.
+//! Authentication: from a bearer token to the caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::ledger::{self, ApiKey, Issued, NewKey};
 use super::mint::hash;
-use super::wrong::Wrong;
+use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
 use crate::domain::Millis;
 use crate::domain::caller::{Caller, Scope};
@@ -60,7 +60,7 @@ pub struct Keys {
     /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
     is_locked: AtomicBool,
     looked_at: Mutex<Option<Instant>>,
-    wrong: Wrong,
+    wrong_keys: WrongKeyThrottle,
 }
 
 impl Keys {
@@ -95,7 +95,7 @@ impl Keys {
             now,
             known: Mutex::new(HashMap::new()),
             looked_at: Mutex::new(None),
-            wrong: Wrong::default(),
+            wrong_keys: WrongKeyThrottle::default(),
         })
     }
 
@@ -107,7 +107,7 @@ impl Keys {
     /// The same for a request: many wrong keys are answered slowly.
     pub async fn let_in(&self, pass: &Pass) -> Result<Caller, Fault> {
         match (self.admit(pass).await, &pass.0) {
-            (Err(fault), Some(_)) if fault.code == Code::Unauthorized => Err(self.wrong.one(fault).await),
+            (Err(fault), Some(_)) if fault.code == Code::Unauthorized => Err(self.wrong_keys.throttled(fault).await),
             (Err(fault), None) if fault.code == Code::Unauthorized => {
                 metrics::counter!("pes_auth_failures_total", "reason" => "missing").increment(1);
                 Err(fault)

@@ -1,4 +1,4 @@
-//! Keys in the store: made, listed, revoked.
+//! The keys in the store: create, list, revoke.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! New keys, and what is kept of them.
+//! Making new keys, and the hash of them that is stored.
 
 use sha2::{Digest, Sha256};
 

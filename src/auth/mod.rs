@@ -6,7 +6,7 @@
 mod keys;
 mod ledger;
 mod mint;
-mod wrong;
+mod wrong_key_throttle;
 
 pub(crate) use keys::taken;
 pub use keys::{Keys, LOOK_AGAIN, Now, OPEN_TENANT, Pass};

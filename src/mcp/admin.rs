@@ -82,7 +82,7 @@ impl Catalog {
 
     /// What a tenant wrote; of the operator's nothing is shown.
     fn settings_of(&self, server: &Server) -> Option<Value> {
-        let document = self.documents.one(server.profile.owner?, DocumentKind::McpServer, &server.profile.name)?;
+        let document = self.documents.get(server.profile.owner?, DocumentKind::McpServer, &server.profile.name)?;
         Endpoint::of(&document).map(|endpoint| endpoint.stored())
     }
 }

@@ -19,7 +19,7 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::egress::Egress;
 use crate::store;
-use crate::store::documents::{DocumentKind, Documents};
+use crate::store::documents::{DocumentCache, DocumentKind};
 use crate::tool::{Tool, ToolSource};
 
 /// How soon what could not be stored is tried again.
@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_secs(2);
 /// What a catalog is put together from.
 pub struct Parts {
     pub config: Mcp,
-    pub documents: Arc<Documents>,
+    pub documents: Arc<DocumentCache>,
     pub egress: Arc<Egress>,
     pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
 }
@@ -36,7 +36,7 @@ pub struct Parts {
 /// Every MCP server that this process talks to.
 pub struct Catalog {
     pub(super) config: Mcp,
-    pub(super) documents: Arc<Documents>,
+    pub(super) documents: Arc<DocumentCache>,
     pub(super) egress: Arc<Egress>,
     pub(super) now: Arc<dyn Fn() -> Millis + Send + Sync>,
     pub(super) pins: Pins,
@@ -248,7 +248,7 @@ impl Catalog {
 
     /// Whether a tenant switched one of the operator's servers off for itself.
     pub(super) fn is_off(&self, tenant: TenantPk, server: &Server) -> bool {
-        let own = self.documents.one(tenant, DocumentKind::McpServer, &server.profile.name);
+        let own = self.documents.get(tenant, DocumentKind::McpServer, &server.profile.name);
         server.profile.owner.is_none()
             && own.and_then(|own| own.body.as_ref()?.get("enabled")?.as_bool()) == Some(false)
     }

@@ -11,7 +11,7 @@ use super::definition::Definition;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store;
-use crate::store::documents::{Change, DocumentKind, Documents, Expected};
+use crate::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 
 /// Whose documents hold what was first seen of the operator's servers: no tenant has this key.
 const OPERATOR: TenantPk = TenantPk(0);
@@ -25,11 +25,11 @@ pub(super) struct Pinned {
 }
 
 pub(super) struct Pins {
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
 }
 
 impl Pins {
-    pub(super) fn new(documents: Arc<Documents>) -> Self {
+    pub(super) fn new(documents: Arc<DocumentCache>) -> Self {
         Self { documents }
     }
 
@@ -84,7 +84,7 @@ impl Pins {
     }
 
     fn read(&self, tenant: TenantPk, server: &str) -> (Pinned, Expected) {
-        let Some(document) = self.documents.one(tenant, KIND, server) else {
+        let Some(document) = self.documents.get(tenant, KIND, server) else {
             return (Pinned::default(), Expected::Absent);
         };
         let body = document.body.clone().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::ids::TenantPk;
 use crate::domain::webhook::WebhookEvent;
 use crate::egress::{Destination, SigningSecret};
-use crate::store::documents::{Document, DocumentKind, Documents, Sealer, Unreadable};
+use crate::store::documents::{Document, DocumentCache, DocumentKind, Sealer, Unreadable};
 
 /// One address, what it wants to know, and what is shared with it.
 #[derive(Clone, Debug)]
@@ -40,12 +40,16 @@ impl Webhook {
 pub struct Directory {
     /// Of one tenant, or of all.
     fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
 }
 
 impl Directory {
-    pub fn new(fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>, documents: Arc<Documents>, sealer: Arc<Sealer>) -> Self {
+    pub fn new(
+        fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
+        documents: Arc<DocumentCache>,
+        sealer: Arc<Sealer>,
+    ) -> Self {
         Self { fixed, documents, sealer }
     }
 
@@ -59,7 +63,7 @@ impl Directory {
     pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Arc<Webhook>> {
         let fixed = self.fixed(tenant).find(|webhook| webhook.id == id);
         fixed.cloned().or_else(|| {
-            let document = self.documents.one(tenant, DocumentKind::Webhook, id)?;
+            let document = self.documents.get(tenant, DocumentKind::Webhook, id)?;
             Webhook::of(&document, &self.sealer).map(Arc::new)
         })
     }

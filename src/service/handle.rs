@@ -20,7 +20,7 @@ use crate::mcp;
 use crate::outbox::Outbox;
 use crate::provider::Catalog;
 use crate::runtime::{self, Runtime, StartError, inline};
-use crate::store::documents::{Documents, Sealer};
+use crate::store::documents::{DocumentCache, Sealer};
 use crate::store::{self, Store};
 use crate::tool::Registry;
 
@@ -35,7 +35,7 @@ pub struct Inner {
     /// The same store, for what people read: lists, logs, whole threads. A row by its key is read by either.
     pub(super) reads: Arc<dyn Store>,
     /// What tenants configured.
-    pub(super) documents: Arc<Documents>,
+    pub(super) documents: Arc<DocumentCache>,
     pub(super) mcp: Arc<mcp::Catalog>,
     pub(super) sealer: Arc<Sealer>,
     pub(super) outbox: Arc<Outbox>,
@@ -56,7 +56,7 @@ pub struct Inner {
 pub struct Parts {
     pub runtime: runtime::Parts,
     /// Of the same store.
-    pub documents: Arc<Documents>,
+    pub documents: Arc<DocumentCache>,
     pub mcp: Arc<mcp::Catalog>,
 }
 

@@ -46,6 +46,6 @@ impl AuditRow {
 }
 
 /// A page of lines, newest first; `id` is in the order in which they were written.
-pub(crate) fn page_of_lines(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<AuditRow>> {
+pub(crate) fn page_of_audit_rows(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<AuditRow>> {
     page_of(rows, ask, AuditRow::read, |row, _| Ok(Cursor::new(row.number("id")?, "")))
 }

@@ -1,4 +1,4 @@
-//! What is open, for those who watch the server.
+//! Counts of what is open (runs, questions, deliveries), for metrics.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Answers to be given again to whoever repeats a request.
+//! Idempotency keys, and the answers that a repeated request gets again.
 
 use async_trait::async_trait;
 
@@ -8,7 +8,7 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
 /// An answer to be stored with what it tells of.
-pub type Kept = Option<IdempotencyRow>;
+pub type AnswerToStore = Option<IdempotencyRow>;
 
 /// A stored answer to a request, under its `Idempotency-Key`.
 #[derive(Clone, Debug, PartialEq)]

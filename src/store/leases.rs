@@ -1,4 +1,4 @@
-//! Who may write a thread, who takes care of it, and what is known of those who did.
+//! Leases: which process may start effects of a thread, the fence of its commits, and how often processes crashed with it.
 
 use async_trait::async_trait;
 

@@ -1,5 +1,5 @@
-//! The log as it is stored: what one commit told is one entry, under the number of its last observation. So a commit
-//! costs about the same however much it tells, and what its observations share is written once.
+//! The log as it is stored: the observations of one commit are one entry, under the seq of the last one. So a commit
+//! costs about the same however many observations it has, and what its observations share is written once.
 
 use std::future::Future;
 
@@ -59,14 +59,15 @@ impl Entry {
     }
 }
 
-/// An entry's `body`. What stands beside `told` holds for every observation that does not say otherwise.
+/// An entry's `body`. The members beside `observations` hold for each of them that has no such member of its own.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<C, M> {
     run_id: RunId,
     trace_id: String,
     timestamp: Millis,
-    told: Vec<Told<C, M>>,
+    #[serde(rename = "told")]
+    observations: Vec<StoredObservation<C, M>>,
 }
 
 /// As it is written: facts are serialised here.
@@ -77,7 +78,7 @@ type Stored = Body<Value, Value>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<C, M> {
+struct StoredObservation<C, M> {
     #[serde(rename = "type")]
     kind: ObservationType,
     id: ObservationId,
@@ -108,13 +109,13 @@ impl NewEntry {
             run_id: first.run_id.clone(),
             trace_id: first.trace_id.clone(),
             timestamp: first.timestamp,
-            told: Vec::with_capacity(records.len()),
+            observations: Vec::with_capacity(records.len()),
         };
         let seq = before + records.len() as i64;
         let types = types(&records);
         for record in records {
-            let told = body.told(record);
-            body.told.push(told);
+            let stored = body.stored(record);
+            body.observations.push(stored);
         }
         let body = serde_json::to_string(&body).expect("strings, numbers and JSON values always have a text");
         Some(Self { seq, types, body })
@@ -132,8 +133,8 @@ fn types(records: &[Record]) -> String {
 }
 
 impl Written {
-    fn told(&self, record: Record) -> Told<Fact, RecordMetadata> {
-        Told {
+    fn stored(&self, record: Record) -> StoredObservation<Fact, RecordMetadata> {
+        StoredObservation {
             kind: record.kind(),
             id: record.id,
             run_id: (record.run_id != self.run_id).then_some(record.run_id),
@@ -149,20 +150,20 @@ impl Written {
 
 impl Stored {
     fn observations(self, thread: &ThreadId, last: i64) -> impl Iterator<Item = Observation> {
-        let Self { run_id, trace_id, timestamp, told } = self;
-        let first = last + 1 - told.len() as i64;
-        told.into_iter().zip(first..).map(move |(told, seq)| Observation {
+        let Self { run_id, trace_id, timestamp, observations } = self;
+        let first = last + 1 - observations.len() as i64;
+        observations.into_iter().zip(first..).map(move |(stored, seq)| Observation {
             seq,
-            id: told.id,
+            id: stored.id,
             thread_id: thread.clone(),
-            run_id: told.run_id.unwrap_or_else(|| run_id.clone()),
-            parent_id: told.parent_id,
-            trace_id: told.trace_id.unwrap_or_else(|| trace_id.clone()),
-            timestamp: told.timestamp.unwrap_or(timestamp),
-            kind: told.kind,
-            title: told.title,
-            content: told.content,
-            metadata: told.metadata,
+            run_id: stored.run_id.unwrap_or_else(|| run_id.clone()),
+            parent_id: stored.parent_id,
+            trace_id: stored.trace_id.unwrap_or_else(|| trace_id.clone()),
+            timestamp: stored.timestamp.unwrap_or(timestamp),
+            kind: stored.kind,
+            title: stored.title,
+            content: stored.content,
+            metadata: stored.metadata,
         })
     }
 }
@@ -186,10 +187,10 @@ where
                 after = seq;
                 continue;
             };
-            if body.told.is_empty() {
+            if body.observations.is_empty() {
                 return Err(damaged("observation", "an entry without any"));
             }
-            found.extend(body.observations(&thread, seq).filter(|told| ask.is_met_by(told)));
+            found.extend(body.observations(&thread, seq).filter(|observation| ask.is_met_by(observation)));
             after = seq;
         }
         if is_last {
@@ -202,9 +203,9 @@ where
 
 impl ObservationAsk {
     /// Whether it is one of those asked for, whatever their number.
-    pub(crate) fn is_met_by(&self, told: &Observation) -> bool {
-        told.seq > self.after
-            && self.until.is_none_or(|until| told.seq <= until)
-            && (self.types.is_empty() || self.types.contains(&told.kind))
+    pub(crate) fn is_met_by(&self, observation: &Observation) -> bool {
+        observation.seq > self.after
+            && self.until.is_none_or(|until| observation.seq <= until)
+            && (self.types.is_empty() || self.types.contains(&observation.kind))
     }
 }

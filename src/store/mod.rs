@@ -34,7 +34,7 @@ mod usage;
 pub use audit::{AuditRow, AuditStore};
 pub use commit::{Commit, Committed, NewThread};
 pub use figures::{FigureStore, Figures, OpenQuestions};
-pub use idempotency::{IdempotencyRow, IdempotencyStore, Kept};
+pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyRow, KeyStore};
 pub use leases::*;
 pub use log::{LogStore, ObservationAsk};

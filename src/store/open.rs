@@ -7,15 +7,15 @@ use super::sqlite::Sqlite;
 use super::{Result, Store};
 use crate::config;
 
-/// Opens what the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder. Says so
-/// in the log where acknowledged is not durable.
+/// Opens the store that the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder.
+/// Warns in the log if the database is set up so that an acknowledged commit may be lost.
 pub async fn open(config: &config::Store) -> Result<Arc<dyn Store>> {
     let store: Arc<dyn Store> = match &config.url {
         Some(url) => Arc::new(Postgres::open(url, config.connections).await?),
         None => Arc::new(Sqlite::open(&config.data_dir, config.synchronous).await?),
     };
     if let Some(why) = store.weakness() {
-        tracing::warn!("acknowledged is not durable here: {why}");
+        tracing::warn!("an acknowledged commit may be lost in a power failure: {why}");
     }
     Ok(store)
 }

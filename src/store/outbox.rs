@@ -1,4 +1,5 @@
-//! The outbox as it is stored: what somebody outside is to be told, from the commit that it tells of to the last attempt.
+//! The outbox as it is stored: one row per message to a webhook or another agent, from the commit that causes it to the
+//! last attempt.
 
 use async_trait::async_trait;
 
@@ -26,11 +27,11 @@ macro_rules! named {
 }
 
 named! {
-    /// Who is told.
+    /// Who receives it.
     TargetKind {
         /// A tenant's or the operator's webhook.
         Webhook = "webhook",
-        /// Another agent that asked to be told of its task.
+        /// Another agent that subscribed to its task.
         Push = "push",
         /// Another agent that works for a thread that was erased.
         Agent = "agent",
@@ -118,7 +119,7 @@ pub trait OutboxStore: Send + Sync + 'static {
     ) -> Result<bool>;
     /// When the next delivery that can be made is due, if any.
     async fn next_delivery(&self) -> Result<Option<Millis>>;
-    /// What a target was told and is to be told, newest first.
+    /// A target's deliveries, sent and pending, newest first.
     async fn deliveries(
         &self,
         tenant: TenantPk,
@@ -135,7 +136,7 @@ pub trait OutboxStore: Send + Sync + 'static {
         now: Millis,
         kept: Option<IdempotencyRow>,
     ) -> Result<Option<bool>>;
-    /// Gives up what a target was not told yet, for this reason; returns how many.
+    /// Drops a target's pending deliveries for this reason; returns how many.
     async fn abandon_deliveries(
         &self,
         tenant: TenantPk,

@@ -10,10 +10,10 @@ use super::{Tool, ToolSource};
 use crate::domain::http_tool::HttpToolSpec;
 use crate::domain::ids::TenantPk;
 use crate::egress::{Destination, Egress};
-use crate::store::documents::{Document, DocumentKind, Documents, Sealer};
+use crate::store::documents::{Document, DocumentCache, DocumentKind, Sealer};
 
 pub struct HttpTools {
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
     egress: Arc<Egress>,
     /// The largest answer of one.
@@ -26,7 +26,7 @@ pub struct HttpTools {
 type Made = Vec<(i64, Arc<dyn Tool>)>;
 
 impl HttpTools {
-    pub fn new(documents: Arc<Documents>, sealer: Arc<Sealer>, egress: Arc<Egress>, bytes: usize) -> Self {
+    pub fn new(documents: Arc<DocumentCache>, sealer: Arc<Sealer>, egress: Arc<Egress>, bytes: usize) -> Self {
         Self { documents, sealer, egress, bytes, kept: Mutex::default() }
     }
 

@@ -19,7 +19,7 @@ use crate::domain::ids::TenantPk;
 use crate::domain::trace::CallTrace;
 use crate::egress::{Destination, Egress};
 use crate::store;
-use crate::store::documents::{Document, DocumentKind, Documents, Sealer, Unreadable, owner_of_document};
+use crate::store::documents::{Document, DocumentCache, DocumentKind, Sealer, Unreadable, owner_of_document};
 
 use cards::Cards;
 pub use tool::Delegating;
@@ -86,7 +86,7 @@ struct Stored {
 
 pub struct Directory {
     vouched: Vec<Vouched>,
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
     pub client: Client,
     cards: Cards,
@@ -95,7 +95,7 @@ pub struct Directory {
 impl Directory {
     pub fn new(
         vouched: Vec<Vouched>,
-        documents: Arc<Documents>,
+        documents: Arc<DocumentCache>,
         sealer: Arc<Sealer>,
         egress: Arc<Egress>,
         time: Duration,
@@ -114,7 +114,7 @@ impl Directory {
 
     pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
         let vouched = self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant));
-        vouched.or_else(|| self.peer(&*self.documents.one(tenant, DocumentKind::Agent, id)?))
+        vouched.or_else(|| self.peer(&*self.documents.get(tenant, DocumentKind::Agent, id)?))
     }
 
     /// The same, as it is stored now: one that was just added elsewhere is there, too.

@@ -29,7 +29,7 @@ use crate::runtime::clock::System;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::runtime::{Parts, Runtime};
-use crate::store::documents::{Documents, KeySource, Sealer};
+use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::store::sqlite::Sqlite;
 use crate::tool::{Registry, Tool, ToolContext, ToolOutput};
 
@@ -102,7 +102,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
     let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let egress = Arc::new(Egress::new(Duration::ZERO));
     let pace = Pace { backoff: Vec::new(), push_backoff: Vec::new(), push_for: 0, attempt: Duration::ZERO, kept: 0 };
-    let documents = Documents::open(store.clone()).await.unwrap();
+    let documents = DocumentCache::open(store.clone()).await.unwrap();
     let sealer = Arc::new(Sealer::new(KeySource::None));
     let (nobody, time) = (Arc::new(Egress::new(Duration::ZERO)), Duration::from_secs(1));
     let agents = Agents::new(Vec::new(), documents.clone(), sealer.clone(), nobody, time, 1 << 20);

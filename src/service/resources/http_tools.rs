@@ -24,7 +24,7 @@ impl Resource for HttpTools {
     type View = HttpToolResource;
 
     async fn get(service: &Service, caller: &Caller, name: &str) -> Result<Versioned<HttpToolResource>> {
-        let document = service.documents.one(caller.tenant, Self::KIND, name);
+        let document = service.documents.get(caller.tenant, Self::KIND, name);
         let document = document.ok_or_else(|| Fault::not_found(Self::NAME))?;
         Ok(Versioned { value: shown(service, &document)?, version: document.version })
     }

@@ -20,7 +20,7 @@ impl Resource for McpServers {
     type View = ServerView;
 
     async fn get(service: &Service, caller: &Caller, name: &str) -> Result<Versioned<ServerView>> {
-        let document = service.documents.one(caller.tenant, Self::KIND, name);
+        let document = service.documents.get(caller.tenant, Self::KIND, name);
         let version = document.map_or(0, |document| document.version);
         Ok(Versioned { value: service.mcp.show(caller, name)?, version })
     }

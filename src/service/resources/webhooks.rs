@@ -31,7 +31,7 @@ impl Resource for Webhooks {
 
     async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<WebhookResource>> {
         let webhook = service.outbox.directory.one(caller.tenant, id).ok_or_else(|| Fault::not_found(Self::NAME))?;
-        let document = service.documents.one(caller.tenant, Self::KIND, id);
+        let document = service.documents.get(caller.tenant, Self::KIND, id);
         Ok(Versioned { value: shown(&webhook), version: document.map_or(0, |document| document.version) })
     }
 

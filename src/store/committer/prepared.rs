@@ -33,7 +33,7 @@ impl PreparedCommit {
         let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
         let profile = commit.profile.as_ref().map(text::of_profile);
         let title = commit.profile.as_ref().map(text::folded_title);
-        let audit: Vec<String> = commit.audit.iter().map(|line| line.detail.to_string()).collect();
+        let audit: Vec<String> = commit.audit.iter().map(|audit_row| audit_row.detail.to_string()).collect();
         let bytes = commit.head.as_ref().map_or(0, String::len)
             + profile.as_ref().map_or(0, String::len)
             + commit.rows.iter().map(|row| row.body.len()).sum::<usize>()
@@ -45,15 +45,15 @@ impl PreparedCommit {
     }
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_rows_and_log_only(&self) -> bool {
         let Commit { create, idempotency, audit, deliveries, .. } = &self.commit;
         create.is_none() && idempotency.is_none() && audit.is_empty() && deliveries.is_empty()
     }
 }
 
 impl LeaseChange {
-    /// As databases are told: 0 keep, 1 claim, 2 release; with the new lease and its replica.
-    pub(in crate::store) fn told(&self) -> (i16, Option<Uuid>, Option<Uuid>) {
+    /// The columns of the statement: 0 keep, 1 claim, 2 release; the new lease; its replica.
+    pub(in crate::store) fn as_columns(&self) -> (i16, Option<Uuid>, Option<Uuid>) {
         match self {
             Self::Keep => (0, None, None),
             Self::Claim { lease, replica } => (1, Some(*lease), Some(*replica)),

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Batch, BatchError, Bounds, CommitHealth, Job, PreparedCommit, Sending};
 use crate::store::{Committed, Error, Result};
 
-/// How often a gathering worker lets others run, as long as that brings something: whoever was just answered gets to send
-/// its next commit.
+/// How often a gathering worker yields, as long as that brings commits: an actor that was just answered can send its next
+/// one.
 const YIELDS: usize = 4;
 
 /// Pauses between attempts to reach the database again.
@@ -29,8 +29,8 @@ const PAUSES: [Duration; 6] = [
     Duration::from_secs(2),
 ];
 
-/// After so many pauses, what has not been sent yet is refused instead of waiting on.
-const PATIENCE: usize = 5;
+/// After so many pauses, commits that have not been sent yet are refused.
+const PAUSES_BEFORE_REFUSAL: usize = 5;
 
 /// After so many panics on the same commit alone, it is given up.
 const PANICS: usize = 3;
@@ -43,7 +43,7 @@ pub(super) struct CommitWorker<B> {
     bounds: Bounds,
     closing: CancellationToken,
     health: Arc<CommitHealth>,
-    /// It broke, and has not settled anything since.
+    /// It panicked, and has not settled anything since.
     is_broken: bool,
 }
 
@@ -54,13 +54,13 @@ struct Part {
     panics: usize,
 }
 
-/// What came of sending a part once.
+/// The outcome of sending a part once.
 enum Sent {
-    Told(std::result::Result<Vec<Committed>, BatchError>),
+    Answered(std::result::Result<Vec<Committed>, BatchError>),
     Panicked,
 }
 
-/// What is sent together, and to whom the outcomes go.
+/// The commits of one transaction, and where their outcomes go.
 #[derive(Default)]
 struct Batched {
     prepared_commits: Vec<PreparedCommit>,
@@ -78,10 +78,10 @@ impl<B: Batch> CommitWorker<B> {
         Self { writer, inbox, waiting: VecDeque::new(), bounds, closing, health, is_broken: false }
     }
 
-    /// Works until it is told to end, whatever breaks.
+    /// Works until it is closed; a panic restarts it.
     pub async fn run(mut self) {
         while AssertUnwindSafe(self.work()).catch_unwind().await.is_err() {
-            self.broke().await;
+            self.restart().await;
         }
         self.writer.close().await;
     }
@@ -94,10 +94,10 @@ impl<B: Batch> CommitWorker<B> {
         }
     }
 
-    /// Begins anew after a panic, which its hook has told of.
-    async fn broke(&mut self) {
+    /// Starts again after a panic, which the panic hook has logged.
+    async fn restart(&mut self) {
         metrics::counter!("pes_store_committer_restarts_total").increment(1);
-        tracing::error!("a committer broke; it is started again");
+        tracing::error!("a commit worker panicked; it is started again");
         if !std::mem::replace(&mut self.is_broken, true) {
             self.health.breaks();
         }
@@ -110,7 +110,7 @@ impl<B: Batch> CommitWorker<B> {
         }
     }
 
-    /// Waits for work, then for company. `false`: closed, and everything is done.
+    /// Waits for a commit, then lets others arrive for the same batch. `false`: closed, and everything is done.
     async fn gather(&mut self) -> bool {
         if self.waiting.is_empty() {
             match self.next().await {
@@ -149,8 +149,8 @@ impl<B: Batch> CommitWorker<B> {
         self.waiting.len() > before
     }
 
-    /// The longest batch in order of arrival, in which nobody stands in another's way. What stays behind keeps its place,
-    /// and holds back whatever must come after it.
+    /// The longest batch in order of arrival whose commits have no key in common. A commit that does not fit keeps its
+    /// place, and holds back those that share a key with it.
     fn take(&mut self) -> Batched {
         let mut batch = Batched::default();
         let mut bytes = 0;
@@ -179,7 +179,7 @@ impl<B: Batch> CommitWorker<B> {
         while let Some(part) = parts.pop() {
             let bytes = batch.prepared_commits[part.places.clone()].iter().map(|prepared| prepared.bytes).sum();
             match self.send(&batch.prepared_commits[part.places.clone()], part.sending).await {
-                Sent::Told(Ok(outcomes)) => {
+                Sent::Answered(Ok(outcomes)) => {
                     debug_assert_eq!(outcomes.len(), part.places.len(), "one outcome for each");
                     self.health.succeeds(bytes);
                     self.works_again();
@@ -187,24 +187,24 @@ impl<B: Batch> CommitWorker<B> {
                         batch.answer(place, Ok(outcome));
                     }
                 }
-                Sent::Told(Err(BatchError::Data(why))) => match part.halves() {
+                Sent::Answered(Err(BatchError::Data(why))) => match part.halves() {
                     Some(halves) => parts.extend(halves),
                     None => batch.answer(part.places.start, Err(Error::Refused(why))),
                 },
-                Sent::Told(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
+                Sent::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
                     self.health.fails(bytes);
                     batch.refuse(part.places, &why);
                 }
-                Sent::Told(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
+                Sent::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.places.len();
-                    tracing::warn!(%why, commits, "it is open whether a batch is stored; sending it again");
+                    tracing::warn!(%why, commits, "whether a batch was stored is not known; sending it again");
                     self.health.fails(bytes);
                     parts.push(Part { sending: Sending::Again, ..part });
                     self.pause(failures, &why).await;
                     failures += 1;
                 }
                 Sent::Panicked => {
-                    self.broke().await;
+                    self.restart().await;
                     // It may have been written before the code broke.
                     let part = Part { sending: Sending::Again, panics: part.panics + 1, ..part };
                     match part.halves() {
@@ -223,14 +223,14 @@ impl<B: Batch> CommitWorker<B> {
     async fn send(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Sent {
         let began = Instant::now();
         let applied = AssertUnwindSafe(self.writer.apply(prepared_commits, sending)).catch_unwind().await;
-        tell(applied.as_ref().ok(), sending, prepared_commits.len(), began.elapsed());
-        applied.map_or(Sent::Panicked, Sent::Told)
+        count_transaction(applied.as_ref().ok(), sending, prepared_commits.len(), began.elapsed());
+        applied.map_or(Sent::Panicked, Sent::Answered)
     }
 
     /// Nothing that waits has been sent, so it may be refused with certainty.
     async fn pause(&mut self, failures: usize, why: &str) {
         tokio::time::sleep(PAUSES[failures.min(PAUSES.len() - 1)]).await;
-        if failures >= PATIENCE {
+        if failures >= PAUSES_BEFORE_REFUSAL {
             self.receive();
             for job in self.waiting.drain(..) {
                 answer(job.answer, Err(Error::Unavailable(why.to_owned())));
@@ -254,7 +254,7 @@ fn given_up() -> Error {
 }
 
 /// Counts one transaction; `None`: its code panicked.
-fn tell(
+fn count_transaction(
     applied: Option<&std::result::Result<Vec<Committed>, BatchError>>,
     sending: Sending,
     commits: usize,

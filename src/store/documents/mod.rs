@@ -1,22 +1,22 @@
-//! Documents: what a tenant configures over REST, and the view of them that every replica keeps.
+//! Documents: what a tenant configures over REST, and the cache of them in each process.
 
-mod cache;
+mod document_cache;
+mod document_secrets;
 mod key;
-mod seal;
-mod secrets;
+mod sealer;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::columns::Columns;
-use super::{AuditRow, Kept, Result, text};
+use super::{AnswerToStore, AuditRow, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
-pub use cache::{Change, Documents};
+pub use document_cache::{Change, DocumentCache};
+pub use document_secrets::{ANSWER, Survey, answer_id, owner_of_answer, owner_of_document};
 pub use key::KeySource;
-pub use seal::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
-pub use secrets::{ANSWER, Survey, answer_id, owner_of_answer, owner_of_document};
+pub use sealer::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
@@ -75,7 +75,13 @@ pub trait DocumentStore: Send + Sync + 'static {
     /// Stores a document, or deletes it (no `body`), with its audit line, if what is stored is what was expected; returns
     /// its new version, greater than every version of any document before. `None`: it was not, or `kept` has a key that is
     /// taken, and nothing is stored.
-    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>>;
+    async fn write_document(
+        &self,
+        new: Document,
+        old: Expected,
+        audit: AuditRow,
+        kept: AnswerToStore,
+    ) -> Result<Option<i64>>;
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
     /// Every document written after the one of version `after`, whose tenant it may be, by version; of each its newest
     /// version, and deleted ones without a body. None is ever seen before one of a smaller version.

@@ -4,7 +4,7 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
-use super::batch_sql::{ALONE, FULL, LANDED, PLAIN};
+use super::batch_sql::{ALL_TABLES_SQL, LANDED, ROWS_AND_LOG_SQL, SINGLE_COMMIT_SQL};
 use super::nul::escaped;
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
@@ -21,17 +21,17 @@ type Statement = Query<'static, Postgres, PgArguments>;
 
 pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> Statement {
     if let [prepared] = prepared_commits
-        && prepared.is_plain()
+        && prepared.is_rows_and_log_only()
         && prepared.commit.lease == LeaseChange::Keep
     {
-        return alone(prepared, sending);
+        return single_commit(prepared, sending);
     }
-    let is_plain = prepared_commits.iter().all(PreparedCommit::is_plain);
-    let sql = if is_plain { &PLAIN } else { &FULL };
+    let is_rows_and_log_only = prepared_commits.iter().all(PreparedCommit::is_rows_and_log_only);
+    let sql = if is_rows_and_log_only { &ROWS_AND_LOG_SQL } else { &ALL_TABLES_SQL };
     let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
     let query = with_rows(query, prepared_commits);
     let query = with_entries(query, prepared_commits);
-    if is_plain {
+    if is_rows_and_log_only {
         return query;
     }
     let query = with_new_threads(query, prepared_commits);
@@ -41,9 +41,9 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     with_names(query, prepared_commits)
 }
 
-fn alone(prepared: &PreparedCommit, sending: Sending) -> Statement {
+fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
     let PreparedCommit { commit, entry, .. } = prepared;
-    let query = sqlx::query(ALONE.of_sending(sending))
+    let query = sqlx::query(SINGLE_COMMIT_SQL.of_sending(sending))
         .bind(commit.pk.0)
         .bind(commit.fence.version)
         .bind(commit.fence.epoch)
@@ -94,9 +94,9 @@ fn with_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(prepared_commits, |p| p.commit.head.as_deref()))
         .bind(column(prepared_commits, |p| p.profile.as_deref()))
         .bind(column(prepared_commits, |p| p.title.as_deref()))
-        .bind(column(prepared_commits, |p| p.commit.lease.told().0))
-        .bind(column(prepared_commits, |p| p.commit.lease.told().1))
-        .bind(column(prepared_commits, |p| p.commit.lease.told().2))
+        .bind(column(prepared_commits, |p| p.commit.lease.as_columns().0))
+        .bind(column(prepared_commits, |p| p.commit.lease.as_columns().1))
+        .bind(column(prepared_commits, |p| p.commit.lease.as_columns().2))
 }
 
 fn with_new_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
@@ -150,15 +150,15 @@ fn with_entries(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
 }
 
 fn with_audit(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
-    let lines: Vec<(&AuditRow, &String)> =
+    let audit_rows: Vec<(&AuditRow, &String)> =
         prepared_commits.iter().flat_map(|p| p.commit.audit.iter().zip(&p.audit)).collect();
     query
-        .bind(column(&lines, |(line, _)| line.thread.0))
-        .bind(column(&lines, |(line, _)| line.tenant.0))
-        .bind(column(&lines, |(line, _)| line.at))
-        .bind(column(&lines, |(line, _)| escaped(&line.actor)))
-        .bind(column(&lines, |(line, _)| escaped(&line.action)))
-        .bind(column(&lines, |(_, detail)| detail.as_str()))
+        .bind(column(&audit_rows, |(audit_row, _)| audit_row.thread.0))
+        .bind(column(&audit_rows, |(audit_row, _)| audit_row.tenant.0))
+        .bind(column(&audit_rows, |(audit_row, _)| audit_row.at))
+        .bind(column(&audit_rows, |(audit_row, _)| escaped(&audit_row.actor)))
+        .bind(column(&audit_rows, |(audit_row, _)| escaped(&audit_row.action)))
+        .bind(column(&audit_rows, |(_, detail)| detail.as_str()))
 }
 
 fn with_deliveries(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
@@ -178,8 +178,8 @@ fn with_deliveries(query: Statement, prepared_commits: &[PreparedCommit]) -> Sta
 
 /// Which thread each audit line tells of, and who creates one.
 fn with_names(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
-    let lines: Vec<&AuditRow> = prepared_commits.iter().flat_map(|p| &p.commit.audit).collect();
+    let audit_rows: Vec<&AuditRow> = prepared_commits.iter().flat_map(|p| &p.commit.audit).collect();
     query
-        .bind(column(&lines, |line| line.thread_id.as_ref().map(|id| escaped(id.as_str()))))
+        .bind(column(&audit_rows, |audit_row| audit_row.thread_id.as_ref().map(|id| escaped(id.as_str()))))
         .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
 }

@@ -134,16 +134,15 @@ v AS (
     ) v JOIN ok ON ok.pk = v.pk
 )";
 
-/// Threads that are there, and nothing beside rows and observations. Each part of a statement costs when it starts, whether
-/// it finds anything to do or not.
-fn plain(when_locked: &str) -> String {
+/// A statement of its own because each part of a statement costs when it starts, whether it finds anything to do or not.
+fn rows_and_log(when_locked: &str) -> String {
     let (u, held, ok) = (threads(), held(when_locked), moved("true"));
     format!("WITH u AS ({u}), held AS ({held}), ok AS ({ok}), {WRITTEN} SELECT pk, 1 FROM ok")
 }
 
-/// One such commit that nobody keeps company, under a lease that stays: nearly every commit of a server that is not busy.
-/// Here what an upsert logs counts less than what a part more costs.
-fn alone(when_locked: &str) -> String {
+/// Fast path: one such commit that does not change the lease, as nearly every commit of a server that is not busy. Here an
+/// upsert's longer log costs less than one more part of the statement.
+fn single_commit(when_locked: &str) -> String {
     let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
     format!(
         "WITH ok AS (
@@ -165,7 +164,7 @@ SELECT pk, 1 FROM ok"
 }
 
 /// Returns the verdicts as `(pk, verdict)`; a thread may have two.
-fn full(when_locked: &str) -> String {
+fn all_tables(when_locked: &str) -> String {
     let (u, held, moved) = (threads(), held(when_locked), moved("u.pk NOT IN (SELECT pk FROM known)"));
     format!(
         "WITH u AS ({u},
@@ -226,13 +225,14 @@ SELECT u.pk FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) u (pk, token, se
 WHERE EXISTS (SELECT FROM threads t WHERE t.pk = u.pk AND u.token = ANY (t.commits))
     OR EXISTS (SELECT FROM observations o WHERE o.pk = u.pk AND o.seq = u.seq AND o.token = u.token)";
 
-/// A statement, and how it waits.
-pub(super) struct Ways {
+/// The statement of a batch, with the two ways to lock its threads: a batch that is sent for the first time skips locked
+/// rows, one that is sent again waits for them.
+pub(super) struct SqlBySending {
     first: String,
     again: String,
 }
 
-impl Ways {
+impl SqlBySending {
     fn of(statement: fn(&str) -> String) -> Self {
         Self { first: statement("SKIP LOCKED"), again: statement("") }
     }
@@ -245,6 +245,9 @@ impl Ways {
     }
 }
 
-pub(super) static ALONE: LazyLock<Ways> = LazyLock::new(|| Ways::of(alone));
-pub(super) static PLAIN: LazyLock<Ways> = LazyLock::new(|| Ways::of(plain));
-pub(super) static FULL: LazyLock<Ways> = LazyLock::new(|| Ways::of(full));
+/// A batch of one commit that changes an existing thread and writes only rows and log entries.
+pub(super) static SINGLE_COMMIT_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(single_commit));
+/// Several such commits.
+pub(super) static ROWS_AND_LOG_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(rows_and_log));
+/// Every other batch: one that creates a thread, or writes to another table (keys, audit, deliveries).
+pub(super) static ALL_TABLES_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(all_tables));

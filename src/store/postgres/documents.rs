@@ -1,4 +1,4 @@
-//! What tenants configure.
+//! Documents: what tenants configure.
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
@@ -8,7 +8,7 @@ use super::nul::escaped;
 use super::{Postgres, audit, idempotency};
 use crate::domain::ids::TenantPk;
 use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
-use crate::store::{AuditRow, Kept, Result};
+use crate::store::{AnswerToStore, AuditRow, Result};
 
 /// Taken first: writes go one after another, in the order of their versions.
 const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE id = 1 RETURNING revision";
@@ -37,30 +37,42 @@ const SINCE: &str = select!("WHERE version > $1 ORDER BY version");
 
 #[async_trait]
 impl DocumentStore for Postgres {
-    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>> {
-        self.pool.talk(async |line| write(line, new, old, audit, kept).await).await
+    async fn write_document(
+        &self,
+        new: Document,
+        old: Expected,
+        audit: AuditRow,
+        kept: AnswerToStore,
+    ) -> Result<Option<i64>> {
+        self.pool.with_connection(async |connection| write(connection, new, old, audit, kept).await).await
     }
 
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(escaped(id));
-        self.pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(Document::read).transpose()
+        self.pool
+            .with_query(async |connection| query.fetch_optional(connection).await)
+            .await?
+            .as_ref()
+            .map(Document::read)
+            .transpose()
     }
 
     async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
-        let found = self.pool.ask(async |line| sqlx::query(SINCE).bind(after).fetch_all(line).await).await?;
+        let found =
+            self.pool.with_query(async |connection| sqlx::query(SINCE).bind(after).fetch_all(connection).await).await?;
         found.iter().map(Document::read).collect()
     }
 }
 
 async fn write(
-    line: &mut PgConnection,
+    connection: &mut PgConnection,
     new: Document,
     old: Expected,
     audit: AuditRow,
-    kept: Kept,
+    kept: AnswerToStore,
 ) -> Result<Option<i64>> {
     // Dropped without a commit, it is rolled back.
-    let mut transaction = line.begin().await.map_err(error)?;
+    let mut transaction = connection.begin().await.map_err(error)?;
     let version: i64 = sqlx::query_scalar(NEXT).fetch_one(&mut *transaction).await.map_err(error)?;
     let write = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(escaped(&new.id));
     let write = write.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
@@ -73,7 +85,7 @@ async fn write(
     {
         return Ok(None);
     }
-    audit::note(&mut transaction, &audit).await?;
+    audit::insert(&mut transaction, &audit).await?;
     transaction.commit().await.map_err(error)?;
     Ok(Some(version))
 }

@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean to whoever writes or reads.
+//! PostgreSQL's errors as errors of the store.
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
@@ -19,7 +19,7 @@ pub(super) enum Failure {
 }
 
 pub(super) fn failure(error: &sqlx::Error) -> Failure {
-    let Some(error) = told(error) else {
+    let Some(error) = database_error(error) else {
         return if matches!(error, sqlx::Error::Encode(_)) { Failure::Data } else { Failure::Lost };
     };
     // A session that is ended may be ended in the middle of its commit.
@@ -59,10 +59,10 @@ pub(super) fn error(error: sqlx::Error) -> Error {
 
 /// Whether a lock was not had in time.
 pub(super) fn is_locked(error: &sqlx::Error) -> bool {
-    told(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
+    database_error(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
 }
 
-fn told(error: &sqlx::Error) -> Option<&PgDatabaseError> {
+fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
 

@@ -1,4 +1,4 @@
-//! What is open.
+//! Counts of what is open (runs, questions, deliveries).
 
 use async_trait::async_trait;
 
@@ -18,9 +18,11 @@ const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM de
 #[async_trait]
 impl FigureStore for Postgres {
     async fn figures(&self) -> Result<Figures> {
-        let runs = self.pool.ask(async |line| sqlx::query(RUNS).fetch_all(line).await).await?;
-        let questions = self.pool.ask(async |line| sqlx::query(QUESTIONS).fetch_all(line).await).await?;
-        let deliveries = self.pool.ask(async |line| sqlx::query(DELIVERIES).fetch_one(line).await).await?;
+        let runs = self.pool.with_query(async |connection| sqlx::query(RUNS).fetch_all(connection).await).await?;
+        let questions =
+            self.pool.with_query(async |connection| sqlx::query(QUESTIONS).fetch_all(connection).await).await?;
+        let deliveries =
+            self.pool.with_query(async |connection| sqlx::query(DELIVERIES).fetch_one(connection).await).await?;
         Figures::read(&runs, &questions, &deliveries)
     }
 }

@@ -1,4 +1,4 @@
-//! Answers to be given again.
+//! Idempotency keys and the answers stored under them.
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
@@ -26,13 +26,13 @@ DELETE FROM idempotency WHERE (tenant, scope, key) IN (
 impl IdempotencyStore for Postgres {
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(escaped(scope)).bind(escaped(key));
-        let found = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         found.map(|row| IdempotencyRow::read(&row, tenant, scope, key)).transpose()
     }
 
     async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
         let query = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
-        Ok(self.pool.ask(async |line| query.execute(line).await).await?.rows_affected())
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
     }
 }
 

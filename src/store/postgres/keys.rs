@@ -5,7 +5,7 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use super::Postgres;
-use super::audit::{note, told};
+use super::audit::{change_with_audit, insert};
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
@@ -35,23 +35,26 @@ FROM (SELECT 1) one LEFT JOIN tenants t ON t.name = $2";
 impl KeyStore for Postgres {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
         let known = || sqlx::query_scalar("SELECT pk FROM tenants WHERE name = $1").bind(escaped(name));
-        if let Some(pk) = self.pool.ask(async |line| known().fetch_optional(line).await).await? {
+        if let Some(pk) = self.pool.with_query(async |connection| known().fetch_optional(connection).await).await? {
             return Ok(TenantPk(pk));
         }
         let add = "INSERT INTO tenants (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-        self.pool.ask(async |line| sqlx::query(add).bind(escaped(name)).bind(now).execute(line).await).await?;
-        Ok(TenantPk(self.pool.ask(async |line| known().fetch_one(line).await).await?))
+        self.pool
+            .with_query(async |connection| sqlx::query(add).bind(escaped(name)).bind(now).execute(connection).await)
+            .await?;
+        Ok(TenantPk(self.pool.with_query(async |connection| known().fetch_one(connection).await).await?))
     }
 
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
         let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = $1").bind(tenant.0);
-        let name: Option<String> = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        let name: Option<String> =
+            self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         Ok(name.map(unescaped))
     }
 
     /// Rows go by the tenant's key, so all that it has goes with its name.
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
-        self.pool.talk(async |line| renamed(line, from, to, by, now).await).await
+        self.pool.with_connection(async |connection| renamed(connection, from, to, by, now).await).await
     }
 
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
@@ -63,29 +66,32 @@ impl KeyStore for Postgres {
             .bind(key.scopes)
             .bind(key.created_at)
             .bind(key.revoked_at);
-        self.pool.talk(async |line| told(line, add, &audit).await).await
+        self.pool.with_connection(async |connection| change_with_audit(connection, add, &audit).await).await
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>> {
-        let found = self.pool.ask(async |line| sqlx::query(KEYS).bind(None::<String>).fetch_all(line).await).await?;
+        let found = self
+            .pool
+            .with_query(async |connection| sqlx::query(KEYS).bind(None::<String>).fetch_all(connection).await)
+            .await?;
         found.iter().map(KeyRow::read).collect()
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
         let revoke = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
-        self.pool.talk(async |line| told(line, revoke, &audit).await).await
+        self.pool.with_connection(async |connection| change_with_audit(connection, revoke, &audit).await).await
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
         let query = sqlx::query(KEYS).bind(escaped(hash));
-        let found = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 }
 
-async fn renamed(line: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+async fn renamed(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
     // Dropped without a commit, it is rolled back.
-    let mut transaction = line.begin().await.map_err(error)?;
+    let mut transaction = connection.begin().await.map_err(error)?;
     sqlx::query("LOCK TABLE tenants IN EXCLUSIVE MODE").execute(&mut *transaction).await.map_err(error)?;
     let tenants = sqlx::query_as(TENANTS).bind(escaped(from)).bind(escaped(to));
     let (pk, other, is_free): (Option<i64>, Option<i64>, Option<bool>) =
@@ -100,7 +106,7 @@ async fn renamed(line: &mut PgConnection, from: &str, to: &str, by: &str, now: M
     }
     let rename = sqlx::query("UPDATE tenants SET name = $2 WHERE pk = $1").bind(pk).bind(escaped(to));
     rename.execute(&mut *transaction).await.map_err(error)?;
-    let line = AuditRow {
+    let audit_row = AuditRow {
         tenant: TenantPk(pk),
         thread: ThreadPk::NONE,
         thread_id: None,
@@ -109,7 +115,7 @@ async fn renamed(line: &mut PgConnection, from: &str, to: &str, by: &str, now: M
         action: "rename tenant".to_owned(),
         detail: json!({ "from": from, "to": to }),
     };
-    note(&mut transaction, &line).await?;
+    insert(&mut transaction, &audit_row).await?;
     transaction.commit().await.map_err(error)?;
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! Who is alive, who owns what, and what is due. Leases run by the database's clock.
+//! Replicas, leases, and due threads. Leases run by the database's clock.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -86,7 +86,7 @@ impl LeaseStore for Postgres {
     async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
         let Registration { replica, name, former } = &new;
         let query = sqlx::query(REGISTER).bind(replica).bind(ttl).bind(name).bind(former);
-        let registered = self.lease.ask(async |line| query.execute(line).await).await?;
+        let registered = self.lease.with_query(async |connection| query.execute(connection).await).await?;
         match (registered.rows_affected(), name) {
             (0, Some(name)) => Err(Error::Unusable(format!(
                 "Another process is registered as `{name}`: give each process a PES_REPLICA of its own, or none."
@@ -97,52 +97,69 @@ impl LeaseStore for Postgres {
 
     async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
         let query = sqlx::query(RENEW).bind(replica).bind(ttl);
-        Ok(self.lease.ask(async |line| query.execute(line).await).await?.rows_affected() == 1)
+        Ok(self.lease.with_query(async |connection| query.execute(connection).await).await?.rows_affected() == 1)
     }
 
     /// From then on nothing is claimed in its name, and its threads are anybody's: none of them is written for that.
     async fn unregister(&self, replica: Uuid) -> Result<()> {
         let query = sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica);
-        self.lease.ask(async |line| query.execute(line).await).await?;
+        self.lease.with_query(async |connection| query.execute(connection).await).await?;
         Ok(())
     }
 
     async fn end_expired(&self) -> Result<()> {
-        self.pool.ask(async |line| sqlx::query(END_EXPIRED).execute(line).await).await?;
+        self.pool.with_query(async |connection| sqlx::query(END_EXPIRED).execute(connection).await).await?;
         Ok(())
     }
 
     async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
         let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit)).bind(replica).bind(lease);
-        self.pool.ask(async |line| query.fetch_all(line).await).await?.iter().map(Claimable::read).collect()
+        self.pool
+            .with_query(async |connection| query.fetch_all(connection).await)
+            .await?
+            .iter()
+            .map(Claimable::read)
+            .collect()
     }
 
     async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(RESERVE).bind(replica).bind(keys(pks));
-        Ok(self.pool.ask(async |line| query.fetch_all(line).await).await?.into_iter().map(ThreadPk).collect())
+        Ok(self
+            .pool
+            .with_query(async |connection| query.fetch_all(connection).await)
+            .await?
+            .into_iter()
+            .map(ThreadPk)
+            .collect())
     }
 
     /// A replica of no process: nobody takes it back.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
         let query = sqlx::query(COUNT_CRASH).bind(pk.0).bind(Uuid::new_v4());
-        self.pool.ask(async |line| query.execute(line).await).await?;
+        self.pool.with_query(async |connection| query.execute(connection).await).await?;
         Ok(())
     }
 
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
         let query = sqlx::query(FORGET_CRASHES).bind(keys(pks)).bind(keeps_alone);
-        self.pool.ask(async |line| query.execute(line).await).await?;
+        self.pool.with_query(async |connection| query.execute(connection).await).await?;
         Ok(())
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica);
-        Ok(self.pool.ask(async |line| query.fetch_all(line).await).await?.into_iter().map(ThreadPk).collect())
+        Ok(self
+            .pool
+            .with_query(async |connection| query.fetch_all(connection).await)
+            .await?
+            .into_iter()
+            .map(ThreadPk)
+            .collect())
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads");
-        self.pool.ask(async |line| query.fetch_one(line).await).await
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 }
 

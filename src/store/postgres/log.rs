@@ -22,7 +22,7 @@ impl LogStore for Postgres {
         log::observations(ask, |after, limit| {
             let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
             async move {
-                let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
+                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
                 found.iter().map(Entry::read).collect()
             }
         })

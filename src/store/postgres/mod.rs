@@ -102,7 +102,7 @@ impl Store for Postgres {
         health.check()?;
         let proof = health.proof();
         let ballast = i32::try_from(proof).unwrap_or(i32::MAX);
-        self.health.ask(async |line| sqlx::query(PING).bind(ballast).execute(line).await).await?;
+        self.health.with_query(async |connection| sqlx::query(PING).bind(ballast).execute(connection).await).await?;
         health.succeeds(proof);
         Ok(())
     }

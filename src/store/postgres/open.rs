@@ -1,4 +1,4 @@
-//! Opening: one clear line for everything that may be wrong.
+//! Opening the database: connect, migrate, check its settings. Each failure is one clear line.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fault;
-use super::writer::CONNECT;
+use super::writer::CONNECT_TIMEOUT;
 use crate::store::{Error, Result};
 
 /// One file until the first release; from then on files are appended and never edited.
@@ -57,12 +57,12 @@ pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
 /// tries again, and how long in all.
 const LOCK_TIMEOUT: &str = "2s";
 const PAUSE: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(60);
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Brings the schema up to date. Replicas that start together take turns. A schema that this version does not know is
 /// left as it is.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
-    let (place, until) = (place(options), Instant::now() + PATIENCE);
+    let (place, until) = (place(options), Instant::now() + MIGRATION_TIMEOUT);
     let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT)]);
     loop {
         let mut connection = connect(&session).await?;
@@ -72,7 +72,7 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
         match migrated {
             Ok(()) => return Ok(()),
             Err(error) if is_locked(&error) && Instant::now() < until => {
-                tracing::warn!("the schema is in use by others; it is prepared as soon as they let go");
+                tracing::warn!("a migration waits for a lock that another process holds");
                 sleep(PAUSE).await;
             }
             Err(error) => return Err(Error::Unusable(refusal(&place, &error))),
@@ -84,7 +84,8 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
     let unreachable = |why: &dyn std::fmt::Display| {
         Error::Unusable(format!("PostgreSQL at {} cannot be reached: {why}", place(options)))
     };
-    let connected = timeout(CONNECT, options.connect()).await.map_err(|_| unreachable(&"it does not answer"))?;
+    let connected =
+        timeout(CONNECT_TIMEOUT, options.connect()).await.map_err(|_| unreachable(&"it does not answer"))?;
     connected.map_err(|error| unreachable(&error))
 }
 

@@ -9,7 +9,7 @@ use super::{Postgres, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk};
 use crate::store::outbox::{Delivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
-use crate::store::{Erasure, Kept, Page, PageAsk, Result};
+use crate::store::{AnswerToStore, Erasure, Page, PageAsk, Result};
 
 macro_rules! columns {
     () => {
@@ -71,7 +71,12 @@ DELETE FROM deliveries WHERE ord IN (
 impl OutboxStore for Postgres {
     async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));
-        self.pool.ask(async |line| query.fetch_all(line).await).await?.iter().map(Delivery::read).collect()
+        self.pool
+            .with_query(async |connection| query.fetch_all(connection).await)
+            .await?
+            .iter()
+            .map(Delivery::read)
+            .collect()
     }
 
     async fn settle_delivery(
@@ -85,12 +90,12 @@ impl OutboxStore for Postgres {
         let (status, due_at) = settled.becomes();
         let update = sqlx::query(SETTLE).bind(id.as_str()).bind(attempt as i32).bind(status.as_str()).bind(due_at);
         let update = update.bind(escaped(said)).bind(now);
-        Ok(self.pool.ask(async |line| update.execute(line).await).await?.rows_affected() == 1)
+        Ok(self.pool.with_query(async |connection| update.execute(connection).await).await?.rows_affected() == 1)
     }
 
     async fn next_delivery(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar(NEXT);
-        self.pool.ask(async |line| query.fetch_optional(line).await).await
+        self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
     }
 
     async fn deliveries(
@@ -102,7 +107,7 @@ impl OutboxStore for Postgres {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
         let query = query.bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+        page_of_deliveries(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
     async fn replay_delivery(
@@ -110,9 +115,9 @@ impl OutboxStore for Postgres {
         tenant: TenantPk,
         id: &DeliveryId,
         now: Millis,
-        kept: Kept,
+        kept: AnswerToStore,
     ) -> Result<Option<bool>> {
-        self.pool.talk(async |line| replay(line, tenant, id, now, kept).await).await
+        self.pool.with_connection(async |connection| replay(connection, tenant, id, now, kept).await).await
     }
 
     async fn abandon_deliveries(
@@ -124,12 +129,16 @@ impl OutboxStore for Postgres {
         now: Millis,
     ) -> Result<u64> {
         let update = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
-        Ok(self.pool.ask(async |line| update.bind(why).bind(now).execute(line).await).await?.rows_affected())
+        Ok(self
+            .pool
+            .with_query(async |connection| update.bind(why).bind(now).execute(connection).await)
+            .await?
+            .rows_affected())
     }
 
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
         let delete = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
-        Ok(self.pool.ask(async |line| delete.execute(line).await).await?.rows_affected())
+        Ok(self.pool.with_query(async |connection| delete.execute(connection).await).await?.rows_affected())
     }
 }
 
@@ -145,14 +154,14 @@ pub(super) async fn leave(connection: &mut PgConnection, tenant: TenantPk, erasu
 }
 
 async fn replay(
-    line: &mut PgConnection,
+    connection: &mut PgConnection,
     tenant: TenantPk,
     id: &DeliveryId,
     now: Millis,
-    kept: Kept,
+    kept: AnswerToStore,
 ) -> Result<Option<bool>> {
     // Dropped without a commit, it is rolled back.
-    let mut transaction = line.begin().await.map_err(error)?;
+    let mut transaction = connection.begin().await.map_err(error)?;
     let query = sqlx::query_scalar(REPLAY).bind(tenant.0).bind(escaped(id.as_str())).bind(now);
     let is_over = query.fetch_optional(&mut *transaction).await.map_err(error)?;
     if let (Some(true), Some(kept)) = (is_over, kept)

@@ -1,4 +1,5 @@
-//! The connections of everything but the writers: no question waits for its answer for ever, whatever becomes of the wire.
+//! The pool of connections for everything but the committers' writes. Every query has a deadline, also when the network
+//! swallows its answer.
 
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use sqlx::{Connection, PgPool, Postgres};
 use tokio::time::timeout;
 
 use super::fault::error;
-use super::writer::{ANSWER, CONNECT};
+use super::writer::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 use crate::store::{Error, Result};
 
-/// A connection that lay idle for longer is asked whether it still stands.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long it may take to say so.
-const SIGN: Duration = Duration::from_secs(2);
+/// A connection that was idle for longer is pinged before it is used.
+const IDLE_WITHOUT_PING: Duration = Duration::from_secs(1);
+/// How long the ping may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub(super) struct Pool(PgPool);
@@ -24,28 +25,29 @@ impl Pool {
     pub fn lazy(session: PgConnectOptions, connections: u32) -> Self {
         let options = PgPoolOptions::new()
             .max_connections(connections)
-            .acquire_timeout(CONNECT)
+            .acquire_timeout(CONNECT_TIMEOUT)
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
-                    Ok(meta.idle_for < FRESH || matches!(timeout(SIGN, connection.ping()).await, Ok(Ok(()))))
+                    Ok(meta.idle_for < IDLE_WITHOUT_PING
+                        || matches!(timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
                 })
             });
         Self(options.connect_lazy_with(session))
     }
 
-    /// One question. `Unavailable` when no answer comes.
-    pub async fn ask<T>(&self, ask: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>) -> Result<T> {
-        self.talk(async |line| ask(line).await.map_err(error)).await
+    /// Runs one query over a connection. `Unavailable` when it is not answered in time.
+    pub async fn with_query<T>(&self, query: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>) -> Result<T> {
+        self.with_connection(async |connection| query(connection).await.map_err(error)).await
     }
 
-    /// Several, over one connection. `Unavailable` when they are not answered in time.
-    pub async fn talk<T>(&self, talk: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
-        let mut lent = Lent { connection: self.0.acquire().await.map_err(error)?, is_answered: false };
-        let said = timeout(ANSWER, talk(&mut lent.connection)).await;
-        let said = said.map_err(|_| Error::Unavailable("the database does not answer".to_owned()))?;
-        lent.is_answered = true;
-        said
+    /// Runs several queries over one connection. `Unavailable` when they are not all answered in time.
+    pub async fn with_connection<T>(&self, queries: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
+        let mut checked_out = CheckedOut { connection: self.0.acquire().await.map_err(error)?, is_answered: false };
+        let result = timeout(ANSWER_TIMEOUT, queries(&mut checked_out.connection)).await;
+        let result = result.map_err(|_| Error::Unavailable("the database does not answer".to_owned()))?;
+        checked_out.is_answered = true;
+        result
     }
 
     pub async fn close(&self) {
@@ -53,14 +55,14 @@ impl Pool {
     }
 }
 
-/// A connection on which something is asked. Given back only if all of it was answered: over any other, answers may come
-/// that nobody waits for, or none ever again.
-struct Lent {
+/// A connection in use. It goes back to the pool only if all queries were answered: over any other, late answers may
+/// still arrive, or none ever again, so it is closed.
+struct CheckedOut {
     connection: PoolConnection<Postgres>,
     is_answered: bool,
 }
 
-impl Drop for Lent {
+impl Drop for CheckedOut {
     fn drop(&mut self) {
         if !self.is_answered {
             self.connection.close_on_drop();

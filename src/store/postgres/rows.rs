@@ -92,12 +92,22 @@ macro_rules! standings {
 impl RowStore for Postgres {
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
         let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
-        self.pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(read_row).transpose()
+        self.pool
+            .with_query(async |connection| query.fetch_optional(connection).await)
+            .await?
+            .as_ref()
+            .map(read_row)
+            .transpose()
     }
 
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
         let query = sqlx::query(FOUND).bind(tenant.0).bind(kind.code()).bind(escaped(id));
-        self.pool.ask(async |line| query.fetch_optional(line).await).await?.as_ref().map(Found::read).transpose()
+        self.pool
+            .with_query(async |connection| query.fetch_optional(connection).await)
+            .await?
+            .as_ref()
+            .map(Found::read)
+            .transpose()
     }
 
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
@@ -110,30 +120,30 @@ impl RowStore for Postgres {
         let from = rows_from(ask, descending)?;
         let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
-        page_of_rows(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+        page_of_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         let query = sqlx::query(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
-        rows::messages(self.pool.ask(async |line| query.fetch_all(line).await).await?.iter())
+        rows::messages(self.pool.with_query(async |connection| query.fetch_all(connection).await).await?.iter())
     }
 
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
         let ids: Vec<_> = ids.iter().map(|id| escaped(id.as_str())).collect();
         let query = sqlx::query(PAYLOADS).bind(pk.0).bind(ids);
-        rows::payloads(&self.pool.ask(async |line| query.fetch_all(line).await).await?)
+        rows::payloads(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
     }
 
     async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
         let after = suspensions_after(ask)?;
         let query = sqlx::query(INBOX).bind(tenant.0).bind(escaped(&after)).bind(ask.rows());
-        page_by_id(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+        page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
         let before = tasks_before(ask)?;
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(escaped(&before)).bind(ask.rows());
-        page_by_id(&self.pool.ask(async |line| query.fetch_all(line).await).await?, ask)
+        page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
     async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
@@ -145,10 +155,11 @@ impl RowStore for Postgres {
             let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
             query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
         };
-        let total = self.pool.ask(async |line| bound(count).fetch_one(line).await).await?.count("total")?;
+        let total =
+            self.pool.with_query(async |connection| bound(count).fetch_one(connection).await).await?.count("total")?;
         let before = ask.before()?;
         let query = bound(list).bind(before.at).bind(escaped(&before.id)).bind(ask.page.rows());
-        let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         Ok((page_by_standing(&found, &ask.page)?, total))
     }
 }

@@ -1,4 +1,4 @@
-//! Threads: one, whole, in lists, and gone.
+//! Threads: read one, read it with its rows, list them, delete one.
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
@@ -82,23 +82,30 @@ impl ThreadStore for Postgres {
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
         let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));
-        let found = self.pool.ask(async |line| query.fetch_optional(line).await).await?;
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         found.as_ref().map(ThreadRow::read).transpose()
     }
 
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
-        let found = self.pool.ask(async |line| sqlx::query(BY_PK).bind(pk.0).fetch_optional(line).await).await?;
+        let found = self
+            .pool
+            .with_query(async |connection| sqlx::query(BY_PK).bind(pk.0).fetch_optional(connection).await)
+            .await?;
         found.as_ref().map(ThreadRow::read).transpose()
     }
 
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
-        let found = self.pool.ask(async |line| sqlx::query(LOAD).bind(pk.0).fetch_optional(line).await).await?;
+        let found = self
+            .pool
+            .with_query(async |connection| sqlx::query(LOAD).bind(pk.0).fetch_optional(connection).await)
+            .await?;
         found.map(|found| Ok((ThreadRow::read(&found)?, loaded(&found)?))).transpose()
     }
 
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
         let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
-        let found = self.pool.ask(async |line| sqlx::query(MARKS).bind(pks).fetch_all(line).await).await?;
+        let found =
+            self.pool.with_query(async |connection| sqlx::query(MARKS).bind(pks).fetch_all(connection).await).await?;
         found.iter().map(Mark::read).collect()
     }
 
@@ -106,7 +113,7 @@ impl ThreadStore for Postgres {
         let (at, pk) = threads_before(ask)?;
         let last: Option<(i64, i64)> = if filter.is_narrow() {
             let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(i64::from(LOOKED_AT) - 1);
-            self.pool.ask(async |line| query.fetch_optional(line).await).await?
+            self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?
         } else {
             None
         };
@@ -120,13 +127,13 @@ impl ThreadStore for Postgres {
             .bind(ask.rows())
             .bind(last_at)
             .bind(last_pk);
-        let found = self.pool.ask(async |line| query.fetch_all(line).await).await?;
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         page_of_threads(&found, ask, last)
     }
 
     /// The thread goes first, and alone: that waits for a commit in flight and forbids every other.
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
-        self.pool.talk(async |line| erase(line, &erasure).await).await
+        self.pool.with_connection(async |connection| erase(connection, &erasure).await).await
     }
 }
 
@@ -141,15 +148,15 @@ fn loaded(found: &PgRow) -> Result<Vec<Row>> {
     columns.map(|((((kind, id), ord), keep), body)| text::row(kind, unescaped(id), ord, keep, body)).collect()
 }
 
-async fn erase(line: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
+async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
     let pk = erasure.thread.0;
-    let mut transaction = line.begin().await.map_err(error)?;
+    let mut transaction = connection.begin().await.map_err(error)?;
     let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
     let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
     let Some(tenant) = gone else { return Ok(false) };
     sqlx::query(DELETE_THE_REST).bind(pk).execute(&mut *transaction).await.map_err(error)?;
     outbox::leave(&mut transaction, TenantPk(tenant), erasure).await?;
-    audit::note(&mut transaction, &erasure.audit).await?;
+    audit::insert(&mut transaction, &erasure.audit).await?;
     transaction.commit().await.map_err(error)?;
     Ok(true)
 }

@@ -38,6 +38,6 @@ impl UsageStore for Postgres {
         let (key, sub) = ask.after()?;
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows());
-        page_of_sums(&self.pool.ask(async |line| query.fetch_all(line).await).await?, &ask.page)
+        page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
     }
 }

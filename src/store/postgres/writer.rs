@@ -13,11 +13,11 @@ use super::fault::{Failure, batch_error, failure};
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, PreparedCommit, Sending};
 
-/// Longer than the server lets a statement run: after that the connection leads nowhere.
-pub(super) const ANSWER: Duration = Duration::from_secs(45);
+/// Longer than the server lets a statement run: a later answer does not come.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// How long opening a connection may take.
-pub(super) const CONNECT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Every lost race shows one more of the others' writes; a batch meets few of them.
 const RACES: usize = 8;
@@ -37,7 +37,7 @@ impl Writer {
     async fn connection(&mut self) -> Result<&mut PgConnection, BatchError> {
         let unavailable = |error: &dyn std::fmt::Display| BatchError::Unavailable(error.to_string());
         if self.connection.is_none() {
-            let opened = timeout(CONNECT, self.options.connect()).await.map_err(|late| unavailable(&late))?;
+            let opened = timeout(CONNECT_TIMEOUT, self.options.connect()).await.map_err(|late| unavailable(&late))?;
             self.connection = Some(opened.map_err(|error| unavailable(&error))?);
         }
         Ok(self.connection.as_mut().expect("just opened"))
@@ -49,7 +49,7 @@ impl Writer {
     ) -> Result<Vec<PgRow>, BatchError> {
         let mut races = 0;
         loop {
-            let answer = timeout(ANSWER, statement().fetch_all(self.connection().await?)).await;
+            let answer = timeout(ANSWER_TIMEOUT, statement().fetch_all(self.connection().await?)).await;
             let error = match answer {
                 Ok(Ok(rows)) => return Ok(rows),
                 Ok(Err(error)) => error,

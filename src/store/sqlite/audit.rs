@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::ids::{TenantPk, ThreadId};
-use crate::store::audit::page_of_lines;
+use crate::store::audit::page_of_audit_rows;
 use crate::store::{AuditRow, AuditStore, Page, PageAsk, Result};
 
 const OF_THREAD: &str = "
@@ -24,6 +24,6 @@ impl AuditStore for Sqlite {
 
     async fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
         let query = sqlx::query(OF_TENANT).bind(tenant.0).bind(ask.before()?).bind(ask.rows());
-        page_of_lines(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_audit_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 }

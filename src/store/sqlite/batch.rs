@@ -10,7 +10,7 @@
 
 use uuid::Uuid;
 
-use super::batch_sql::{ALONE, FULL, PLAIN};
+use super::batch_sql::{ALL_TABLES_SQL, ROWS_AND_LOG_SQL, SINGLE_COMMIT_SQL};
 use super::packed_rows::PackedRows;
 use super::writer::Script;
 use crate::domain::ids::ThreadId;
@@ -25,18 +25,18 @@ pub(super) const LANDED: i64 = 4;
 
 pub(super) fn script(prepared_commits: &[PreparedCommit], sending: Sending) -> Script {
     if let ([prepared], Sending::First) = (prepared_commits, sending)
-        && prepared.is_plain()
+        && prepared.is_rows_and_log_only()
     {
-        return bound(alone(prepared), [rows(prepared_commits), log(prepared_commits)]);
+        return bound(single_commit(prepared), [rows(prepared_commits), log(prepared_commits)]);
     }
     let mut threads = PackedRows::new();
     prepared_commits.iter().for_each(|prepared| thread(&mut threads, prepared));
     let (rows, log) = (rows(prepared_commits), log(prepared_commits));
-    if prepared_commits.iter().all(PreparedCommit::is_plain) {
-        bound(sqlx::query(PLAIN), [threads, rows, log])
+    if prepared_commits.iter().all(PreparedCommit::is_rows_and_log_only) {
+        bound(sqlx::query(ROWS_AND_LOG_SQL), [threads, rows, log])
     } else {
         let [keys, audit, deliveries] = beside(prepared_commits);
-        bound(sqlx::query(FULL.as_str()), [threads, rows, log, keys, audit, deliveries])
+        bound(sqlx::query(ALL_TABLES_SQL.as_str()), [threads, rows, log, keys, audit, deliveries])
     }
 }
 
@@ -74,10 +74,10 @@ fn beside(prepared_commits: &[PreparedCommit]) -> [PackedRows; 3] {
                 .cell(key.status);
             keys.cell(&key.location).cell(key.created_at).body(Some(&key.body));
         }
-        for (line, detail) in commit.audit.iter().zip(details) {
-            let thread_id = line.thread_id.as_ref().map(ThreadId::as_str);
-            audit.row(commit.pk).cell(line.thread).cell(line.tenant).cell(line.at).body(thread_id);
-            audit.body(Some(&line.actor)).cell(&line.action).body(Some(detail));
+        for (audit_row, detail) in commit.audit.iter().zip(details) {
+            let thread_id = audit_row.thread_id.as_ref().map(ThreadId::as_str);
+            audit.row(commit.pk).cell(audit_row.thread).cell(audit_row.tenant).cell(audit_row.at).body(thread_id);
+            audit.body(Some(&audit_row.actor)).cell(&audit_row.action).body(Some(detail));
         }
         for new in &commit.deliveries {
             deliveries
@@ -99,11 +99,11 @@ fn bound<const N: usize>(query: Script, packed: [PackedRows; N]) -> Script {
     })
 }
 
-fn alone(prepared: &PreparedCommit) -> Script {
+fn single_commit(prepared: &PreparedCommit) -> Script {
     let commit = &prepared.commit;
-    let (change, lease, replica) = commit.lease.told();
+    let (change, lease, replica) = commit.lease.as_columns();
     let text = |id: Option<Uuid>| id.map(|id| id.simple().to_string());
-    sqlx::query(ALONE)
+    sqlx::query(SINGLE_COMMIT_SQL)
         .bind(commit.pk.0)
         .bind(text(Some(commit.token)))
         .bind(commit.fence.version)
@@ -126,7 +126,7 @@ fn alone(prepared: &PreparedCommit) -> Script {
 
 fn thread(threads: &mut PackedRows, prepared: &PreparedCommit) {
     let commit = &prepared.commit;
-    let (change, lease, replica) = commit.lease.told();
+    let (change, lease, replica) = commit.lease.as_columns();
     threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
     threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
     threads.cell(commit.floor).cell(prepared.records).cell(u8::from(commit.is_activity()));

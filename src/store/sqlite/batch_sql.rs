@@ -140,25 +140,27 @@ END;
 
 const NEW: [&str; 4] = ["NEW.changed", "NEW.bodies", "NEW.log", "NEW.entries"];
 
-/// A plain commit that nobody keeps company, sent for the first time: its token is nowhere yet, so where it stands
-/// afterwards, the commit was accepted.
-pub(super) const ALONE: &str = "
+/// Fast path: a batch of one commit that changes an existing thread and writes only rows and log entries, sent for the
+/// first time. Its token is new, so the commit was accepted if the thread's row has the token afterwards.
+pub(super) const SINGLE_COMMIT_SQL: &str = "
 INSERT INTO alone VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
     $20, $21, $22);
 SELECT $1, 1 WHERE NOT EXISTS (SELECT 1 FROM threads WHERE pk = $1 AND last_commit = $2);
 ";
 
-/// Nearly every other batch: threads that are there, and nothing beside rows and entries of the log. Returns the pks that
-/// are not `DONE`, as do the other scripts.
-pub(super) const PLAIN: &str = "
+/// The usual batch: several commits that change existing threads and write only rows and log entries. Returns the pks of
+/// the commits that are not `DONE`, as do the other scripts.
+pub(super) const ROWS_AND_LOG_SQL: &str = "
 INSERT INTO batch VALUES ($1, $2, $3, $4, $5, $6);
 SELECT pk, verdict FROM prepared WHERE verdict <> 0;
 ";
 
+/// Every other batch: one that creates a thread, or writes to another table (keys, audit, deliveries).
+///
 /// Arguments: $1 commits, $2 heads, profiles and titles, $3 rows, $4 their bodies, $5 entries of the log, $6 their bodies,
 /// $7 idempotency keys, $8 their answers, $9 audit lines, $10 their details, $11 deliveries, $12 their bodies. (`$7` is the
 /// seventh argument of the call in whatever statement it stands; `?7` would not be.)
-pub(super) static FULL: LazyLock<String> = LazyLock::new(|| {
+pub(super) static ALL_TABLES_SQL: LazyLock<String> = LazyLock::new(|| {
     let judged = judged("$1", "$2");
     let settled = settled(["$3", "$4", "$5", "$6"]);
     format!(

@@ -1,4 +1,4 @@
-//! What tenants configure.
+//! Documents: what tenants configure.
 
 use async_trait::async_trait;
 
@@ -8,7 +8,7 @@ use super::idempotency::with_kept;
 use crate::domain::ids::TenantPk;
 use crate::store::columns::Columns as _;
 use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
-use crate::store::{AuditRow, Kept, Result};
+use crate::store::{AnswerToStore, AuditRow, Result};
 
 /// $1 tenant, $2 kind, $3 id, $4 time, $5 body, $6 the version to be found (0 = none, -1 = any); then the audit line, and
 /// from $12 the answer to be kept, if any. The document itself is written last: every condition looks at what was stored
@@ -49,7 +49,13 @@ const SINCE: &str = select!("WHERE version > ? ORDER BY version");
 
 #[async_trait]
 impl DocumentStore for Sqlite {
-    async fn write_document(&self, new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Result<Option<i64>> {
+    async fn write_document(
+        &self,
+        new: Document,
+        old: Expected,
+        audit: AuditRow,
+        kept: AnswerToStore,
+    ) -> Result<Option<i64>> {
         let script = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(new.id);
         let script = script.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
         let script = script.bind(old.code()).bind(audit.thread.0).bind(audit.at);

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to whoever writes or reads.
+//! SQLite's errors as errors of the store.
 
 use crate::store::Error;
 

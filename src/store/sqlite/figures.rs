@@ -1,4 +1,4 @@
-//! What is open.
+//! Counts of what is open (runs, questions, deliveries).
 
 use async_trait::async_trait;
 

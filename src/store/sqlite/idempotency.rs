@@ -1,4 +1,4 @@
-//! Answers to be given again.
+//! Idempotency keys and the answers stored under them.
 
 use async_trait::async_trait;
 
@@ -7,7 +7,7 @@ use super::fault::unreadable;
 use super::writer::Script;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{IdempotencyRow, IdempotencyStore, Kept, Result};
+use crate::store::{AnswerToStore, IdempotencyRow, IdempotencyStore, Result};
 
 const ONE: &str = "
 SELECT fingerprint, status, body, location, created_at FROM idempotency WHERE tenant = ? AND scope = ? AND key = ?";
@@ -29,7 +29,7 @@ impl IdempotencyStore for Sqlite {
 }
 
 /// Binds scope, key, fingerprint, status, location, time and body of an answer to be kept; without one they are NULL.
-pub(super) fn with_kept(script: Script, kept: Kept) -> Script {
+pub(super) fn with_kept(script: Script, kept: AnswerToStore) -> Script {
     let text = |part: fn(&IdempotencyRow) -> &String| kept.as_ref().map(part).cloned();
     let script = script.bind(text(|row| &row.scope)).bind(text(|row| &row.key)).bind(text(|row| &row.fingerprint));
     let script = script.bind(kept.as_ref().map(|row| row.status));

@@ -98,7 +98,7 @@ impl KeyStore for Sqlite {
     }
 
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
-        let script = with_line(sqlx::query(ADD), audit);
+        let script = with_audit(sqlx::query(ADD), audit);
         let script = script.bind(key.key_id).bind(key.tenant.0).bind(key.name).bind(key.hash).bind(key.scopes);
         Ok(!self.writer.write(script.bind(key.created_at).bind(key.revoked_at)).await?.is_empty())
     }
@@ -109,7 +109,7 @@ impl KeyStore for Sqlite {
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
-        let script = with_line(sqlx::query(REVOKE), audit).bind(now).bind(key_id.to_owned());
+        let script = with_audit(sqlx::query(REVOKE), audit).bind(now).bind(key_id.to_owned());
         Ok(!self.writer.write(script).await?.is_empty())
     }
 
@@ -119,6 +119,11 @@ impl KeyStore for Sqlite {
     }
 }
 
-fn with_line(script: Script, line: AuditRow) -> Script {
-    script.bind(line.tenant.0).bind(line.at).bind(line.actor).bind(line.action).bind(line.detail.to_string())
+fn with_audit(script: Script, audit_row: AuditRow) -> Script {
+    script
+        .bind(audit_row.tenant.0)
+        .bind(audit_row.at)
+        .bind(audit_row.actor)
+        .bind(audit_row.action)
+        .bind(audit_row.detail.to_string())
 }

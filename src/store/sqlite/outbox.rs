@@ -9,7 +9,7 @@ use super::idempotency::with_kept;
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk};
 use crate::store::outbox::{Delivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
-use crate::store::{Kept, Page, PageAsk, Result};
+use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
 macro_rules! columns {
     () => {
@@ -103,7 +103,7 @@ impl OutboxStore for Sqlite {
         tenant: TenantPk,
         id: &DeliveryId,
         now: Millis,
-        kept: Kept,
+        kept: AnswerToStore,
     ) -> Result<Option<bool>> {
         let script = sqlx::query(REPLAY).bind(tenant.0).bind(id.as_str().to_owned()).bind(now);
         let found = self.writer.write(with_kept(script, kept)).await?;

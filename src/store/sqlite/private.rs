@@ -1,4 +1,4 @@
-//! What is stored is for the one who runs the server, and for nobody else on the machine.
+//! File permissions: what is stored can be read by the user who runs the server, and by no other user of the machine.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io;

@@ -1,4 +1,4 @@
-//! Threads: one, a page of them, none.
+//! Threads: read one, list a page of them, delete one.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::TenantPk;
 use crate::domain::policy::{PolicyRule, PolicyRules, RuleScope};
 use crate::domain::settings::PolicyAction;
-use crate::store::documents::{Document, DocumentKind, Documents};
+use crate::store::documents::{Document, DocumentCache, DocumentKind};
 
 /// The id of the one policy document that a tenant has.
 pub const POLICY_ID: &str = "rules";
@@ -22,7 +22,7 @@ const KEPT: usize = 4_096;
 pub struct Policies {
     /// What applies to a tenant without rules of its own.
     bare: Arc<Policy>,
-    documents: Option<Arc<Documents>>,
+    documents: Option<Arc<DocumentCache>>,
     kept: Mutex<HashMap<TenantPk, (i64, Arc<Policy>)>>,
 }
 
@@ -33,14 +33,14 @@ impl Policies {
     }
 
     /// The server's rules as configured, and each tenant's as it wrote them.
-    pub fn of_server(config: &config::Config, documents: Arc<Documents>) -> Result<Self, Fault> {
+    pub fn of_server(config: &config::Config, documents: Arc<DocumentCache>) -> Result<Self, Fault> {
         check(&config.policy.rules)?;
         let named = config.agent.tool_policy.iter().map(|(tool, action)| PolicyRule::of_tool(tool, *action));
         let rules: Vec<PolicyRule> = config.policy.rules.iter().cloned().chain(named).collect();
         Ok(Self::with(Compiled::new(&rules, RuleScope::Server), config.env, Some(documents)))
     }
 
-    fn with(server: Compiled, environment: Environment, documents: Option<Arc<Documents>>) -> Self {
+    fn with(server: Compiled, environment: Environment, documents: Option<Arc<DocumentCache>>) -> Self {
         let bare = Policy { environment, server: Arc::new(server), tenant: None };
         Self { bare: Arc::new(bare), documents, kept: Mutex::default() }
     }
@@ -51,7 +51,7 @@ impl Policies {
 
     /// A tenant's policy as of now; the same `Arc` until it changes.
     pub fn of(&self, tenant: TenantPk) -> Arc<Policy> {
-        let find = |documents: &Arc<Documents>| documents.one(tenant, DocumentKind::Policy, POLICY_ID);
+        let find = |documents: &Arc<DocumentCache>| documents.get(tenant, DocumentKind::Policy, POLICY_ID);
         let Some(document) = self.documents.as_ref().and_then(find) else { return self.bare.clone() };
         let mut kept = self.kept.lock();
         if let Some((version, policy)) = kept.get(&tenant)

@@ -7,7 +7,7 @@ use pes::config::Mcp;
 use pes::domain::tool::{ToolClass, ToolSpec};
 use pes::egress::{Egress, Error};
 use pes::mcp::{Catalog, Health, Parts};
-use pes::store::documents::{Change, DocumentKind, Documents, Expected};
+use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 use pes::tool::http::HttpTool;
 use pes::tool::{Tool, builtin};
 use serde_json::json;
@@ -189,7 +189,7 @@ async fn a_hostile_url_reaches_nobody_from_any_place_that_takes_one() {
 async fn an_mcp_server_at_a_hostile_url_is_never_reached() {
     let canary = Canary::listen().await;
     let egress = egress(&[], fickle(&["127.0.0.1", "::1", "127.0.0.1 93.184.216.34", "93.184.216.34 127.0.0.1"]));
-    let documents = Documents::open(fresh_store().await).await.unwrap();
+    let documents = DocumentCache::open(fresh_store().await).await.unwrap();
     let hostile: Vec<String> = urls(canary.port).into_iter().filter(|url| untrusted(url).is_some()).collect();
     assert!(hostile.len() >= 80, "{}", hostile.len());
     for (at, url) in hostile.iter().enumerate() {

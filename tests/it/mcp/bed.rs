@@ -10,7 +10,7 @@ use pes::domain::thread::AgentState;
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
-use pes::store::documents::Documents;
+use pes::store::documents::DocumentCache;
 use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ pub const TENANT: TenantPk = TenantPk(1);
 
 pub struct Bed {
     pub catalog: Arc<Catalog>,
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
     _folder: TempDir,
     config: Mcp,
 }
@@ -47,7 +47,7 @@ impl Bed {
         change(&mut server);
         let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
         config.servers.insert("evil".to_owned(), server);
-        let documents = Documents::open(fresh_store().await).await.expect("a store");
+        let documents = DocumentCache::open(fresh_store().await).await.expect("a store");
         let catalog = start(&config, &documents);
         Self { catalog, documents, _folder: folder, config }
     }
@@ -98,7 +98,7 @@ impl Drop for Bed {
     }
 }
 
-fn start(config: &Mcp, documents: &Arc<Documents>) -> Arc<Catalog> {
+fn start(config: &Mcp, documents: &Arc<DocumentCache>) -> Arc<Catalog> {
     Catalog::start(Parts {
         config: config.clone(),
         documents: documents.clone(),

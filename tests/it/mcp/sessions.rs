@@ -14,7 +14,7 @@ use pes::config::{Mcp, McpServer};
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Health, Parts, ServerView};
-use pes::store::documents::Documents;
+use pes::store::documents::DocumentCache;
 use pes::tool::{ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -107,7 +107,7 @@ async fn catalog(address: SocketAddr) -> Arc<Catalog> {
     let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
     let url = Some(format!("http://{address}/mcp"));
     config.servers.insert("far".to_owned(), McpServer { url, ..McpServer::default() });
-    let documents = Documents::open(fresh_store().await).await.expect("a store");
+    let documents = DocumentCache::open(fresh_store().await).await.expect("a store");
     let egress = Arc::new(Egress::new(Duration::from_secs(5)));
     Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
 }

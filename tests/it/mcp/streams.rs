@@ -17,7 +17,7 @@ use pes::domain::hitl::{Question, Reply};
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts};
-use pes::store::documents::Documents;
+use pes::store::documents::DocumentCache;
 use pes::tool::{People, ToolContext, ToolOutput, ToolSource};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn catalog(cut: usize) -> Arc<Catalog> {
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let mut config = Mcp { message_bytes: MESSAGE_BYTES, ..Mcp::default() };
     config.servers.insert("far".to_owned(), McpServer { url: Some(url), ..McpServer::default() });
-    let documents = Documents::open(fresh_store().await).await.expect("a store");
+    let documents = DocumentCache::open(fresh_store().await).await.expect("a store");
     let egress = Arc::new(Egress::new(Duration::from_secs(5)));
     Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
 }

@@ -1,7 +1,7 @@
 //! What tenants configure: versions, deletions, and who hears of them.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::documents::{Change, Document, DocumentKind, Documents, Expected};
+use pes::store::documents::{Change, Document, DocumentCache, DocumentKind, Expected};
 use pes::store::{AuditRow, PageAsk};
 use serde_json::{Value, json};
 
@@ -114,8 +114,8 @@ async fn tenants_and_kinds_share_no_documents(bed: Bed) {
 }
 
 async fn another_replica_sees_what_was_written(bed: Bed) {
-    let here = Documents::open(bed.store.clone()).await.unwrap();
-    let there = Documents::open(bed.store.clone()).await.unwrap();
+    let here = DocumentCache::open(bed.store.clone()).await.unwrap();
+    let there = DocumentCache::open(bed.store.clone()).await.unwrap();
     let change = |id: &str, body: Option<Value>| Change {
         tenant: bed.tenant,
         kind: DocumentKind::Webhook,
@@ -129,7 +129,7 @@ async fn another_replica_sees_what_was_written(bed: Bed) {
     assert!(heard.has_changed().unwrap());
     assert_eq!(*heard.borrow_and_update(), here.revision());
     here.write(change("b", Some(json!(2))), Expected::Absent).await.unwrap().unwrap();
-    let ids = |view: &Documents| {
+    let ids = |view: &DocumentCache| {
         let found = view.of(bed.tenant, DocumentKind::Webhook);
         found.iter().map(|known| known.id.clone()).collect::<Vec<_>>()
     };
@@ -162,7 +162,7 @@ async fn an_answer_is_kept_with_the_document_or_neither_is(bed: Bed) {
 
 async fn what_was_written_is_no_failure_if_it_cannot_be_read_again(bed: Bed) {
     let moody = Moody::over(bed.store.clone());
-    let view = Documents::open(moody.clone()).await.unwrap();
+    let view = DocumentCache::open(moody.clone()).await.unwrap();
     moody.set("documents_since", Mood::Fails);
     let change = Change {
         tenant: bed.tenant,
@@ -177,6 +177,6 @@ async fn what_was_written_is_no_failure_if_it_cannot_be_read_again(bed: Bed) {
     assert!(view.write(change, Expected::Absent).await.is_err(), "the view may be what misled the caller");
     moody.set("documents_since", Mood::Well);
     view.refresh().await.unwrap();
-    let seen = view.one(bed.tenant, DocumentKind::Policy, "a").unwrap();
+    let seen = view.get(bed.tenant, DocumentKind::Policy, "a").unwrap();
     assert_eq!(Some(seen.version), version);
 }

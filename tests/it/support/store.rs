@@ -18,9 +18,9 @@ use pes::store::outbox::{Delivery, OutboxStore, Settled, TargetKind};
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, Found, IdempotencyRow,
-    IdempotencyStore, Kept, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Page, PageAsk, Registration,
-    Result, RowStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
+    AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, Found,
+    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Page, PageAsk,
+    Registration, Result, RowStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -244,7 +244,7 @@ passed_on! {
 
 passed_on! {
     DocumentStore {}
-    write_document(new: Document, old: Expected, audit: AuditRow, kept: Kept) -> Option<i64>;
+    write_document(new: Document, old: Expected, audit: AuditRow, kept: AnswerToStore) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
     documents_since(after: i64) -> Vec<Document>;
 }
@@ -255,7 +255,7 @@ passed_on! {
     settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
     next_delivery() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
-    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: Kept) -> Option<bool>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: AnswerToStore) -> Option<bool>;
     abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
     forget_deliveries(before: Millis, limit: u32) -> u64;
 }

@@ -7,7 +7,7 @@ use pes::domain::ids::{TenantPk, ThreadId};
 use pes::domain::policy::{PolicyRule, RuleScope, Ruling};
 use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::tool::{Proposal, ToolClass};
-use pes::store::documents::{Change, DocumentKind, Documents, Expected};
+use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 use pes::tool::policy::{Compiled, POLICY_ID, Policies, Policy, check};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ fn rules_that_cannot_mean_anything_are_refused_at_their_place() {
 
 #[tokio::test]
 async fn a_change_counts_at_once_and_what_cannot_be_read_denies() {
-    let documents = Documents::open(fresh_store().await).await.unwrap();
+    let documents = DocumentCache::open(fresh_store().await).await.unwrap();
     let mut config = Config::default();
     config.agent.tool_policy.insert("mail__*".to_owned(), PolicyAction::Ask);
     let policies = Policies::of_server(&config, documents.clone()).unwrap();

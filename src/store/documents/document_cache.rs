@@ -1,5 +1,5 @@
-//! Every replica's view of all documents: in memory, fresh at once where a document was written, within two seconds
-//! elsewhere.
+//! A cache of all documents in each process: fresh at once in the process that wrote a document, within two seconds in the
+//! others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, IdempotencyRow, Result, Store};
 
-/// How old the view of a replica may be.
+/// How old the cache may be.
 const AGE: Duration = Duration::from_secs(2);
 
 /// A write of a tenant's document.
@@ -32,21 +32,21 @@ pub struct Change {
 }
 
 /// All documents of all tenants. Reading is cheap and does no IO.
-pub struct Documents {
+pub struct DocumentCache {
     store: Arc<dyn Store>,
-    held: Mutex<Held>,
+    held: Mutex<CachedDocuments>,
     revision: watch::Sender<i64>,
 }
 
 type Key = (TenantPk, DocumentKind, String);
 
 #[derive(Default)]
-struct Held {
+struct CachedDocuments {
     revision: i64,
     by_key: BTreeMap<Key, Arc<Document>>,
 }
 
-impl Documents {
+impl DocumentCache {
     pub async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>> {
         let documents = Self { store, held: Mutex::default(), revision: watch::Sender::new(0) };
         documents.refresh().await?;
@@ -70,16 +70,16 @@ impl Documents {
         self.held().by_key.values().cloned().collect()
     }
 
-    pub fn one(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
+    pub fn get(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
         self.held().by_key.get(&(tenant, kind, id.to_owned())).cloned()
     }
 
-    /// Grows with every change that this view has seen.
+    /// Grows with every change that the cache has read.
     pub fn revision(&self) -> i64 {
         *self.revision.borrow()
     }
 
-    /// Told of every growth of [`revision`](Self::revision).
+    /// Notified whenever [`revision`](Self::revision) grows.
     pub fn changes(&self) -> watch::Receiver<i64> {
         self.revision.subscribe()
     }
@@ -103,7 +103,9 @@ impl Documents {
         let written = self.store.write_document(document, expected, audit, kept).await?;
         // Also after a refusal: the view may be what misled the caller.
         match self.refresh().await {
-            Err(error) if written.is_some() => tracing::warn!(%error, "what was just configured is not seen here yet"),
+            Err(error) if written.is_some() => {
+                tracing::warn!(%error, "a document was written, but the cache could not be refreshed")
+            }
             refreshed => refreshed?,
         }
         Ok(written)
@@ -125,24 +127,24 @@ impl Documents {
         Ok(())
     }
 
-    /// Keeps the view fresh until dropped.
+    /// Refreshes the cache until dropped.
     pub async fn follow(&self) {
         let mut ticks = interval(AGE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             if let Err(error) = self.refresh().await {
-                tracing::warn!(%error, "what tenants configured elsewhere is not seen yet");
+                tracing::warn!(%error, "the document cache could not be refreshed");
             }
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, CachedDocuments> {
         self.held.lock()
     }
 }
 
-impl Held {
+impl CachedDocuments {
     /// Two refreshes may overlap: the newer version stays, and a deletion is not undone.
     fn take(&mut self, document: Document) {
         let key = (document.tenant, document.kind, document.id.clone());
