@@ -175,8 +175,8 @@ impl Task {
             .map(|errand| errand.slot)
     }
 
-    /// What `A2A_TASK` says of it.
-    pub fn told(&self) -> A2aTaskBody {
+    /// The body of its `A2A_TASK` observation.
+    pub fn observation_body(&self) -> A2aTaskBody {
         A2aTaskBody {
             task_id: self.task_id.clone(),
             agent_id: self.agent_id.clone(),

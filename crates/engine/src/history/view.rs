@@ -7,7 +7,7 @@ use crate::domain::hitl::Suspension;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, StepType, TodoItem};
 use crate::domain::state::{A2aWait, PendingA2ATasks};
 use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
-use crate::pes::state::{Item, Phase, Said, State, run, text};
+use crate::pes::state::{Item, Phase, State, TurnContent, run, text};
 
 /// The item without its calls.
 pub(crate) fn todo_item(item: &Item) -> TodoItem {
@@ -140,7 +140,7 @@ pub(crate) fn view(state: &State) -> Value {
 fn waits(state: &State) -> Vec<A2aWait> {
     let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
     open.sort_by_key(|(ord, _)| *ord);
-    open.into_iter().map(|(_, task)| A2aWait { task: task.told(), item_id: task.item_id.clone() }).collect()
+    open.into_iter().map(|(_, task)| A2aWait { task: task.observation_body(), item_id: task.item_id.clone() }).collect()
 }
 
 fn phase_word(phase: Phase) -> &'static str {
@@ -165,7 +165,7 @@ fn suspension(state: &State, open: &Suspension) -> Value {
         body["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": open.tool_input });
     }
     let Some(item) = open.item_id.as_ref().and_then(|id| state.item(id)) else { return body };
-    let said = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.said));
+    let said = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.content));
     body["iterationState"] = opening(state, item).into_iter().chain(said).collect();
     let batch = item.progress.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
     let results = batch.iter().filter_map(|id| state.calls.get(id)?.record.result.as_ref());
@@ -173,11 +173,11 @@ fn suspension(state: &State, open: &Suspension) -> Value {
     body
 }
 
-fn iteration_state(state: &State, said: &Said) -> Vec<Value> {
+fn iteration_state(state: &State, said: &TurnContent) -> Vec<Value> {
     match said {
-        Said::Patch { .. } => Vec::new(),
-        Said::Engine { text } => vec![json!({ "role": "user", "content": text })],
-        Said::Model { text, calls, .. } => {
+        TurnContent::Patch { .. } => Vec::new(),
+        TurnContent::Engine { text } => vec![json!({ "role": "user", "content": text })],
+        TurnContent::Model { text, calls, .. } => {
             let calls: Vec<&CallRecord> = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
             let made: Vec<Value> =
                 calls.iter().map(|record| text::to_value(&called(record, &record.arguments))).collect();

@@ -51,7 +51,7 @@ fn by_model(tx: &mut Tx<'_>, event: ModelEvent) -> Handled {
     match event {
         ModelEvent::Replied { stream, attempt, reply } => reply::model_replied(tx, &stream, attempt, *reply),
         ModelEvent::Overflowed { stream, attempt, extent } => summary::overflowed(tx, &stream, attempt, extent),
-        ModelEvent::Failed { stream, attempt, failure } => reply::model_failed(tx, &stream, attempt, failure),
+        ModelEvent::Failed { stream, attempt, failure } => reply::on_model_failed(tx, &stream, attempt, failure),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::domain::observation::Record;
 use crate::domain::run::{CallerStatus, Run};
 use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
 use crate::domain::{Millis, payload};
-use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, Said, State, Turn, rows, run, wake};
+use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, State, Turn, TurnContent, rows, run, wake};
 use crate::step::{Keep, Row, RowKind, Step};
 use crate::{Stamp, World};
 
@@ -148,9 +148,9 @@ impl<'a> Tx<'a> {
     }
 
     /// Adds a turn to an item's loop.
-    pub fn add_turn(&mut self, item: &ItemId, said: Said) {
+    pub fn add_turn(&mut self, item: &ItemId, content: TurnContent) {
         let ord = self.next_ord();
-        let turn = Turn { item: item.clone(), said };
+        let turn = Turn { item: item.clone(), content };
         self.rows.push(rows::turn(ord, &turn));
         if let Some(item) = self.state.list.get_mut(item) {
             item.turns.push(turn);

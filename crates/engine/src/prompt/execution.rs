@@ -82,7 +82,7 @@ fn assignment(prompt: &StepPrompt<'_>) -> String {
     paragraphs([task.as_str(), &outcome, &tools])
 }
 
-/// What the model is told (as a [`super::Turn::Told`]) when required tools were not called successfully.
+/// What the model is told (as a [`super::Turn::Engine`]) when required tools were not called successfully.
 pub fn enforcement(missing: &[String]) -> String {
     fill(ENFORCEMENT, &[("tools", &missing.join(", "))])
 }

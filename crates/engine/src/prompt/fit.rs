@@ -21,9 +21,9 @@ const BYTES: usize = 3;
 /// A longer summary is shortened, in characters.
 const SUMMARY: usize = 6_000;
 
-/// What a prompt tells besides what it must.
+/// What a prompt has of the conversation and of other items' results, cut so that the prompt fits.
 #[derive(Clone)]
-pub(crate) struct Told<'a> {
+pub(crate) struct FittedHistory<'a> {
     pub payloads: &'a Payloads,
     /// What stands for older messages, and how many those are.
     summary: Option<(String, usize)>,
@@ -33,7 +33,7 @@ pub(crate) struct Told<'a> {
     pub most: usize,
 }
 
-impl<'a> Told<'a> {
+impl<'a> FittedHistory<'a> {
     pub fn whole(state: &State, settings: &RunSettings, material: &'a Material) -> Self {
         let payloads = &material.payloads;
         let summary = state.head.summary.as_ref().filter(|_| settings.history_limit > 0);
@@ -61,7 +61,7 @@ impl<'a> Told<'a> {
         History { summary: self.summary(), messages: self.messages }
     }
 
-    /// What is told, if it is not everything.
+    /// What was left out, if anything was.
     pub fn fit(&self) -> Option<ContextFit> {
         let summarised = self.summary.as_ref()?.1;
         Some(ContextFit { kept: self.messages.len(), summarised, left_out: self.left_out, shortened: 0 })
@@ -104,7 +104,7 @@ impl<'a> Told<'a> {
             over = over.saturating_sub(tokens(&message.content));
             is_over
         });
-        let told = self.clone().newest(self.messages.len() - left_out.count());
+        let fitted = self.clone().newest(self.messages.len() - left_out.count());
         let sizes: Vec<usize> = results.iter().flat_map(|result| sizes(result, most_of_tools)).collect();
         let room = sizes.iter().sum::<usize>().saturating_sub((over as usize).saturating_mul(BYTES));
         let most = match over {
@@ -113,8 +113,8 @@ impl<'a> Told<'a> {
         };
         let shortened = sizes.iter().filter(|size| **size > most).count();
         let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
-        let fit = ContextFit { kept: told.messages.len(), summarised, left_out: told.left_out, shortened };
-        (Self { most, ..told }, fit)
+        let fit = ContextFit { kept: fitted.messages.len(), summarised, left_out: fitted.left_out, shortened };
+        (Self { most, ..fitted }, fit)
     }
 }
 

@@ -1,4 +1,4 @@
-//! An item's loop as a prompt tells it: what the model said and called, and what came of that.
+//! An item's loop as messages of a prompt: what the model replied, the tools it called, and their results.
 
 use serde_json::{Map, json};
 
@@ -6,17 +6,18 @@ use crate::domain::ids::CallId;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::prompt::PromptCall;
 use crate::domain::tool::{CallRecord, ToolResult};
-use crate::pes::state::{Item, Said, State};
+use crate::pes::state::{Item, State, TurnContent};
 use crate::prompt::{Turn, render};
 
 /// The item's loop, and before it what it did when it was begun earlier.
 pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
     let first = item.progress.work.as_ref().map_or(0, |work| work.first);
-    let told: std::collections::BTreeSet<&CallId> = item.turns.iter().flat_map(|turn| calls_of(&turn.said)).collect();
+    let shown: std::collections::BTreeSet<&CallId> =
+        item.turns.iter().flat_map(|turn| calls_of(&turn.content)).collect();
     let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
     let mut turns = Vec::new();
-    for call in earlier.filter(|call| call.ord < first && !told.contains(&call.record.call_id)) {
-        turns.push(Turn::Said {
+    for call in earlier.filter(|call| call.ord < first && !shown.contains(&call.record.call_id)) {
+        turns.push(Turn::Model {
             content: String::new(),
             calls: vec![prompt_call(&call.record, payloads)],
             replay: None,
@@ -24,13 +25,13 @@ pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn
         turns.push(returned(&call.record, payloads));
     }
     for turn in &item.turns {
-        match &turn.said {
-            Said::Engine { text } => turns.push(Turn::Told(text.clone())),
-            Said::Patch { .. } => {}
-            Said::Model { text, calls, replay } => {
+        match &turn.content {
+            TurnContent::Engine { text } => turns.push(Turn::Engine(text.clone())),
+            TurnContent::Patch { .. } => {}
+            TurnContent::Model { text, calls, replay } => {
                 let records: Vec<&CallRecord> =
                     calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
-                turns.push(Turn::Said {
+                turns.push(Turn::Model {
                     content: render::text_of(text, payloads),
                     calls: records.iter().map(|record| prompt_call(record, payloads)).collect(),
                     replay: replay.clone().map(|replay| payload::inline(replay, payloads)),
@@ -42,10 +43,10 @@ pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn
     turns
 }
 
-fn calls_of(said: &Said) -> &[CallId] {
+fn calls_of(said: &TurnContent) -> &[CallId] {
     match said {
-        Said::Model { calls, .. } => calls,
-        Said::Engine { .. } | Said::Patch { .. } => &[],
+        TurnContent::Model { calls, .. } => calls,
+        TurnContent::Engine { .. } | TurnContent::Patch { .. } => &[],
     }
 }
 

@@ -1,4 +1,4 @@
-//! What models are told: pure functions from what the engine knows to the messages of one call.
+//! Prompts: pure functions from what the engine knows to the messages of one model call.
 //!
 //! The first line of every system prompt names the phase. Text that people, tools or models wrote stands verbatim; what
 //! is data rather than instruction stands between markers with a nonce that occurs nowhere between them, so no text can
@@ -148,9 +148,9 @@ pub struct StepResult {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
     /// What the model said and called, under the ids that the provider will see again.
-    Said { content: String, calls: Vec<PromptCall>, replay: Option<Value> },
+    Model { content: String, calls: Vec<PromptCall>, replay: Option<Value> },
     /// What the call with that id came to.
     Returned { id: String, result: Box<ToolResult> },
-    /// What we told it: an enforcement, a repair, a person's decision.
-    Told(String),
+    /// A message of the engine: an enforcement, a repair, a person's decision.
+    Engine(String),
 }

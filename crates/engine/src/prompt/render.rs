@@ -1,4 +1,4 @@
-//! What a model is told: from the state, when the effect is performed.
+//! Renders a prompt from the state, when the effect is performed.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::domain::size;
 use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::effect::Effect;
 use crate::history::view;
-use crate::pes::state::{Active, Item, ModelCall, Phase, Said, Shape, State};
-use crate::prompt::fit::{self, Told};
+use crate::pes::state::{Active, Item, ModelCall, Phase, Shape, State, TurnContent};
+use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame, StepResult, item_loop, offer, summarize};
 use crate::{Extent, Material, Needs, Prompt, Recent, World};
 
@@ -59,7 +59,7 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     open.call.repair.iter().for_each(|repair| add(&repair.reply));
     match (open.item, state.phase()) {
         (Some(item), _) => {
-            item.turns.iter().for_each(|turn| turn_needs(&turn.said, &mut add));
+            item.turns.iter().for_each(|turn| turn_needs(&turn.content, &mut add));
             item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, &mut add));
             results_need(state, Some(item), &mut add);
         }
@@ -81,8 +81,8 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     Needs { payloads, history }
 }
 
-fn turn_needs(said: &Said, add: &mut impl FnMut(&Value)) {
-    if let Said::Model { text, replay, .. } = said {
+fn turn_needs(said: &TurnContent, add: &mut impl FnMut(&Value)) {
+    if let TurnContent::Model { text, replay, .. } = said {
         add(text);
         replay.iter().for_each(add);
     }
@@ -100,7 +100,7 @@ fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
 fn results_need(state: &State, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
     for item in state.list.iter().filter(|item| item.progress.status.is_settled()) {
         item.progress.result.iter().for_each(&mut *add);
-        let calls = item.calls.iter().filter(|_| are_calls_told(item, of));
+        let calls = item.calls.iter().filter(|_| shows_calls(item, of));
         calls.filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
     }
 }
@@ -143,41 +143,47 @@ fn rendered(
 ) -> Result<(Rendered, Option<ContextFit>), Extent> {
     let settings = &open.run.settings;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
-    let told = Told::whole(state, settings, material);
+    let fitted = FittedHistory::whole(state, settings, material);
     let most = settings.history_limit as usize;
     if let Some(sums) = &open.call.sums {
-        let (messages, fit) = summarize::request(world, settings, frame, open.call, sums, &told);
+        let (messages, fit) = summarize::request(world, settings, frame, open.call, sums, &fitted);
         return Ok((Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None }, Some(fit)));
     }
-    let told = if open.call.fitted { told.newest(most) } else { told };
+    let fitted = if open.call.fitted { fitted.newest(most) } else { fitted };
     let offered = world.tools.offered(settings);
-    let whole = render(state, open, frame, &offered, &told);
+    let whole = render(state, open, frame, &offered, &fitted);
     let size = size::size(&whole.messages, &whole.tools);
     let limit = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
-    let gone = [told.excess(most), limit.and_then(|limit| told.overflow(size, limit))].into_iter().flatten();
+    let gone = [fitted.excess(most), limit.and_then(|limit| fitted.overflow(size, limit))].into_iter().flatten();
     if let Some(extent) = gone.max_by_key(|extent| extent.messages).filter(|_| !open.call.fitted) {
         return Err(extent);
     }
-    let Some(limit) = limit else { return Ok((whole, told.fit())) };
-    let results = results(state, open.item, &told);
+    let Some(limit) = limit else { return Ok((whole, fitted.fit())) };
+    let results = results(state, open.item, &fitted);
     let of_tools = prompt::most_of_tools(&results, settings.execution.tool_result_max_length as usize);
-    let (told, fit) = told.less(size - limit, &results, of_tools);
-    Ok((render(state, open, frame, &offered, &told), Some(fit)))
+    let (fitted, fit) = fitted.less(size - limit, &results, of_tools);
+    Ok((render(state, open, frame, &offered, &fitted), Some(fit)))
 }
 
-fn render(state: &State, open: &Open<'_>, frame: Frame<'_>, offered: &[Arc<ToolSpec>], told: &Told<'_>) -> Rendered {
+fn render(
+    state: &State,
+    open: &Open<'_>,
+    frame: Frame<'_>,
+    offered: &[Arc<ToolSpec>],
+    fitted: &FittedHistory<'_>,
+) -> Rendered {
     match (open.item, state.phase()) {
         (Some(item), _) => {
             let tools = offer::tools_of_step(state, item, offered.to_vec());
-            let messages = step(state, open, frame, item, &tools, told);
+            let messages = step(state, open, frame, item, &tools, fitted);
             Rendered { phase: model::Phase::Execution, messages, tools, schema: None }
         }
         (None, Phase::Synthesizing) => {
-            let messages = synthesis(state, open, frame, told);
+            let messages = synthesis(state, open, frame, fitted);
             Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema: None }
         }
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
-            let messages = planning(state, open, frame, offered, told);
+            let messages = planning(state, open, frame, offered, fitted);
             let schema = Some(prompt::plan_schema(state.phase() == Phase::Refining));
             Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
         }
@@ -219,15 +225,15 @@ fn planning(
     open: &Open<'_>,
     frame: Frame<'_>,
     tools: &[Arc<ToolSpec>],
-    told: &Told<'_>,
+    fitted: &FittedHistory<'_>,
 ) -> Vec<PromptMessage> {
-    let query = query_of(open, told);
-    let history = told.history();
+    let query = query_of(open, fitted);
+    let history = fitted.history();
     if state.phase() != Phase::Refining {
         return prompt::plan(&prompt::PlanPrompt { frame, query: &query, history, tools });
     }
     let items: Vec<TodoItem> = state.list.iter().map(view::todo_item).collect();
-    let plan = text_of(&state.head.plan, told.payloads);
+    let plan = text_of(&state.head.plan, fitted.payloads);
     prompt::refine(&prompt::RefinePrompt {
         frame,
         query: &query,
@@ -251,11 +257,11 @@ fn outdated(state: &State) -> Vec<String> {
 }
 
 /// The run's query, and what was said since.
-fn query_of(open: &Open<'_>, told: &Told<'_>) -> String {
+fn query_of(open: &Open<'_>, fitted: &FittedHistory<'_>) -> String {
     let mut query = open.run.query.clone();
     for steer in open.active.steers.iter().filter(|steer| steer.shown) {
         query.push_str("\n\n");
-        query.push_str(&text_of(&steer.text, told.payloads));
+        query.push_str(&text_of(&steer.text, fitted.payloads));
     }
     query
 }
@@ -266,10 +272,10 @@ fn step(
     frame: Frame<'_>,
     item: &Item,
     tools: &[Arc<ToolSpec>],
-    told: &Told<'_>,
+    fitted: &FittedHistory<'_>,
 ) -> Vec<PromptMessage> {
-    let results = results(state, Some(item), told);
-    let turns = item_loop::turns(state, item, told.payloads);
+    let results = results(state, Some(item), fitted);
+    let turns = item_loop::turns(state, item, fitted.payloads);
     let notes = item.progress.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
     let prompt = prompt::StepPrompt {
         frame,
@@ -281,30 +287,30 @@ fn step(
         is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
     };
     match state.shape {
-        Shape::Single => prompt::converse(&prompt, told.history()),
+        Shape::Single => prompt::converse(&prompt, fitted.history()),
         Shape::Planned => prompt::step(&prompt),
     }
 }
 
-fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, told: &Told<'_>) -> Vec<PromptMessage> {
-    let plan = text_of(&state.head.plan, told.payloads);
+fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, fitted: &FittedHistory<'_>) -> Vec<PromptMessage> {
+    let plan = text_of(&state.head.plan, fitted.payloads);
     prompt::synthesis(&prompt::SynthesisPrompt {
         frame,
-        query: &query_of(open, told),
-        history: told.history(),
+        query: &query_of(open, fitted),
+        history: fitted.history(),
         intent: &state.head.intent,
         plan: &plan,
-        results: &results(state, None, told),
+        results: &results(state, None, fitted),
     })
 }
 
-/// Whether a prompt tells what this item's tools said: the answer's of every item, a step's of what it depends on.
-fn are_calls_told(item: &Item, of: Option<&Item>) -> bool {
+/// Whether a prompt has the results of this item's tool calls: the synthesis of every item, a step of its dependencies.
+fn shows_calls(item: &Item, of: Option<&Item>) -> bool {
     of.is_none_or(|of| of.def.dependencies.contains(&item.def.id))
 }
 
-fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult> {
-    let payloads = told.payloads;
+fn results(state: &State, of: Option<&Item>, fitted: &FittedHistory<'_>) -> Vec<StepResult> {
+    let payloads = fitted.payloads;
     let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
     let results = settled
         .map(|item| StepResult {
@@ -313,16 +319,16 @@ fn results(state: &State, of: Option<&Item>, told: &Told<'_>) -> Vec<StepResult>
             status: item.progress.status,
             reason: item.progress.reason.clone(),
             result: item.progress.result.clone().map(|result| payload::inline(result, payloads)),
-            tool_results: if are_calls_told(item, of) {
+            tool_results: if shows_calls(item, of) {
                 view::tool_results(state, item).into_iter().map(|r| inlined(r, payloads)).collect()
             } else {
                 Vec::new()
             },
-            is_dependency: of.is_some() && are_calls_told(item, of),
+            is_dependency: of.is_some() && shows_calls(item, of),
             outdated: item.progress.outdated.iter().map(ToString::to_string).collect(),
         })
         .collect();
-    fit::cut(results, told.most)
+    fit::cut(results, fitted.most)
 }
 
 pub(crate) fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {

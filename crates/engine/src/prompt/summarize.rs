@@ -1,4 +1,4 @@
-//! The prompt of a summary: a model call of its own tells the oldest messages in few words.
+//! The prompt of a summary: a model call of its own sums up the oldest messages.
 
 use crate::World;
 use crate::domain::model::ContextFit;
@@ -6,7 +6,7 @@ use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
 use crate::domain::size;
 use crate::pes::state::{ModelCall, Sums};
-use crate::prompt::fit::{self, Told};
+use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame};
 
 /// The prompt of a summary: what was summed up so far, and the messages that are added to it. If they are too many, the
@@ -17,11 +17,11 @@ pub(crate) fn request(
     frame: Frame<'_>,
     call: &ModelCall,
     sums: &Sums,
-    told: &Told<'_>,
+    fitted: &FittedHistory<'_>,
 ) -> (Vec<PromptMessage>, ContextFit) {
-    let end = told.messages.iter().position(|message| message.message_id == sums.extent.upto);
-    let messages = &told.messages[..end.map_or(told.messages.len(), |at| at + 1)];
-    let render = |most| prompt::summary(&prompt::SummaryPrompt { frame, so_far: told.summary(), messages, most });
+    let end = fitted.messages.iter().position(|message| message.message_id == sums.extent.upto);
+    let messages = &fitted.messages[..end.map_or(fitted.messages.len(), |at| at + 1)];
+    let render = |most| prompt::summary(&prompt::SummaryPrompt { frame, so_far: fitted.summary(), messages, most });
     let whole = render(usize::MAX);
     let size = size::size(&whole, &[]);
     let fit = ContextFit { summarised: messages.len(), ..ContextFit::default() };

@@ -12,12 +12,12 @@ pub(super) fn messages(turns: &[Turn], most: usize, marker: &Marker) -> Vec<Prom
     let mut history = History { messages: Vec::new(), open: Vec::new(), stray: Vec::new(), known: HashSet::new() };
     for turn in turns {
         match turn {
-            Turn::Said { content, calls, replay } => history.said(content, calls, replay.clone()),
+            Turn::Model { content, calls, replay } => history.said(content, calls, replay.clone()),
             Turn::Returned { id, result } => {
                 let content = marker.block(&format!("output of {}", result.tool_name), &tool_result(result, most));
                 history.returned(id, result, content);
             }
-            Turn::Told(text) => {
+            Turn::Engine(text) => {
                 history.close();
                 history.messages.push(PromptMessage::User { content: text.clone() });
             }

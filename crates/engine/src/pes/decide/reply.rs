@@ -19,7 +19,7 @@ pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, re
     let phase = call.phase(tx.state.model_phase(item.as_ref()));
     let cost = account_for(tx, stream, item.as_ref(), &reply);
     if reply.is_refusal() {
-        return model_failed(tx, stream, attempt, refused(&reply));
+        return on_model_failed(tx, stream, attempt, refused(&reply));
     }
     tx.active().counters.llm_calls += 1;
     let text = tx.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
@@ -86,7 +86,7 @@ fn account_for(tx: &mut Tx<'_>, stream: &StreamId, item: Option<&ItemId>, reply:
 }
 
 /// One commit: the error is recorded, and the slot waits for its next attempt, if there is one.
-pub(crate) fn model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, failure: ModelFailure) -> Handled {
+pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, failure: ModelFailure) -> Handled {
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
     if failure.kind.was_sent() {
         tx.active().counters.llm_calls += 1;

@@ -13,7 +13,7 @@ use crate::pes::work::{places, start};
 
 /// Starts whatever may start, until nothing more may; a run that is over or out of budget ends here.
 pub(crate) fn run_to_quiescence(tx: &mut Tx<'_>) {
-    question::tell_calls(tx);
+    question::hand_out_replies(tx);
     while tx.state.run.is_some() {
         if is_cancel_complete(tx.state) {
             end_early::complete_cancel(tx);

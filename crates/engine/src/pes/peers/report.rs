@@ -17,7 +17,7 @@ use crate::pes::tx::Tx;
 
 /// So often a message is sent to an agent that cannot be reached, or an interrupted sending is looked into.
 const MOST_SENDS: u32 = 6;
-/// So often an agent is told to stop, if it does not listen.
+/// How often a cancel is sent to an agent that does not take it.
 const MOST_CANCELS: u32 = 6;
 /// So often in a row an agent may say that it knows no such task.
 const MOST_STRIKES: u32 = 3;
@@ -29,7 +29,7 @@ struct PeerQuestion {
     input_type: InputType,
 }
 
-/// The agent told how its task stands.
+/// The agent reported the state of its task.
 pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
@@ -171,7 +171,7 @@ fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
     let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
     let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
     if is_known && is_first {
-        // It told us of the task by itself: so it arrived.
+        // The agent reported the task by itself: so our message arrived.
         tx.put_action(id, TaskActionKind::Ask, tx.stamp.now)
     } else {
         tx.change_task(id, |task| task.tries += 1);

@@ -42,12 +42,13 @@ pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
     tx.change_call(id, |call| call.record.asked = Some(PendingQuestion { reply: Some(reply), ..asked }));
 }
 
-/// Marks what the holder hears of by this commit; what anybody else commits wakes it.
-pub(crate) fn tell_calls(tx: &mut Tx<'_>) {
+/// Marks the replies that this commit hands to running calls, which only the lease holder can do; a reply that another
+/// process commits wakes the holder.
+pub(crate) fn hand_out_replies(tx: &mut Tx<'_>) {
     if tx.stamp.holder.is_none() {
         return;
     }
-    for id in tx.state.untold().cloned().collect::<Vec<_>>() {
+    for id in tx.state.calls_with_new_reply().cloned().collect::<Vec<_>>() {
         tx.change_call(&id, |call| call.record.asked.as_mut().map(|asked| asked.is_told = true));
     }
 }

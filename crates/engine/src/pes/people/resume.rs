@@ -136,7 +136,7 @@ pub(crate) fn judge_approval(
         return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
     }
     let tool = open.tool_name.as_deref().unwrap_or_default();
-    let (thread, settings) = (&tx.state.active_run().thread_id, tx.state.settings());
+    let (thread, settings) = (&tx.state.active_run().thread_id, tx.state.run_settings());
     let edited = Proposal { thread, settings, tool, arguments: &arguments };
     let judgement = tx.world.tools.judge_edited(&edited)?;
     if let Some(ruling) = &judgement.ruling {
@@ -230,7 +230,7 @@ pub(crate) fn invalid(pointer: &str, why: &str) -> Fault {
 
 /// What an answer adds; a bare yes adds what the run began with.
 fn extension(state: &State, value: Option<serde_json::Value>) -> Result<Budget, Fault> {
-    let Some(value) = value else { return Ok(state.settings().budget.clone().unwrap_or_default()) };
+    let Some(value) = value else { return Ok(state.run_settings().budget.clone().unwrap_or_default()) };
     let wrong = |why: String| Fault::new(Code::Invalid, "The answer does not fit the question.").at("/value", why);
     let more: Budget = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
     more.check("/value")?;

@@ -195,7 +195,7 @@ pub(crate) fn remind(tx: &mut Tx<'_>, id: &SuspensionId) {
 
 /// Whether the caller's own program carries this call out.
 fn is_clients(state: &State, call: &CallId) -> bool {
-    state.settings().client_tool(state.tool_of(call)).is_some()
+    state.run_settings().client_tool(state.tool_of(call)).is_some()
 }
 
 /// A parked call awaits its turn; one of the caller's own goes to it now.

@@ -78,7 +78,7 @@ fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&It
         }
     }
     if !left_out.is_empty() {
-        tell_left_out(tx, &left_out, by);
+        report_left_out(tx, &left_out, by);
     }
     if merged.is_relinked {
         tx.state.list.rebuild(|_| ());
@@ -91,8 +91,8 @@ fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&It
     merged
 }
 
-/// There is no room for these: who added them is told, and everybody who reads the log.
-fn tell_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
+/// Records the items for which the plan has no room, and names them in the next prompt of the model that added them.
+fn report_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
     const NAMED: usize = 5;
     let (most, count) = (tx.world.limits.items_per_plan, ids.len());
     let named: Vec<&str> = ids.iter().take(NAMED).map(ItemId::as_str).collect();

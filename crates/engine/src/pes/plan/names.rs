@@ -69,7 +69,7 @@ fn unknown_items(state: &State, open: &[&ItemDraft], drafts: &[ItemDraft]) -> Op
 }
 
 fn enabled_tools(tx: &Tx<'_>) -> BTreeSet<String> {
-    tx.world.tools.offered(tx.state.settings()).iter().map(|tool| tool.name.clone()).collect()
+    tx.world.tools.offered(tx.state.run_settings()).iter().map(|tool| tool.name.clone()).collect()
 }
 
 /// A tool that this item must call and that there is not: it need not begin.

@@ -10,7 +10,7 @@ use crate::pes::plan::change::{self, Merged};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
-/// Makes a completed item pending, and tells those who depend on it.
+/// Makes a completed item pending again, and marks the items that depend on it.
 pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
     let known = tx.state.item(id).map(|item| item.def.dependencies.clone()).unwrap_or_default();
     change::redefine(tx, id, draft, merged);
@@ -22,12 +22,12 @@ pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut
     }
     tx.change_progress(id, |progress| progress.redone = true);
     change::move_status(tx, id, ItemStatus::Pending, merged, None);
-    tell_dependants(tx, id);
+    note_for_dependants(tx, id);
 }
 
 /// Whoever is at work is told in its next prompt; whoever is done is marked, for planners and for the answer. Those
 /// who have not begun wait for the new result.
-fn tell_dependants(tx: &mut Tx<'_>, id: &ItemId) {
+fn note_for_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     let dependants: Vec<(ItemId, ItemStatus)> =
         tx.state.list.dependants(id).map(|item| (item.def.id.clone(), item.progress.status)).collect();
     for (dependant, status) in dependants {

@@ -65,8 +65,8 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
     if !is_left || tx.state.is_refinement_due() {
         return;
     }
-    let plan = forecast::forecast(tx.state, tx.world, tx.state.settings());
-    let is_wanted = match tx.state.settings().execution.plan_review {
+    let plan = forecast::forecast(tx.state, tx.world, tx.state.run_settings());
+    let is_wanted = match tx.state.run_settings().execution.plan_review {
         PlanReview::Off => false,
         // Who was asked once is asked about what became of it.
         PlanReview::Risky => plan.risky || asked.is_some(),
@@ -112,11 +112,11 @@ pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decisi
 
 fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, Reviewed), Fault> {
     let list = edited_list(edited)?;
-    let (version, settings) = (tx.state.head.plan_version, tx.state.settings().clone());
+    let (version, settings) = (tx.state.head.plan_version, tx.state.run_settings().clone());
     match edit::edit(tx, version, list, by, &settings).map_err(within_answer)? {
         Taken::No => Ok((Decision::Approved, Reviewed::Runs(None))),
         Taken::Yes => {
-            let plan = text::to_value(&forecast::forecast(tx.state, tx.world, tx.state.settings()));
+            let plan = text::to_value(&forecast::forecast(tx.state, tx.world, tx.state.run_settings()));
             Ok((Decision::Modified, Reviewed::Runs(Some(digest::of(&plan)))))
         }
     }
@@ -124,7 +124,7 @@ fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, R
 
 /// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
 fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
-    let most = state.settings().execution.max_iterations.max(1);
+    let most = state.run_settings().execution.max_iterations.max(1);
     let rejections = state.review().map_or(0, |review| review.rejections);
     match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
         None => Reviewed::Ends("a person said no".into()),

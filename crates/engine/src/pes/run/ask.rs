@@ -67,7 +67,7 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     }
     // A run's number is below those of its messages.
     let ord = tx.next_ord();
-    let message = told(tx, &run);
+    let message = store_user_message(tx, &run);
     tx.record_message("queue", message);
     tx.write_run(ord, &run);
     let at = if first { 0 } else { tx.state.head.queue.len() };
@@ -76,8 +76,8 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// Stores the user's message and returns it as observations show it.
-fn told(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
+/// Stores the user's message; returns it as an observation carries it.
+fn store_user_message(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
     let message = message::user_message(run);
     message::keep(tx, &message)
 }
@@ -101,7 +101,7 @@ fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
     }
     run.run_id = tx.state.active_run().run_id.clone();
     tx.add_requesters(&run.requested_by);
-    let shown = told(tx, &run);
+    let shown = store_user_message(tx, &run);
     let text = shown.content.clone();
     tx.active().steers.push(Steer { message: run.message_id, text, shown: false });
     tx.record_message("messages", shown);

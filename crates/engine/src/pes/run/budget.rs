@@ -11,7 +11,7 @@ use crate::pes::tx::Tx;
 /// A person is asked for more, or the run ends; what runs of it is stopped first, by whoever holds it.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
     let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or("it is spent");
-    match tx.state.settings().execution.on_budget {
+    match tx.state.run_settings().execution.on_budget {
         OnBudget::Ask => ask_for_more(tx, why),
         OnBudget::Stop => end_early::end_early(tx, Ends::OnBudget, why),
     }

@@ -51,7 +51,7 @@ pub(crate) fn begin(
     Ok(Taken::Yes)
 }
 
-/// The conversation so far, told as every message is, and in front of it where it comes from.
+/// Records the messages of the conversation so far; the first observation names the thread they come from.
 fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationMessage>) {
     let mut forked_from = Some(from.clone());
     for mut message in messages {

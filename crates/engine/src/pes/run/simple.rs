@@ -9,7 +9,7 @@ use crate::domain::model::Phase;
 use crate::parse::CallDraft;
 use crate::pes::run::{finish, flow};
 use crate::pes::settle::item;
-use crate::pes::state::{Item, Replied, Said, State};
+use crate::pes::state::{Item, Replied, State, TurnContent};
 use crate::pes::tx::Tx;
 use crate::pes::work::step::{self, StepOutcome};
 use crate::pes::work::{batch, item_loop};
@@ -41,15 +41,15 @@ fn decide(state: &State, id: &ItemId, reply: Option<Reply<'_>>) -> Option<Next> 
 }
 
 fn turns<'a>(state: &'a State, item: &'a Item) -> Vec<Turn<'a>> {
-    let turn = |said: &'a Said| match said {
-        Said::Model { text, calls, .. } => {
+    let turn = |said: &'a TurnContent| match said {
+        TurnContent::Model { text, calls, .. } => {
             let calls = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
             Some(Turn::Said { text, calls })
         }
-        Said::Engine { text } => Some(Turn::Told(text)),
-        Said::Patch { .. } => None,
+        TurnContent::Engine { text } => Some(Turn::Told(text)),
+        TurnContent::Patch { .. } => None,
     };
-    item.turns.iter().filter_map(|it| turn(&it.said)).collect()
+    item.turns.iter().filter_map(|it| turn(&it.content)).collect()
 }
 
 fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>>) {
@@ -59,7 +59,7 @@ fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>
                 item_loop::keep_reply(tx, id, replied, Vec::new());
             }
             if let Some(text) = tell {
-                tx.add_turn(id, Said::Engine { text });
+                tx.add_turn(id, TurnContent::Engine { text });
             }
             item_loop::next_iteration(tx, id);
         }

@@ -55,7 +55,7 @@ fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft) {
         };
     }
     tx.active().model = Some(ModelCall { repair: Some(repair), ..again });
-    let ends = tx.state.settings().execution.on_budget == OnBudget::Stop;
+    let ends = tx.state.run_settings().execution.on_budget == OnBudget::Stop;
     if let (true, Some(why)) = (has_words && ends, funds::spent(tx.state, tx.world, tx.stamp.now)) {
         answer_half(tx, draft, Code::BudgetExceeded, &format!("the run's budget leaves no other, {why}"));
     }

@@ -64,7 +64,7 @@ pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
     let reason = if code == REJECTED { code.to_owned() } else { format!("{code}: {message}") };
     set_status(tx, id, ItemStatus::Failed, Some(reason));
     cancel_dependants(tx, id);
-    match tx.state.settings().execution.on_item_failure {
+    match tx.state.run_settings().execution.on_item_failure {
         OnItemFailure::Continue => {}
         OnItemFailure::Replan => {
             let note = format!("Item {id} failed ({code}): plan around it if you can.");

@@ -19,9 +19,9 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
 /// Records how a task stands.
 pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
-    let (item, told) = (task.item_id.clone(), task.told());
+    let (item, body) = (task.item_id.clone(), task.observation_body());
     let title = format!("Task of {}: {}", task.agent_id, task.status.as_str());
-    tx.record(item.as_ref(), title, told);
+    tx.record(item.as_ref(), title, body);
 }
 
 /// How long the call's task has been under way.
@@ -29,7 +29,7 @@ pub(crate) fn age(tx: &Tx<'_>, call: &CallId) -> Millis {
     tx.state.task_of(call).map_or(0, |task| tx.stamp.now - task.created_at)
 }
 
-/// Its call has ended: so has the task. An agent that may be at it is told to stop.
+/// Ends the task of a call that has ended. An agent that may be working on it is sent a cancel.
 pub(crate) fn end(tx: &mut Tx<'_>, call: &CallId, status: ToolStatus, why: Option<String>) {
     let Some(task) = tx.state.task_of(call).filter(|task| !task.status.is_terminal()) else { return };
     let (id, is_out) = (task.task_id.clone(), task.is_out);

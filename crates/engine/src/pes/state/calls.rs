@@ -48,8 +48,8 @@ impl State {
         self.task_of(call).filter(|_| is_there)?.sending()
     }
 
-    /// Running calls with a reply that whoever performs them has not heard of.
-    pub(crate) fn untold(&self) -> impl Iterator<Item = &CallId> {
+    /// Running calls whose question has a reply that was not handed to the running code yet.
+    pub(crate) fn calls_with_new_reply(&self) -> impl Iterator<Item = &CallId> {
         let batches = self.works().flat_map(|work| &work.batch);
         batches.filter(|id: &&CallId| {
             let record = self.calls.get(*id).map(|call| &call.record);

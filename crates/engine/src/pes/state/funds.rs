@@ -32,8 +32,8 @@ pub(crate) enum Funds {
 }
 
 impl State {
-    /// When the run must be over. While a person is asked about that, nothing is due.
-    pub(crate) fn deadline(&self) -> Option<Millis> {
+    /// When the budget's time is used up: the run must be over. `None` also while a person is asked about that.
+    pub(crate) fn budget_deadline(&self) -> Option<Millis> {
         let (run, active) = (self.run.as_ref()?, self.head.active.as_ref()?);
         let after = run.settings.budget.as_ref()?.deadline_ms?;
         let until = run.started_at.unwrap_or(run.created_at).saturating_add(after);
@@ -43,7 +43,7 @@ impl State {
 
 /// What this call may take, with what the calls under way may take.
 pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Funds {
-    let Some(budget) = &state.settings().budget else { return Funds::Enough(None) };
+    let Some(budget) = &state.run_settings().budget else { return Funds::Enough(None) };
     match reserve(state, world, budget, call) {
         Ok(reserved) => Funds::Enough(reserved),
         Err(_) if state.is_any_running() => Funds::Wait,
@@ -99,7 +99,7 @@ fn reserve(
 /// How many tokens the next prompt may have: what the state says of it, and not less than the largest so far with its
 /// reply.
 fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
-    let settings = state.settings();
+    let settings = state.run_settings();
     let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * WORDING);
     let history = if settings.history_limit == 0 { 0 } else { state.head.said / 3 };
     let items: u64 = state.list.iter().map(|item| tokens(&item.def.description)).sum();
@@ -118,7 +118,7 @@ pub(crate) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
 
 /// What of the budget is spent, in words.
 pub(crate) fn spent(state: &State, world: &World<'_>, now: Millis) -> Option<&'static str> {
-    if state.deadline().is_some_and(|at| at <= now) {
+    if state.budget_deadline().is_some_and(|at| at <= now) {
         return Some(TIME);
     }
     let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());

@@ -121,12 +121,12 @@ pub(crate) struct ItemLoop {
 pub(crate) struct Turn {
     pub item: ItemId,
     #[serde(flatten)]
-    pub said: Said,
+    pub content: TurnContent,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
-pub(crate) enum Said {
+pub(crate) enum TurnContent {
     /// What the model wrote and called.
     Model {
         text: Value,
@@ -135,7 +135,7 @@ pub(crate) enum Said {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replay: Option<Value>,
     },
-    /// What we told it.
+    /// A message of the engine to the model: an enforcement, a repair, a person's decision.
     Engine { text: String },
     /// How it wants to change the rest of the plan, and the planVersion that it had seen.
     Patch { shown: i64, patch: PlanPatchDraft },

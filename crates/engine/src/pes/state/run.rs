@@ -32,7 +32,7 @@ impl State {
     /// Whether this version of the plan may run as far as reviews are concerned.
     pub(crate) fn is_reviewed(&self) -> bool {
         let version = self.head.plan_version;
-        self.settings().execution.plan_review == PlanReview::Off
+        self.run_settings().execution.plan_review == PlanReview::Off
             || self.review().is_some_and(|review| review.passed == Some(version))
     }
 
@@ -66,8 +66,8 @@ impl State {
         self.run.as_ref().expect("only asked for while a run is active")
     }
 
-    /// Of the active run.
-    pub(crate) fn settings(&self) -> &RunSettings {
+    /// The settings of the active run. Only to be asked for while one is active.
+    pub(crate) fn run_settings(&self) -> &RunSettings {
         &self.active_run().settings
     }
 

@@ -32,8 +32,8 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
         }
     });
     let slots = main.into_iter().chain(works).filter(|_| !held);
-    let replies = state.untold().map(|_| now);
-    expiry.chain(tasks).chain(slots).chain(replies).chain(state.deadline()).min()
+    let replies = state.calls_with_new_reply().map(|_| now);
+    expiry.chain(tasks).chain(slots).chain(replies).chain(state.budget_deadline()).min()
 }
 
 /// When a task must be looked at again. Sending is woken with its item.

@@ -58,7 +58,7 @@ impl Tx<'_> {
     }
 
     pub fn record_stream_start(&mut self, stream: &StreamId, item: Option<&ItemId>, phase: Phase, call: &ModelCall) {
-        let (provider, model) = self.state.settings().choice(call.choice).unwrap_or_default();
+        let (provider, model) = self.state.run_settings().choice(call.choice).unwrap_or_default();
         let body = LlmStreamStartBody {
             stream_id: stream.clone(),
             phase: call.phase(phase),

@@ -15,7 +15,7 @@ use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo};
 use crate::pes::settle::call;
-use crate::pes::state::{Call, Replied, Said};
+use crate::pes::state::{Call, Replied, TurnContent};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::{agent_state, item_loop, places, retry};
 
@@ -38,14 +38,14 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, 
     }
     match replied {
         Some(replied) => item_loop::keep_reply(tx, id, replied, batch.clone()),
-        None => tx.add_turn(id, Said::Model { text: json!(""), calls: batch.clone(), replay: None }),
+        None => tx.add_turn(id, TurnContent::Model { text: json!(""), calls: batch.clone(), replay: None }),
     }
     record_calls(tx, id, replied, iteration, &batch);
     if dropped > 0 {
         let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
-        tx.add_turn(id, Said::Engine { text });
+        tx.add_turn(id, TurnContent::Engine { text });
     }
-    let is_together = tx.state.settings().execution.parallel_reads && verdicts.iter().all(suspend::only_reads);
+    let is_together = tx.state.run_settings().execution.parallel_reads && verdicts.iter().all(suspend::only_reads);
     tx.change_loop(id, |work| {
         work.batch = batch.clone();
         work.is_together = is_together;
@@ -163,7 +163,7 @@ pub(crate) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
 fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
     let Some(patch) = patch else { return Ok(()) };
     let is_asked_for = tx.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
-    match tx.state.settings().state_saving {
+    match tx.state.run_settings().state_saving {
         StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
         StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
             agent_state::patch(tx, patch).map_err(|fault| call::error(fault.code.as_str(), fault.detail))
@@ -203,9 +203,9 @@ fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
 
 fn apply_waiting_patch(tx: &mut Tx<'_>, id: &ItemId) {
     let turns = tx.state.item(id).map(|item| item.turns.as_slice()).unwrap_or_default();
-    let patch = turns.iter().rev().find_map(|turn| match &turn.said {
-        Said::Patch { shown, patch } => Some((*shown, patch.clone())),
-        Said::Model { .. } | Said::Engine { .. } => None,
+    let patch = turns.iter().rev().find_map(|turn| match &turn.content {
+        TurnContent::Patch { shown, patch } => Some((*shown, patch.clone())),
+        TurnContent::Model { .. } | TurnContent::Engine { .. } => None,
     });
     if let Some((shown, patch)) = patch {
         merge::apply_patch(tx, id, shown, patch);

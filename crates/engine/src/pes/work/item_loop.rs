@@ -4,13 +4,13 @@ use crate::domain::ids::{CallId, ItemId};
 use crate::domain::plan::ItemStatus;
 use crate::pes::plan::redo;
 use crate::pes::settle::item;
-use crate::pes::state::{ItemLoop, ModelCall, Replied, Said};
+use crate::pes::state::{ItemLoop, ModelCall, Replied, TurnContent};
 use crate::pes::tx::Tx;
 
 /// Keeps what the model said, for its next prompt.
 pub(crate) fn keep_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, calls: Vec<CallId>) {
     let replay = replied.reply.replay.clone().map(|replay| tx.store(format!("{}.replay", replied.stream), replay));
-    tx.add_turn(id, Said::Model { text: replied.text.clone(), calls, replay });
+    tx.add_turn(id, TurnContent::Model { text: replied.text.clone(), calls, replay });
 }
 
 /// The batch is done or the model wants to go on: one more model call, if one is left.
@@ -23,7 +23,7 @@ pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
 
 /// `false`: no iteration is left, and the item has failed.
 pub(crate) fn count(tx: &mut Tx<'_>, id: &ItemId) -> bool {
-    let most = tx.state.settings().execution.max_iterations.max(1);
+    let most = tx.state.run_settings().execution.max_iterations.max(1);
     let used = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration);
     if used >= most {
         item::fail(tx, id, "max_iterations", format!("not finished after {most} model calls"));

@@ -24,7 +24,7 @@ pub(crate) fn leave(tx: &mut Tx<'_>) {
 
 /// Who is next, if a place is free: first those who were resumed, then the first pending item.
 pub(crate) fn next(state: &State) -> Option<ItemId> {
-    let places = state.settings().execution.max_parallel_items.max(1) as usize;
+    let places = state.run_settings().execution.max_parallel_items.max(1) as usize;
     if state.placed().count() >= places {
         return None;
     }

@@ -6,7 +6,7 @@ use crate::domain::ids::ItemId;
 use crate::domain::plan::{ToolValidationMode, ValidationStatus};
 use crate::domain::tool::{ToolError, ToolStatus};
 use crate::pes::state::outcome::{self, REJECTED};
-use crate::pes::state::{ModelCall, Said, State};
+use crate::pes::state::{ModelCall, State, TurnContent};
 use crate::pes::tx::Tx;
 use crate::prompt;
 
@@ -51,7 +51,7 @@ pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
     match (open.is_empty(), is_strict) {
         (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
         (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),
-        (false, true) if enforced < state.settings().execution.taef_max_retries => {
+        (false, true) if enforced < state.run_settings().execution.taef_max_retries => {
             Missing::Enforce(prompt::enforcement(&open))
         }
         (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
@@ -61,7 +61,7 @@ pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
 /// Asks again; this uses up no iteration.
 pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
     let shown = tx.state.head.plan_version;
-    tx.add_turn(id, Said::Engine { text: message });
+    tx.add_turn(id, TurnContent::Engine { text: message });
     tx.change_loop(id, |work| {
         work.enforced += 1;
         work.model = Some(ModelCall::ready(work.iteration, shown));

@@ -53,7 +53,7 @@ pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &Mode
 }
 
 fn after(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> Next {
-    let has_other = tx.state.settings().choice(call.choice + 1).is_some();
+    let has_other = tx.state.run_settings().choice(call.choice + 1).is_some();
     let or_other = || if has_other { Next::Other } else { Next::GiveUp };
     let limits = tx.world.limits;
     let window = match failure.kind {
@@ -100,7 +100,7 @@ pub(crate) fn try_again(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool
 }
 
 fn has_answered_enough(state: &State, call: &ModelCall) -> bool {
-    call.failures >= state.settings().execution.max_model_attempts.max(1)
+    call.failures >= state.run_settings().execution.max_model_attempts.max(1)
 }
 
 /// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before

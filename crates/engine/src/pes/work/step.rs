@@ -8,7 +8,7 @@ use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
 use crate::pes::plan::merge;
 use crate::pes::settle::item;
-use crate::pes::state::{ModelCall, REPAIRS, Replied, Said, Shape, State};
+use crate::pes::state::{ModelCall, REPAIRS, Replied, Shape, State, TurnContent};
 use crate::pes::tx::Tx;
 use crate::pes::work::required_tools::{self, Missing};
 use crate::pes::work::{batch, item_loop};
@@ -36,7 +36,7 @@ pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> Ste
         return answered(tx, id, draft, &replied);
     }
     if let Some(patch) = draft.updated_plan {
-        tx.add_turn(id, Said::Patch { shown: replied.call.shown, patch });
+        tx.add_turn(id, TurnContent::Patch { shown: replied.call.shown, patch });
         tx.change_loop(id, |work| work.patches = true);
     }
     batch::open(tx, id, Some(&replied), draft.calls);
@@ -145,7 +145,7 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) 
     } else {
         "Your reply was empty. Call a tool, or answer with the result.".to_owned()
     };
-    tx.add_turn(id, Said::Engine { text });
+    tx.add_turn(id, TurnContent::Engine { text });
     let again = replied.call.again(replied.call.iteration);
     tx.change_loop(id, |work| work.model = Some(again));
     StepOutcome::Settled

@@ -114,11 +114,15 @@ fn turns() -> Vec<Turn> {
     let call =
         |id: &str| PromptCall { id: id.into(), name: "calculator".into(), arguments: json!({"expression": "2+2"}) };
     vec![
-        Turn::Said { content: "Let me compute.".into(), calls: vec![call("c1"), call("c2"), call("c3")], replay: None },
+        Turn::Model {
+            content: "Let me compute.".into(),
+            calls: vec![call("c1"), call("c2"), call("c3")],
+            replay: None,
+        },
         Turn::Returned { id: "c2".into(), result: returned_result(Err(refused())) },
         Turn::Returned { id: "c1".into(), result: returned_result(Ok(json!({"value": 4}))) },
-        Turn::Told(enforcement(&["calculator".into()])),
-        Turn::Said { content: String::new(), calls: vec![], replay: None },
+        Turn::Engine(enforcement(&["calculator".into()])),
+        Turn::Model { content: String::new(), calls: vec![], replay: None },
         Turn::Returned { id: "lost".into(), result: returned_result(Ok(json!("x".repeat(1000)))) },
     ]
 }
@@ -255,12 +259,12 @@ proptest! {
         let settings = settings();
         let item = item("b", ItemStatus::InProgress);
         let turns: Vec<Turn> = plan.iter().enumerate().map(|(at, (kind, n))| match kind {
-            0 => Turn::Said {
+            0 => Turn::Model {
                 content: "x".into(),
                 calls: (0..*n).map(|c| PromptCall { id: format!("{at}.{c}"), name: "t".into(), arguments: json!({}) }).collect(),
                 replay: None,
             },
-            1 => Turn::Told("go on".into()),
+            1 => Turn::Engine("go on".into()),
             _ => Turn::Returned { id: format!("{}.{n}", at.saturating_sub(*kind)), result: returned_result(Ok(json!(1))) },
         }).collect();
         let mut open: Vec<String> = Vec::new();
@@ -288,7 +292,7 @@ fn a_result_that_comes_again_is_not_told_again() {
     let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
     let call = PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
     let returned = || Turn::Returned { id: "c1".into(), result: returned_result(Ok(json!("once"))) };
-    let said = |calls: Vec<PromptCall>| Turn::Said { content: "x".into(), calls, replay: None };
+    let said = |calls: Vec<PromptCall>| Turn::Model { content: "x".into(), calls, replay: None };
     let turns = [said(vec![call]), returned(), returned(), said(Vec::new()), returned()];
     let messages = step(&step_prompt(&settings, &item, &[], &turns));
     assert_eq!(shown(&messages).matches("once").count(), 1, "{}", shown(&messages));
@@ -299,7 +303,7 @@ fn calls_that_share_an_id_have_each_its_own_result() {
     let (settings, item) = (settings(), item("b", ItemStatus::InProgress));
     let call = || PromptCall { id: "c1".into(), name: "calculator".into(), arguments: json!({}) };
     let returned = |what: &str| Turn::Returned { id: "c1".into(), result: returned_result(Ok(json!(what))) };
-    let said = Turn::Said { content: "x".into(), calls: vec![call(), call()], replay: None };
+    let said = Turn::Model { content: "x".into(), calls: vec![call(), call()], replay: None };
     let text = shown(&step(&step_prompt(&settings, &item, &[], &[said, returned("first"), returned("second")])));
     assert!(text.find("first").unwrap() < text.find("second").unwrap(), "{text}");
     assert!(!text.contains("No result"), "{text}");
