@@ -1,8 +1,8 @@
-//! What happens in a run, told as events of its task.
+//! A run's observations and tokens as events of its A2A task.
 //!
-//! A [`TaskEvents`] hears a run's observations in order, and its tokens. From the same observations it tells the same events,
-//! whoever listens and wherever: streams of one task agree, and so do pushes. Tokens only bring the answer earlier: what
-//! they said is completed, or replaced, by the answer itself.
+//! A [`TaskEvents`] takes a run's observations in order, and its tokens. The same observations always give the same events:
+//! all streams of one task agree, and so do pushes. Tokens only bring the answer earlier: their text is completed, or
+//! replaced, by the answer itself.
 
 use super::types::{Artifact, ArtifactUpdate, Message, Metadata, StatusUpdate, StreamEvent, TaskState, TaskStatus};
 use super::view;
@@ -22,39 +22,39 @@ pub struct TaskEvents {
     state: TaskState,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
-    /// The suspension that was told last.
+    /// The suspension of the last event.
     asked: Option<SuspensionId>,
-    /// The stream of tokens that is told.
-    said: Option<Said>,
+    /// The stream of tokens that the events follow.
+    streamed: Option<StreamedAnswer>,
     failure: Option<Code>,
     answer: Option<ConversationMessage>,
 }
 
-/// A stream of tokens, and what of it was told. An answer begins and ends with a word: blanks around it are none of it,
-/// so those at the end are held back until something follows.
-struct Said {
+/// A stream of tokens, and the text of it that was sent. Blanks around an answer are not part of it, so those at the end
+/// are held back until something follows.
+struct StreamedAnswer {
     stream: String,
     /// How many bytes came.
     heard: u64,
-    told: String,
+    sent: String,
     held: String,
 }
 
-impl Said {
+impl StreamedAnswer {
     fn new(stream: &str) -> Self {
-        Self { stream: stream.to_owned(), heard: 0, told: String::new(), held: String::new() }
+        Self { stream: stream.to_owned(), heard: 0, sent: String::new(), held: String::new() }
     }
 
-    /// Takes the next piece in; returns what may be told of it.
+    /// Adds the next tokens; returns the text that may be sent.
     fn apply(&mut self, piece: &str) -> String {
         self.heard += piece.len() as u64;
         self.held.push_str(piece);
-        if self.told.is_empty() {
+        if self.sent.is_empty() {
             self.held.drain(..self.held.len() - self.held.trim_start().len());
         }
         let blanks = self.held.split_off(self.held.trim_end().len());
         let next = std::mem::replace(&mut self.held, blanks);
-        self.told.push_str(&next);
+        self.sent.push_str(&next);
         next
     }
 }
@@ -80,7 +80,7 @@ impl TaskEvents {
             state,
             open,
             asked,
-            said: None,
+            streamed: None,
             failure: None,
             answer: None,
         }
@@ -103,23 +103,23 @@ impl TaskEvents {
                 self.stands(at)
             }
             // Whoever is reminded is still asked.
-            Fact::SuspensionTimeout(told) if told.policy == ExpiryPolicy::Remind => Vec::new(),
-            Fact::SuspensionTimeout(told) => self.closed(&told.suspension_id, at),
-            Fact::AgentResumed(told) => self.closed(&told.suspension_id, at),
-            Fact::Error(told) => {
-                if told.fatal {
-                    self.failure = Code::ALL.iter().copied().find(|code| code.as_str() == told.code);
+            Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => Vec::new(),
+            Fact::SuspensionTimeout(body) => self.closed(&body.suspension_id, at),
+            Fact::AgentResumed(body) => self.closed(&body.suspension_id, at),
+            Fact::Error(body) => {
+                if body.fatal {
+                    self.failure = Code::ALL.iter().copied().find(|code| code.as_str() == body.code);
                 }
                 Vec::new()
             }
-            Fact::FinalResponse(told) => {
-                self.answer = told.message.whole();
+            Fact::FinalResponse(body) => {
+                self.answer = body.message.whole();
                 if self.answer.is_none() {
-                    tracing::warn!(messageId = %told.message.message_id, "a task ends without its answer: its text is gone");
+                    tracing::warn!(messageId = %body.message.message_id, "a task ends without its answer: its text is gone");
                 }
                 Vec::new()
             }
-            Fact::RunFinished(told) => self.ended(told.status, at),
+            Fact::RunFinished(body) => self.ended(body.status, at),
             Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
@@ -150,14 +150,14 @@ impl TaskEvents {
             return None;
         }
         if token.offset == 0 {
-            self.said = Some(Said::new(token.stream_id.as_str()));
+            self.streamed = Some(StreamedAnswer::new(token.stream_id.as_str()));
         }
-        let said = self.said.as_mut()?;
-        if said.stream != token.stream_id.as_str() || said.heard != token.offset {
+        let streamed = self.streamed.as_mut()?;
+        if streamed.stream != token.stream_id.as_str() || streamed.heard != token.offset {
             return None;
         }
-        let append = !said.told.is_empty();
-        let next = said.apply(&token.data);
+        let append = !streamed.sent.is_empty();
+        let next = streamed.apply(&token.data);
         (!next.is_empty()).then(|| self.update(view::answer_artifact(&next), append, false))
     }
 
@@ -195,9 +195,9 @@ impl TaskEvents {
     fn delivered(&self, whole: &ConversationMessage) -> Vec<StreamEvent> {
         let beside = view::deliverables(whole).into_iter().map(|artifact| self.update(artifact, false, true));
         let mut events: Vec<StreamEvent> = beside.collect();
-        let said = self.said.as_ref().map_or("", |said| said.told.as_str());
-        events.push(match whole.content.strip_prefix(said) {
-            Some(rest) => self.update(view::answer_artifact(rest), !said.is_empty(), true),
+        let streamed = self.streamed.as_ref().map_or("", |streamed| streamed.sent.as_str());
+        events.push(match whole.content.strip_prefix(streamed) {
+            Some(rest) => self.update(view::answer_artifact(rest), !streamed.is_empty(), true),
             None => self.update(view::answer_artifact(&whole.content), false, true),
         });
         events

@@ -54,8 +54,8 @@ fn answered(text: &str) -> [Heard; 2] {
 }
 
 /// Text, append, last chunk; and states.
-fn told(events: &[StreamEvent]) -> Vec<(String, bool, bool)> {
-    let told = |event: &StreamEvent| match event {
+fn pieces_of(events: &[StreamEvent]) -> Vec<(String, bool, bool)> {
+    let piece_of = |event: &StreamEvent| match event {
         StreamEvent::ArtifactUpdate(update) => {
             let Content::Text(text) = &update.artifact.parts[0].content else { panic!("{update:?}") };
             (text.clone(), update.append, update.last_chunk)
@@ -63,7 +63,7 @@ fn told(events: &[StreamEvent]) -> Vec<(String, bool, bool)> {
         StreamEvent::StatusUpdate(update) => (format!("{:?}", update.status.state), false, false),
         StreamEvent::Task(_) | StreamEvent::Message(_) => panic!("{event:?}"),
     };
-    events.iter().map(told).collect()
+    events.iter().map(piece_of).collect()
 }
 
 fn piece(text: &str, append: bool, last: bool) -> (String, bool, bool) {
@@ -83,7 +83,7 @@ fn tokens_are_pieces_of_the_answer_and_a_new_attempt_replaces_them() {
         piece(" there", true, true),
         piece("Completed", false, false),
     ];
-    assert_eq!(told(&events), expected);
+    assert_eq!(pieces_of(&events), expected);
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn what_tokens_said_otherwise_is_replaced_and_what_was_lost_is_completed() {
     assert!(lossy.token(&token("a", 0, "one ")).is_some());
     assert!(lossy.token(&token("a", 9, "three")).is_none(), "a piece is missing");
     let events: Vec<StreamEvent> = answered("one two three").iter().flat_map(|seen| apply(&mut lossy, seen)).collect();
-    assert_eq!(told(&events)[0], piece(" two three", true, true));
+    assert_eq!(pieces_of(&events)[0], piece(" two three", true, true));
     let mut wrong = task_events();
     wrong.token(&token("a", 0, "two"));
     let events: Vec<StreamEvent> = answered("one").iter().flat_map(|seen| apply(&mut wrong, seen)).collect();
-    assert_eq!(told(&events)[0], piece("one", false, true));
+    assert_eq!(pieces_of(&events)[0], piece("one", false, true));
 }
 
 /// The answer is what stands between them, and it is said once.
@@ -112,7 +112,7 @@ fn blanks_around_an_answer_are_none_of_it() {
         piece("", true, true),
         piece("Completed", false, false),
     ];
-    assert_eq!(told(&events), expected);
+    assert_eq!(pieces_of(&events), expected);
 }
 
 #[test]
@@ -124,8 +124,9 @@ fn only_what_is_news_is_told() {
     };
     let answered =
         |id: &str, how: &str| seen("AGENT_RESUMED", json!({ "suspensionId": id, "decision": how, "decidedBy": "ann" }));
-    let mut states =
-        |seen: Heard| told(&apply(&mut task_events, &seen)).into_iter().map(|(state, ..)| state).collect::<Vec<_>>();
+    let mut states = |seen: Heard| {
+        pieces_of(&apply(&mut task_events, &seen)).into_iter().map(|(state, ..)| state).collect::<Vec<_>>()
+    };
     assert_eq!(states(started()), ["Working"]);
     assert_eq!(states(asked("s1")), ["InputRequired"]);
     assert!(states(asked("s2")).is_empty(), "the oldest question is the one that is told");
@@ -141,7 +142,7 @@ fn a_refusal_is_no_failure_and_another_run_is_nobodys_business() {
         let mut task_events = task_events();
         let body = json!({ "phase": "planning", "code": code, "message": "No.", "fatal": true, "retryable": false });
         assert!(apply(&mut task_events, &seen("ERROR", body)).is_empty());
-        assert_eq!(told(&apply(&mut task_events, &finished("failed")))[0].0, state);
+        assert_eq!(pieces_of(&apply(&mut task_events, &finished("failed")))[0].0, state);
         assert!(apply(&mut task_events, &Heard { run: "run_2", ..started() }).is_empty());
     }
 }

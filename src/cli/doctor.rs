@@ -59,6 +59,6 @@ fn answers(model: &ModelInfo) -> Result<String, String> {
     };
     let said = check.detail.as_ref().or(check.warning.as_ref());
     let detail = said.map(|said| format!(": {said}")).unwrap_or_default();
-    let told = format!("{status} in {} ms{detail}", check.took_ms);
-    if is_well { Ok(told) } else { Err(told) }
+    let line = format!("{status} in {} ms{detail}", check.took_ms);
+    if is_well { Ok(line) } else { Err(line) }
 }

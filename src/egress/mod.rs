@@ -38,7 +38,7 @@ pub use client::{Egress, Walls};
 pub use guard::{Names, System};
 pub(crate) use retry_after::{LONGEST_WAIT, retry_after};
 pub use signature::{SigningSecret, sign};
-pub(crate) use trace::told_of;
+pub(crate) use trace::insert_trace_headers;
 
 /// Where a call goes, and on whose word.
 #[derive(Clone, Debug, PartialEq, Eq)]

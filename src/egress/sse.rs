@@ -15,7 +15,7 @@ pub(crate) struct Decoder {
     data: Vec<u8>,
     has_data: bool,
     /// `data` was handed out.
-    is_told: bool,
+    is_data_read: bool,
     /// A CR ended the last line: an LF right after it belongs to it.
     after_cr: bool,
     is_first_line: bool,
@@ -26,7 +26,7 @@ impl Decoder {
     /// `limit` bounds one event.
     pub(crate) fn new(limit: usize) -> Self {
         let (line, data) = (Vec::new(), Vec::new());
-        Self { line, data, has_data: false, is_told: false, after_cr: false, is_first_line: true, limit }
+        Self { line, data, has_data: false, is_data_read: false, after_cr: false, is_first_line: true, limit }
     }
 
     /// The data of the next event that is complete with these bytes, from which it is taken; `None`: they are used up.
@@ -49,7 +49,7 @@ impl Decoder {
                 self.hold(line)?;
                 let line = std::mem::take(&mut self.line);
                 if self.is_complete_with(&line) {
-                    return self.told().map(Some);
+                    return self.data_text().map(Some);
                 }
                 continue;
             }
@@ -60,7 +60,7 @@ impl Decoder {
                 return str::from_utf8(value).map(Some).map_err(|_| Error::NotText);
             }
             if self.is_complete_with(line) {
-                return self.told().map(Some);
+                return self.data_text().map(Some);
             }
         }
         Ok(None)
@@ -77,7 +77,7 @@ impl Decoder {
     }
 
     fn forget(&mut self) {
-        if std::mem::take(&mut self.is_told) {
+        if std::mem::take(&mut self.is_data_read) {
             self.data.clear();
         }
     }
@@ -112,8 +112,8 @@ impl Decoder {
         false
     }
 
-    fn told(&mut self) -> Result<&str, Error> {
-        self.is_told = true;
+    fn data_text(&mut self) -> Result<&str, Error> {
+        self.is_data_read = true;
         str::from_utf8(&self.data).map_err(|_| Error::NotText)
     }
 }

@@ -14,8 +14,8 @@ use tracing::Instrument;
 use super::a2a;
 use super::app_state::AppState;
 use super::metrics;
-use super::peer::Peer;
-use super::problem::{self, Problem, Scene};
+use super::problem::{self, Problem, ProblemContext};
+use super::remote_addr::RemoteAddr;
 use super::trace::TraceId;
 use crate::domain::fault::{Code, Fault};
 
@@ -25,7 +25,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let method = request.method().clone();
     let instance = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", |path| path.as_str()).to_owned();
-    let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     request.extensions_mut().insert(trace.clone());
 
@@ -41,7 +41,11 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
             if a2a::is_ours(path) {
                 a2a::refuse(&fault, path, bare)
             } else {
-                problem::complete(&fault, &Scene { docs: &docs, instance: &instance, trace_id: &trace.0 }, bare)
+                problem::complete(
+                    &fault,
+                    &ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.0 },
+                    bare,
+                )
             }
         }
         None => bare,

@@ -40,12 +40,12 @@ impl Links {
         if let Some(public) = &self.public {
             return public.clone();
         }
-        let told = |name: &str| headers.get(name)?.to_str().ok().map(first);
+        let forwarded = |name: &str| headers.get(name)?.to_str().ok().map(first);
         if peer.is_some_and(|peer| self.trusts(peer))
-            && let Some(host) = told("x-forwarded-host").filter(|host| is_authority(host))
+            && let Some(host) = forwarded("x-forwarded-host").filter(|host| is_authority(host))
         {
-            let scheme = if told("x-forwarded-proto") == Some("https") { "https" } else { "http" };
-            let prefix = told("x-forwarded-prefix").filter(|prefix| is_path(prefix)).unwrap_or(&self.base_path);
+            let scheme = if forwarded("x-forwarded-proto") == Some("https") { "https" } else { "http" };
+            let prefix = forwarded("x-forwarded-prefix").filter(|prefix| is_path(prefix)).unwrap_or(&self.base_path);
             return format!("{scheme}://{host}{}", prefix.trim_end_matches('/'));
         }
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_authority(host));

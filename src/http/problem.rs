@@ -35,7 +35,7 @@ fn status(code: Code) -> StatusCode {
 }
 
 /// Where a problem happened, beside what it is.
-pub(crate) struct Scene<'a> {
+pub(crate) struct ProblemContext<'a> {
     /// The documentation that a code's `type` points into.
     pub(crate) docs: &'a str,
     pub(crate) instance: &'a str,
@@ -43,17 +43,17 @@ pub(crate) struct Scene<'a> {
 }
 
 /// The problem document.
-pub(crate) fn document(fault: &Fault, scene: &Scene<'_>) -> Value {
+pub(crate) fn document(fault: &Fault, context: &ProblemContext<'_>) -> Value {
     let code = fault.code;
     let mut members = Map::new();
     for (name, value) in [
-        ("type", json!(format!("{}#{}", scene.docs, code.as_str()))),
+        ("type", json!(format!("{}#{}", context.docs, code.as_str()))),
         ("title", json!(code.title())),
         ("status", json!(code.status())),
         ("detail", json!(fault.detail)),
-        ("instance", json!(scene.instance)),
+        ("instance", json!(context.instance)),
         ("code", json!(code)),
-        ("traceId", json!(scene.trace_id)),
+        ("traceId", json!(context.trace_id)),
         ("retryable", json!(code.retryable())),
     ] {
         members.insert(name.to_owned(), value);
@@ -68,7 +68,7 @@ pub(crate) fn document(fault: &Fault, scene: &Scene<'_>) -> Value {
 }
 
 /// `bare` with the document as its body; headers that it has (`Allow`, CORS) stay.
-pub(crate) fn complete(fault: &Fault, scene: &Scene<'_>, bare: Response) -> Response {
+pub(crate) fn complete(fault: &Fault, context: &ProblemContext<'_>, bare: Response) -> Response {
     let (mut parts, _) = bare.into_parts();
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     if let Some(seconds) = retry_after(fault) {
@@ -77,13 +77,13 @@ pub(crate) fn complete(fault: &Fault, scene: &Scene<'_>, bare: Response) -> Resp
     if fault.code == Code::Unauthorized {
         parts.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    Response::from_parts(parts, Body::from(document(fault, scene).to_string()))
+    Response::from_parts(parts, Body::from(document(fault, context).to_string()))
 }
 
 /// Seconds, rounded up. Every 429 and 503 has one.
 fn retry_after(fault: &Fault) -> Option<u64> {
-    let told = fault.retry_after_ms.map(|ms| u64::try_from(ms).unwrap_or(0).div_ceil(1000).max(1));
-    told.or_else(|| matches!(fault.code.status(), 429 | 503).then_some(1))
+    let retry_after = fault.retry_after_ms.map(|ms| u64::try_from(ms).unwrap_or(0).div_ceil(1000).max(1));
+    retry_after.or_else(|| matches!(fault.code.status(), 429 | 503).then_some(1))
 }
 
 #[cfg(test)]
@@ -93,15 +93,15 @@ mod tests {
     #[test]
     fn extra_members_stand_beside_and_never_instead() {
         let fault = Fault::new(Code::AlreadyResolved, "Ana approved it.").with("decidedBy", "ana").with("status", 200);
-        let scene = Scene { docs: "/docs", instance: "/threads/t/resume", trace_id: "abc" };
-        let document = document(&fault, &scene);
+        let context = ProblemContext { docs: "/docs", instance: "/threads/t/resume", trace_id: "abc" };
+        let document = document(&fault, &context);
         assert_eq!(document["decidedBy"], "ana");
         assert_eq!(document["status"], 409);
         assert_eq!(document["type"], "/docs#already_resolved");
     }
 
     #[test]
-    fn whoever_should_come_back_is_told_when() {
+    fn retry_after_is_given_where_a_retry_helps() {
         let mut fault = Fault::new(Code::Draining, "…");
         assert_eq!(retry_after(&fault), Some(1));
         fault.retry_after_ms = Some(1001);

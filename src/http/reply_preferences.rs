@@ -8,9 +8,9 @@ use axum::http::request::Parts;
 
 use super::app_state::AppState;
 use super::caller::pass;
-use super::peer::Peer;
 use super::prefer;
 use super::problem::Problem;
+use super::remote_addr::RemoteAddr;
 use super::trace::TraceId;
 use crate::auth::Pass;
 
@@ -31,7 +31,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
         let trace = parts.extensions.get::<TraceId>().cloned();
         let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut accepts = accepts.flat_map(|value| value.split(','));

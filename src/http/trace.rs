@@ -16,11 +16,11 @@ impl TraceId {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let states: Vec<&str> = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok()).collect();
-        Self::told(text("traceparent"), Some(&states.join(",")))
+        Self::from_values(text("traceparent"), Some(&states.join(",")))
     }
 
-    /// The same of an op of a socket, which says it in its members.
-    pub(crate) fn told(parent: Option<&str>, state: Option<&str>) -> Self {
+    /// The trace of these `traceparent` and `tracestate` values, as headers or the members of a socket op carry them.
+    pub(crate) fn from_values(parent: Option<&str>, state: Option<&str>) -> Self {
         let Some((trace, mut origin)) = parent.and_then(parse) else { return Self::new() };
         origin.state = state.map(str::trim).filter(|state| is_state(state)).map(str::to_owned);
         Self(trace, origin)

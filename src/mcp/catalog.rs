@@ -40,7 +40,7 @@ pub struct Catalog {
     pub(super) egress: Arc<Egress>,
     pub(super) now: Arc<dyn Fn() -> Millis + Send + Sync>,
     pub(super) pins: Pins,
-    held: Mutex<Held>,
+    held: Mutex<CatalogState>,
     /// Grows whenever a tenant may be offered something else.
     generation: watch::Sender<u64>,
     news: watch::Sender<u64>,
@@ -51,7 +51,7 @@ pub struct Catalog {
 type Key = (Option<TenantPk>, String);
 
 #[derive(Default)]
-struct Held {
+struct CatalogState {
     servers: BTreeMap<Key, Arc<Server>>,
     /// The document's version that a tenant's server was started from.
     versions: BTreeMap<Key, i64>,
@@ -140,7 +140,7 @@ impl Catalog {
             }
         }
         let mut held = self.held();
-        let Held { servers, versions, tools, .. } = &mut *held;
+        let CatalogState { servers, versions, tools, .. } = &mut *held;
         servers.retain(|key, server| {
             let stays = wanted.get(key).is_some_and(|(_, version)| versions.get(key) == Some(version));
             if !stays {
@@ -268,7 +268,7 @@ impl Catalog {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, CatalogState> {
         self.held.lock()
     }
 }

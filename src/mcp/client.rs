@@ -70,7 +70,7 @@ impl Connection {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
                 match agree(pipes, handler, profile.message_bytes, &tasks).await {
                     Ok(running) => (running, Some(process)),
-                    Err(error) => return Err(told(&error.to_string(), &process.kill().await)),
+                    Err(error) => return Err(with_last_output(&error.to_string(), &process.kill().await)),
                 }
             }
             Some(url) => {
@@ -218,7 +218,7 @@ async fn look_after(
         Some(process) => process.kill().await,
         None => String::new(),
     };
-    let _: Result<(), String> = why.set(told("the connection ended", &words));
+    let _: Result<(), String> = why.set(with_last_output("the connection ended", &words));
     ended.cancel();
 }
 
@@ -328,7 +328,7 @@ fn failed(message: &str) -> ToolError {
     ToolError { code: "failed".to_owned(), message: message.to_owned(), pointer: None, retry_after_ms: None }
 }
 
-fn told(why: &str, last_words: &str) -> String {
+fn with_last_output(why: &str, last_words: &str) -> String {
     if last_words.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_words}") }
 }
 

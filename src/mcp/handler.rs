@@ -57,13 +57,22 @@ impl ClientHandler for Handler {
         self.questions.ask(asked).await
     }
 
-    async fn on_progress(&self, told: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_progress(&self, notification: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         metrics::counter!("pes_mcp_progress_total", "server" => self.label.clone()).increment(1);
-        tracing::debug!(server = &*self.server, progress = told.progress, total = told.total, "progress");
+        tracing::debug!(
+            server = &*self.server,
+            progress = notification.progress,
+            total = notification.total,
+            "progress"
+        );
     }
 
-    async fn on_logging_message(&self, told: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        let text: String = told.data.to_string().chars().take(LOGGED_CHARS).collect();
+    async fn on_logging_message(
+        &self,
+        notification: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let text: String = notification.data.to_string().chars().take(LOGGED_CHARS).collect();
         tracing::debug!(server = &*self.server, "{text}");
     }
 

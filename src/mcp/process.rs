@@ -19,7 +19,7 @@ use crate::config::McpServer;
 use crate::config::env::Variables;
 
 const GUARD: &str = include_str!("guard.sh");
-/// What a program is told of our environment.
+/// The environment variables that a program inherits from ours.
 const HANDED_ON: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// How much of what a program writes to its standard error is logged; the rest is read and dropped.
 const LOGGED_BYTES: usize = 64 << 10;

@@ -53,7 +53,7 @@ struct Data<'a> {
     run_id: &'a RunId,
     trace_id: &'a str,
     #[serde(flatten)]
-    told: Announced<'a>,
+    details: Announced<'a>,
 }
 
 impl Directory {
@@ -71,8 +71,8 @@ impl Directory {
         }
         let webhooks = self.of(tenant);
         let mut deliveries = Vec::new();
-        for (record, (event, told)) in events {
-            let body = body(thread, record, event, told);
+        for (record, (event, details)) in events {
+            let body = body(thread, record, event, details);
             for webhook in webhooks.iter().filter(|webhook| webhook.events.contains(&event)) {
                 deliveries.push(NewDelivery {
                     id: mint.delivery(),
@@ -88,8 +88,8 @@ impl Directory {
     }
 }
 
-fn body(thread: &ThreadId, record: &Record, event: WebhookEvent, told: Announced<'_>) -> Value {
-    let data = Data { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, told };
+fn body(thread: &ThreadId, record: &Record, event: WebhookEvent, details: Announced<'_>) -> Value {
+    let data = Data { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, details };
     json!({ "type": event.as_str(), "timestamp": written(record.timestamp), "data": data })
 }
 
@@ -101,24 +101,24 @@ fn written(at: Millis) -> Option<String> {
 /// What those outside may want to know of a record, if it is something.
 fn event(record: &Record) -> Option<(WebhookEvent, Announced<'_>)> {
     match &record.fact {
-        Fact::RunFinished(told) => {
-            let is_failed = told.status == RunStatus::Failed;
+        Fact::RunFinished(body) => {
+            let is_failed = body.status == RunStatus::Failed;
             let event = if is_failed { WebhookEvent::RunFailed } else { WebhookEvent::RunFinished };
-            Some((event, end(told)))
+            Some((event, end(body)))
         }
-        Fact::AgentSuspended(told) => Some((WebhookEvent::SuspensionRequested, question(told))),
-        Fact::AgentResumed(told) => {
-            let decided_by = Some(told.decided_by.as_str());
-            let (suspension_id, decision) = (&told.suspension_id, told.decision);
+        Fact::AgentSuspended(body) => Some((WebhookEvent::SuspensionRequested, question(body))),
+        Fact::AgentResumed(body) => {
+            let decided_by = Some(body.decided_by.as_str());
+            let (suspension_id, decision) = (&body.suspension_id, body.decision);
             Some((WebhookEvent::SuspensionResolved, Announced::Resolution { suspension_id, decision, decided_by }))
         }
-        Fact::SuspensionTimeout(told) => match told.policy {
+        Fact::SuspensionTimeout(body) => match body.policy {
             // Whoever is reminded was told already, and still has time.
             ExpiryPolicy::Remind => None,
             ExpiryPolicy::Deny | ExpiryPolicy::Fail => {
-                let (suspension_id, decision) = (&told.suspension_id, Decision::Expired);
-                let told = Announced::Resolution { suspension_id, decision, decided_by: None };
-                Some((WebhookEvent::SuspensionResolved, told))
+                let (suspension_id, decision) = (&body.suspension_id, Decision::Expired);
+                let details = Announced::Resolution { suspension_id, decision, decided_by: None };
+                Some((WebhookEvent::SuspensionResolved, details))
             }
         },
         Fact::RunStarted(_)
@@ -142,24 +142,24 @@ fn event(record: &Record) -> Option<(WebhookEvent, Announced<'_>)> {
     }
 }
 
-fn question(told: &AskedQuestion) -> Announced<'_> {
+fn question(body: &AskedQuestion) -> Announced<'_> {
     Announced::Question {
-        suspension_id: &told.suspension_id,
-        kind: told.kind,
-        call_id: told.call_id.as_ref(),
-        tool_name: told.tool_name.as_deref(),
-        message: &told.message,
-        risk_level: told.risk_level,
-        expires_at: told.expires_at,
+        suspension_id: &body.suspension_id,
+        kind: body.kind,
+        call_id: body.call_id.as_ref(),
+        tool_name: body.tool_name.as_deref(),
+        message: &body.message,
+        risk_level: body.risk_level,
+        expires_at: body.expires_at,
     }
 }
 
-fn end(told: &RunFinishedBody) -> Announced<'_> {
+fn end(body: &RunFinishedBody) -> Announced<'_> {
     Announced::End {
-        status: told.status,
-        result_status: told.result_status,
-        total_duration_ms: told.total_duration_ms,
-        llm_calls: told.llm_calls,
-        tool_calls: told.tool_calls,
+        status: body.status,
+        result_status: body.result_status,
+        total_duration_ms: body.total_duration_ms,
+        llm_calls: body.llm_calls,
+        tool_calls: body.tool_calls,
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Outbox, Pace, PushTarget};
 use crate::domain::Millis;
 use crate::domain::trace::{CallTrace, TraceOrigin};
-use crate::egress::{Bounds, Destination, Error, Post, sign, told_of};
+use crate::egress::{Bounds, Destination, Error, Post, insert_trace_headers, sign};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::store::documents::Unreadable;
@@ -152,7 +152,7 @@ impl Worker {
         let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target).ok_or(Unaddressed::Gone)?;
         let secrets = webhook.secrets.as_ref().map_err(|why| Unaddressed::Unreadable(why.clone()))?;
         let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
-        told_of(&mut headers, &trace_of(delivery));
+        insert_trace_headers(&mut headers, &trace_of(delivery));
         sign(&mut headers, secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
         Ok((webhook.to.clone(), headers))
     }

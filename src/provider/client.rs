@@ -49,7 +49,7 @@ impl<P: Protocol> ChatModel for Client<P> {
         let body = Body::new(framing, self.protocol.wire(&request), self.endpoint.bounds.bytes);
         let endpoint = self.endpoint.clone();
         let deltas = reading::stream(answer, body);
-        Ok(deltas.map(move |delta| delta.map_err(|failure| endpoint.told(failure))).boxed())
+        Ok(deltas.map(move |delta| delta.map_err(|failure| endpoint.redacted(failure))).boxed())
     }
 
     fn trouble(&self) -> Option<String> {

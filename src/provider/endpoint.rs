@@ -1,4 +1,4 @@
-//! One vendor's endpoint: where it is, what it is shown, and what may be told of its errors.
+//! One vendor's endpoint: where it is, what it is shown, and what may be redacted of its errors.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::key::{Key, KeyAs, hide};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::trace::CallTrace;
-use crate::egress::{Answer, Bounds, Destination, Egress, Post, told_of};
+use crate::egress::{Answer, Bounds, Destination, Egress, Post, insert_trace_headers};
 
-/// How much of an error's text is told.
+/// How much of an error's text is redacted.
 const MESSAGE_CHARS: usize = 500;
 /// What is shorter is no secret; replacing it would only make texts unreadable.
 const LEAST_SECRET: usize = 4;
@@ -80,21 +80,21 @@ impl Endpoint {
     /// Sends once. What is no success comes back as a failure, classified.
     pub(crate) async fn post(&self, url: Url, body: &Value, trace: &CallTrace) -> Result<Answer, ModelFailure> {
         let mut headers = self.headers.clone();
-        told_of(&mut headers, trace);
+        insert_trace_headers(&mut headers, trace);
         self.key.iter().for_each(|key| key.show(&mut headers));
         let post = Post {
             to: Destination::Operator(url),
             headers: headers.clone(),
             body: body.to_string().into(),
-            // A reply is counted by what it says (`size.rs`), a refusal is read as far as it is told.
+            // A reply is counted by what it says (`size.rs`), a refusal is read as far as it is redacted.
             bounds: Bounds { bytes: usize::MAX, ..self.bounds },
         };
-        let answer = self.egress.post(post).await.map_err(|error| self.told(of_egress(&error)))?;
+        let answer = self.egress.post(post).await.map_err(|error| self.redacted(of_egress(&error)))?;
         if !answer.status().is_success() {
             let failure = refusal(answer).await;
             let is_renewed = failure.http_status == Some(401) && self.key.iter().any(|key| key.is_renewed(&headers));
             let kind = if is_renewed { FailureKind::Retry } else { failure.kind };
-            return Err(self.told(ModelFailure { kind, ..failure }));
+            return Err(self.redacted(ModelFailure { kind, ..failure }));
         }
         if answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
             let message = "the endpoint answered with a web page, not with a reply: check the base URL";
@@ -108,8 +108,8 @@ impl Endpoint {
         self.key.as_ref().and_then(Key::trouble)
     }
 
-    /// Vendors repeat keys in their errors, and write at length: nobody else shall read the one, nor must the other.
-    pub(crate) fn told(&self, mut failure: ModelFailure) -> ModelFailure {
+    /// The failure without secrets in its message, and shortened: vendors repeat keys in their errors, and write at length.
+    pub(crate) fn redacted(&self, mut failure: ModelFailure) -> ModelFailure {
         self.key.iter().for_each(|key| key.hidden(&mut failure.message, LEAST_SECRET));
         self.secrets.iter().for_each(|secret| hide(&mut failure.message, secret, LEAST_SECRET));
         if let Some((end, _)) = failure.message.char_indices().nth(MESSAGE_CHARS) {
@@ -150,9 +150,9 @@ mod tests {
         let endpoint = endpoint("http://me:hidden-word@host/v1/", "sk-canary").unwrap();
         assert_eq!(endpoint.url(["chat", "completions"]).path(), "/v1/chat/completions");
         let long = format!("{}sk-canary and hidden-word", "x".repeat(MESSAGE_CHARS - 5));
-        let message = endpoint.told(failure(FailureKind::Refused, long)).message;
+        let message = endpoint.redacted(failure(FailureKind::Refused, long)).message;
         assert!(message.ends_with("x[reda…"), "{message}");
-        let message = endpoint.told(failure(FailureKind::Refused, "hidden-word sk-canary")).message;
+        let message = endpoint.redacted(failure(FailureKind::Refused, "hidden-word sk-canary")).message;
         assert_eq!(message, "[redacted] [redacted]");
     }
 }

@@ -49,7 +49,7 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
     let message = if message.is_empty() { "without a word".to_owned() } else { message };
     ModelFailure {
         http_status: Some(status.as_u16()),
-        retry_after_ms: retry::after(headers).or_else(|| retry::told(&body)),
+        retry_after_ms: retry::after(headers).or_else(|| retry::retry_delay_in_body(&body)),
         ..failure(kind, format!("the provider answered {status}: {message}"))
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
     };
     ModelFailure {
         http_status: status,
-        retry_after_ms: retry::told(error),
+        retry_after_ms: retry::retry_delay_in_body(error),
         ..failure(kind, format!("the provider broke off: {message}"))
     }
 }

@@ -32,10 +32,10 @@ pub(crate) struct Key {
     how: KeyAs,
     /// Where it stands, if in a file.
     file: Option<PathBuf>,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<KeyState>>,
 }
 
-struct Held {
+struct KeyState {
     /// When the file was changed that was read.
     changed: Option<SystemTime>,
     value: HeaderValue,
@@ -55,7 +55,7 @@ impl Key {
             None => text.expose_secret().trim().to_owned().into(),
         };
         let value = value(how, &secret).ok_or_else(|| unusable(provider, UNFIT))?;
-        let held = Held { changed, value, trouble: None, secrets: vec![secret] };
+        let held = KeyState { changed, value, trouble: None, secrets: vec![secret] };
         Ok(Self { provider: provider.to_owned(), how, file, held: Arc::new(Mutex::new(held)) })
     }
 
@@ -89,7 +89,7 @@ impl Key {
     }
 
     /// Reads the file again; what cannot be used changes nothing, and is told once.
-    fn renew(&self, held: &mut Held) {
+    fn renew(&self, held: &mut KeyState) {
         let Some(file) = &self.file else { return };
         let found = read(file).and_then(|secret| match value(self.how, &secret) {
             Some(value) => Ok((secret, value)),

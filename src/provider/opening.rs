@@ -58,7 +58,7 @@ enum Speaks {
 }
 
 /// What the configuration says of one provider.
-struct Said<'c> {
+struct ConfiguredProvider<'c> {
     base_url: Option<Cow<'c, str>>,
     key: Option<&'c SecretString>,
     dialect: Option<&'c str>,
@@ -87,15 +87,15 @@ impl<'c> Opening<'c> {
 
     /// Opens nothing and asks nobody: it only says whether the provider can be called, else what is missing.
     pub(super) fn open(&self, provider: &str) -> Result<Opened, Fault> {
-        let said = self.said(provider);
-        let speaks = speaks(provider, &said)?;
+        let configured = self.configured(provider);
+        let speaks = speaks(provider, &configured)?;
         let (own_url, needs_key) = match speaks {
             Speaks::Own(row) => (row.base_url, row.needs_key),
             Speaks::Compatible(dialect) => (dialect.base_url, dialect.needs_key),
         };
-        let base_url = said.base_url.as_deref().unwrap_or(own_url);
-        let needs_key = needs_key && said.base_url.is_none();
-        let client = match said.key {
+        let base_url = configured.base_url.as_deref().unwrap_or(own_url);
+        let needs_key = needs_key && configured.base_url.is_none();
+        let client = match configured.key {
             None if needs_key => None,
             key => Some(self.client(provider, speaks, base_url, key)?),
         };
@@ -106,7 +106,7 @@ impl<'c> Opening<'c> {
         if client.is_none() && by_tenant.is_empty() {
             return Err(no_key(provider));
         }
-        Ok(Opened { client, by_tenant, base_url: said.base_url.as_deref().map(shown) })
+        Ok(Opened { client, by_tenant, base_url: configured.base_url.as_deref().map(shown) })
     }
 
     fn client(
@@ -128,9 +128,9 @@ impl<'c> Opening<'c> {
         })
     }
 
-    fn said(&self, provider: &str) -> Said<'c> {
+    fn configured(&self, provider: &str) -> ConfiguredProvider<'c> {
         let config::Models { openai, anthropic, gemini, ollama, providers, .. } = self.config;
-        let section = |base_url: &'c Option<String>, key: &'c Option<SecretString>| Said {
+        let section = |base_url: &'c Option<String>, key: &'c Option<SecretString>| ConfiguredProvider {
             base_url: base_url.as_deref().map(Cow::Borrowed),
             key: key.as_ref(),
             dialect: None,
@@ -141,21 +141,24 @@ impl<'c> Opening<'c> {
             "gemini" => section(&gemini.base_url, &gemini.api_key),
             "ollama" => {
                 let base_url = ollama.host.as_deref().map(ollama::base_url);
-                Said { base_url, key: ollama.api_key.as_ref(), dialect: None }
+                ConfiguredProvider { base_url, key: ollama.api_key.as_ref(), dialect: None }
             }
-            other => providers.get(other).map_or(Said { base_url: None, key: None, dialect: None }, |provider| Said {
-                base_url: provider.base_url.as_deref().map(Cow::Borrowed),
-                key: provider.api_key.as_ref().map(|key| &key.0),
-                dialect: provider.dialect.as_deref(),
-            }),
+            other => providers.get(other).map_or(
+                ConfiguredProvider { base_url: None, key: None, dialect: None },
+                |provider| ConfiguredProvider {
+                    base_url: provider.base_url.as_deref().map(Cow::Borrowed),
+                    key: provider.api_key.as_ref().map(|key| &key.0),
+                    dialect: provider.dialect.as_deref(),
+                },
+            ),
         }
     }
 }
 
 /// The row that the dialect names, else the one that the provider's name does, else plain Chat Completions at its URL.
-fn speaks(provider: &str, said: &Said<'_>) -> Result<Speaks, Fault> {
-    let has_url = said.base_url.is_some();
-    let name = match said.dialect {
+fn speaks(provider: &str, configured: &ConfiguredProvider<'_>) -> Result<Speaks, Fault> {
+    let has_url = configured.base_url.is_some();
+    let name = match configured.dialect {
         Some(dialect) => dialect,
         None if provider == openai::compatible::OPENAI.name && has_url => ANY.name,
         None => provider,
@@ -164,7 +167,7 @@ fn speaks(provider: &str, said: &Said<'_>) -> Result<Speaks, Fault> {
         return Ok(Speaks::Own(row));
     }
     let dialect = DIALECTS.iter().find(|dialect| dialect.name == name);
-    match dialect.or((said.dialect.is_none() && has_url).then_some(&ANY)) {
+    match dialect.or((configured.dialect.is_none() && has_url).then_some(&ANY)) {
         Some(dialect) if has_url || !dialect.base_url.is_empty() => Ok(Speaks::Compatible(*dialect)),
         Some(_) => {
             let detail = format!("models.providers.{provider}.base_url: say where it is.");
@@ -173,7 +176,7 @@ fn speaks(provider: &str, said: &Said<'_>) -> Result<Speaks, Fault> {
         None => {
             let known = OWN_WIRES.iter().map(|row| row.name).chain(DIALECTS.iter().map(|dialect| dialect.name));
             let known = known.collect::<Vec<_>>().join(", ");
-            let detail = match said.dialect {
+            let detail = match configured.dialect {
                 Some(dialect) => format!("models.providers.{provider}.dialect: `{dialect}` is none of {known}."),
                 None => format!(
                     "There is no provider `{provider}` to choose; there is {known} and demo, or set \

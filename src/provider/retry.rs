@@ -1,4 +1,4 @@
-//! When the other side says to come back.
+//! The delay that a provider asks for before a retry.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::egress::LONGEST_WAIT as LONGEST;
 pub(crate) use crate::egress::retry_after as after;
 
 /// `retryDelay: "34s"` in the details of a Google error, which may stand in a body of its own.
-pub(crate) fn told(body: &Value) -> Option<Millis> {
+pub(crate) fn retry_delay_in_body(body: &Value) -> Option<Millis> {
     let body = body.get(0).unwrap_or(body);
     let details = body.get("error").unwrap_or(body)["details"].as_array()?;
     let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;

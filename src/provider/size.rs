@@ -35,7 +35,7 @@ impl Size {
     }
 
     /// The event is complete, and said what stands from there on; it is taken back if it is too much.
-    pub(super) fn said(&mut self, deltas: &mut Vec<Delta>, from: usize) -> Result<(), ModelFailure> {
+    pub(super) fn count_event(&mut self, deltas: &mut Vec<Delta>, from: usize) -> Result<(), ModelFailure> {
         let (words, came) = (deltas[from..].iter().map(Delta::size).sum::<usize>(), std::mem::take(&mut self.pending));
         self.counted += match words {
             0 => came,

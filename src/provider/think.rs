@@ -12,8 +12,8 @@ const CLOSE: &str = "</think>";
 
 /// A piece of text, and whether it is thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Said {
+enum TextPart {
+    Text {
         thinking: bool,
         text: String,
     },
@@ -34,7 +34,7 @@ pub(crate) struct Splitter {
 
 impl Splitter {
     /// Takes the next piece and gives what is certain by now, in order.
-    fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+    fn push(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
         let text = std::mem::take(&mut self.held) + text;
         let mut rest = text.as_str();
         while let Some(at) = rest.find('<') {
@@ -51,7 +51,7 @@ impl Splitter {
                     rest = &rest[CLOSE.len()..];
                     let is_word = self.before == Some(' ') && rest.starts_with(' ');
                     if !is_word && !std::mem::replace(&mut self.is_marked, true) {
-                        pieces.push(Piece::WasThinking);
+                        pieces.push(TextPart::WasThinking);
                     }
                 }
                 Some(Tag::Begun) => {
@@ -84,7 +84,7 @@ impl Splitter {
     pub(crate) fn say(&mut self, text: String, deltas: &mut Vec<Delta>) {
         if self.held.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
             self.before = text.chars().next_back().or(self.before);
-            deltas.extend((!text.is_empty()).then(|| delta(Piece::Said { thinking: self.thinking, text })));
+            deltas.extend((!text.is_empty()).then(|| delta(TextPart::Text { thinking: self.thinking, text })));
             return;
         }
         let mut pieces = Vec::new();
@@ -103,13 +103,13 @@ impl Splitter {
         deltas.extend(pieces.into_iter().map(delta));
     }
 
-    fn keep(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+    fn keep(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
         self.before = text.chars().next_back().or(self.before);
         match pieces.last_mut() {
             _ if text.is_empty() => {}
-            Some(Piece::Said { thinking, text: last }) if *thinking == self.thinking => last.push_str(text),
-            Some(Piece::Said { .. } | Piece::WasThinking) | None => {
-                pieces.push(Piece::Said { thinking: self.thinking, text: text.to_owned() });
+            Some(TextPart::Text { thinking, text: last }) if *thinking == self.thinking => last.push_str(text),
+            Some(TextPart::Text { .. } | TextPart::WasThinking) | None => {
+                pieces.push(TextPart::Text { thinking: self.thinking, text: text.to_owned() });
             }
         }
     }
@@ -124,11 +124,11 @@ enum Tag {
     Begun,
 }
 
-fn delta(piece: Piece) -> Delta {
+fn delta(piece: TextPart) -> Delta {
     match piece {
-        Piece::Said { thinking: true, text } => Delta::Thinking(text),
-        Piece::Said { thinking: false, text } => Delta::Text(text),
-        Piece::WasThinking => Delta::WasThinking,
+        TextPart::Text { thinking: true, text } => Delta::Thinking(text),
+        TextPart::Text { thinking: false, text } => Delta::Text(text),
+        TextPart::WasThinking => Delta::WasThinking,
     }
 }
 

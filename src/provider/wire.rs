@@ -57,7 +57,7 @@ impl<W: Wire> Body<W> {
     pub(crate) fn take(&mut self, bytes: &[u8], deltas: &mut Vec<Delta>) -> Result<bool, ModelFailure> {
         let mut rest = bytes;
         loop {
-            let (left, told) = (rest.len(), deltas.len());
+            let (left, before) = (rest.len(), deltas.len());
             let event = match &mut self.shape {
                 Shape::Whole(whole) => {
                     self.size.came(bytes.len())?;
@@ -71,7 +71,7 @@ impl<W: Wire> Body<W> {
             let event = event.map_err(|error| failure(FailureKind::Broken, error.to_string()))?;
             let Some(event) = event else { return Ok(false) };
             self.wire.event(event, deltas)?;
-            self.size.said(deltas, told)?;
+            self.size.count_event(deltas, before)?;
             if self.wire.is_over() {
                 return self.wire.finish(deltas).map(|()| true);
             }
@@ -85,7 +85,7 @@ impl<W: Wire> Body<W> {
                 let text =
                     str::from_utf8(&whole).map_err(|_| failure(FailureKind::Broken, "the reply is not UTF-8"))?;
                 self.wire.event(text, deltas)?;
-                self.size.said(deltas, 0)?;
+                self.size.count_event(deltas, 0)?;
                 None
             }
             Shape::Events(decoder) => decoder.finish().ok().flatten(),
@@ -94,9 +94,9 @@ impl<W: Wire> Body<W> {
         if let Some(event) = last {
             let torn = || failure(FailureKind::Incomplete, "the stream ended in the middle of an event");
             let torn = |failure: ModelFailure| if failure.kind == FailureKind::Broken { torn() } else { failure };
-            let told = deltas.len();
+            let before = deltas.len();
             self.wire.event(&event, deltas).map_err(torn)?;
-            self.size.said(deltas, told)?;
+            self.size.count_event(deltas, before)?;
         }
         self.wire.finish(deltas)
     }

@@ -45,12 +45,12 @@ pub(super) struct Heard {
 }
 
 /// One that is listened to; dropping it makes room.
-struct Place {
+struct ListenedTask {
     shared: Arc<Shared>,
     heard: Heard,
 }
 
-impl Drop for Place {
+impl Drop for ListenedTask {
     fn drop(&mut self) {
         self.shared.listening.lock().remove(&self.heard.task);
     }
@@ -63,12 +63,12 @@ impl Shared {
         if all.len() >= self.config.delegation.streams || !all.insert(heard.task.clone()) {
             return;
         }
-        let (place, draining) = (Place { shared: self.clone(), heard }, self.draining.clone());
+        let (place, draining) = (ListenedTask { shared: self.clone(), heard }, self.draining.clone());
         self.tasks.spawn(async move { draining.run_until_cancelled(place.hear()).await });
     }
 }
 
-impl Place {
+impl ListenedTask {
     async fn hear(mut self) {
         let Heard { peer, line, remote, task, .. } = &self.heard;
         match self.shared.agents.client.subscribe(peer, line, remote).await {

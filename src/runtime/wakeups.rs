@@ -21,10 +21,10 @@ const LONGEST_REST: Duration = Duration::from_secs(32);
 
 /// The threads that are due and are not to be woken: a wake-up is under way, or has failed lately.
 #[derive(Default)]
-pub(super) struct WakeBackoff(Mutex<HashMap<ThreadPk, Place>>);
+pub(super) struct WakeBackoff(Mutex<HashMap<ThreadPk, WakeState>>);
 
 #[derive(Clone, Copy)]
-struct Place {
+struct WakeState {
     /// `None`: a wake-up is under way.
     rests_until: Option<Instant>,
     /// How long it rested before; zero: it has not failed.
@@ -49,10 +49,10 @@ impl WakeBackoff {
         let mut all = self.lock();
         let rest = match all.get(&pk) {
             None => Duration::ZERO,
-            Some(Place { rests_until: Some(until), rest }) if *until <= Instant::now() => *rest,
+            Some(WakeState { rests_until: Some(until), rest }) if *until <= Instant::now() => *rest,
             Some(_) => return false,
         };
-        all.insert(pk, Place { rests_until: None, rest });
+        all.insert(pk, WakeState { rests_until: None, rest });
         true
     }
 
@@ -64,10 +64,10 @@ impl WakeBackoff {
             tracing::warn!(thread = pk.0, ?refusal, "waking a thread failed; it is tried again, less and less often");
         }
         let rest = (known * 2).clamp(FIRST_REST, LONGEST_REST);
-        all.insert(pk, Place { rests_until: Some(Instant::now() + rest), rest });
+        all.insert(pk, WakeState { rests_until: Some(Instant::now() + rest), rest });
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, Place>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, WakeState>> {
         self.0.lock()
     }
 }

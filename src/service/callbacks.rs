@@ -34,12 +34,12 @@ impl Reports {
 }
 
 /// The place of one of them; dropping it makes room for the next.
-struct Waiting {
+struct PendingReport {
     service: Service,
     report: Report,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingReport {
     fn drop(&mut self) {
         self.service.reports.lock().remove(&self.report);
     }
@@ -65,7 +65,7 @@ pub async fn report(service: &Service, id: &TaskId, token: &str, remote_task_id:
     if !service.reports.lock().insert(report.clone()) {
         return Ok(());
     }
-    let waiting = Waiting { service: service.clone(), report };
+    let waiting = PendingReport { service: service.clone(), report };
     let taken = service.runtime.spawn_until_halt(take(service.clone(), tenant, pk, waiting));
     match timeout(PATIENCE, taken).await {
         Ok(Ok(Some(taken))) => taken,
@@ -73,7 +73,7 @@ pub async fn report(service: &Service, id: &TaskId, token: &str, remote_task_id:
     }
 }
 
-async fn take(service: Service, tenant: TenantPk, pk: ThreadPk, waiting: Waiting) -> Result<()> {
+async fn take(service: Service, tenant: TenantPk, pk: ThreadPk, waiting: PendingReport) -> Result<()> {
     let (task, remote_task_id) = waiting.report.clone();
     let taken = async {
         // However many say the same at once, they take one place in the thread's queue.

@@ -49,7 +49,7 @@ async fn copy(
         state: Box::new(service.shown(row.pk, fold.view()).await?),
         messages: conversation(service, row.pk, &fold).await?,
         agent_state: match fold.agent_state() {
-            Some(told) => whole_state(service, row.pk, told).await?,
+            Some(writes) => whole_state(service, row.pk, writes).await?,
             None => threads::agent_state(service, caller, id).await?,
         },
         summary: match fold.summary() {
@@ -88,12 +88,12 @@ pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Re
 }
 
 /// The application's state, its payloads put back in.
-async fn whole_state(service: &Service, pk: ThreadPk, mut told: StateWrites) -> Result<AgentState> {
-    for write in &mut told.writes {
+async fn whole_state(service: &Service, pk: ThreadPk, mut writes: StateWrites) -> Result<AgentState> {
+    for write in &mut writes.writes {
         let (StateWrite::Whole(value) | StateWrite::Patch(value)) = write;
         *value = service.shown(pk, value.take()).await?;
     }
-    Ok(told.state())
+    Ok(writes.state())
 }
 
 /// The messages that the fold heard: all of them stand in the log.

@@ -12,7 +12,7 @@ use super::outward::{failed, refusal, whole};
 use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::{ToolError, ToolSpec};
-use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, sign, told_of};
+use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, insert_trace_headers, sign};
 use crate::store::documents::{DocumentKind, Unreadable};
 
 /// Where an HTTP tool is, and what it shares with us.
@@ -86,7 +86,7 @@ impl Tool for HttpTool {
         if let Ok(key) = HeaderValue::try_from(&context.idempotency_key) {
             headers.insert(HeaderName::from_static("idempotency-key"), key);
         }
-        told_of(&mut headers, &context.trace);
+        insert_trace_headers(&mut headers, &context.trace);
         sign(&mut headers, secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
         let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
         let mut answer = self.egress.post(post).await.map_err(|error| self.failed(error))?;

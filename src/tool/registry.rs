@@ -20,11 +20,11 @@ pub struct Registry {
     own: Arc<Toolset>,
     policies: Arc<Policies>,
     sources: Vec<Arc<dyn ToolSource>>,
-    kept: Mutex<HashMap<TenantPk, Kept>>,
+    kept: Mutex<HashMap<TenantPk, CachedToolset>>,
 }
 
 /// A toolset, and the generation of each source that it was made of.
-struct Kept {
+struct CachedToolset {
     generations: Vec<u64>,
     toolset: Arc<Toolset>,
 }
@@ -73,7 +73,7 @@ impl Registry {
         }
         let mut kept = self.kept.lock();
         let last = kept.get(&tenant);
-        let is_current = |kept: &&Kept| {
+        let is_current = |kept: &&CachedToolset| {
             Arc::ptr_eq(&policy, kept.toolset.policy())
                 && self.sources.iter().zip(&kept.generations).all(|(source, then)| source.generation(tenant) == *then)
         };
@@ -93,7 +93,7 @@ impl Registry {
         if kept.len() >= KEPT {
             kept.clear();
         }
-        kept.insert(tenant, Kept { generations, toolset: toolset.clone() });
+        kept.insert(tenant, CachedToolset { generations, toolset: toolset.clone() });
         toolset
     }
 }

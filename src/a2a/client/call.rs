@@ -10,7 +10,7 @@ use super::super::fault::{self, Fault};
 use super::line::Request;
 use super::{Binding, Client, Error, Line};
 use crate::domain::{Millis, depth};
-use crate::egress::{self, Answer, Bounds, Post, told_of};
+use crate::egress::{self, Answer, Bounds, Post, insert_trace_headers};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -55,7 +55,7 @@ impl Client {
         }
         headers.insert("a2a-version", HeaderValue::from_static(line.version.as_str()));
         headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
-        told_of(&mut headers, &peer.trace);
+        insert_trace_headers(&mut headers, &peer.trace);
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let post = Post { to: peer.destination(url), headers, body, bounds };
         self.egress.send(verb, post).await.map_err(of_egress)

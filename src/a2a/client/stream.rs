@@ -49,12 +49,12 @@ impl Client {
 }
 
 impl Events {
-    /// Where the task stands, each time that this is told; `None`: there is nothing more to hear.
+    /// The task's state, each time an event has one; `None`: the stream has ended.
     pub async fn next(&mut self) -> Option<PeerState> {
         loop {
             let mut rest = &*self.rest;
             while let Some(event) = self.decoder.next(&mut rest).ok()? {
-                let state = told(&self.line, event)?;
+                let state = peer_state_of(&self.line, event)?;
                 if let Some(state) = state {
                     self.rest = self.rest.slice_ref(rest);
                     return Some(state);
@@ -65,9 +65,9 @@ impl Events {
     }
 }
 
-/// `None`: that is no event, or an error.
+/// The task's state in an event, if it has one; `None`: that is no event, or an error.
 #[expect(clippy::option_option, reason = "whether it is an event, and whether it tells where the task stands")]
-fn told(line: &Line, event: &str) -> Option<Option<PeerState>> {
+fn peer_state_of(line: &Line, event: &str) -> Option<Option<PeerState>> {
     let mut event = depth::read(event.as_bytes()).ok()?;
     if line.binding == Binding::JsonRpc {
         event = event.get_mut("result")?.take();

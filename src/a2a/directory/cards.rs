@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 type Key = (Option<TenantPk>, String, i64);
 
-struct Kept {
+struct CachedCard {
     card: Arc<AgentCard>,
     etag: Option<HeaderValue>,
     since: Instant,
@@ -35,7 +35,7 @@ struct Kept {
 pub(super) struct Cards {
     egress: Arc<Egress>,
     time: Duration,
-    kept: Mutex<HashMap<Key, Kept>>,
+    kept: Mutex<HashMap<Key, CachedCard>>,
     /// Grows whenever a card says something new.
     pub generation: AtomicU64,
 }
@@ -59,13 +59,13 @@ impl Cards {
         match self.fetch(peer, etag.clone()).await {
             Ok(None) => {
                 let card = known.ok_or_else(|| Error::Refused("its card is empty".to_owned()))?;
-                self.keep(peer, Kept { card: card.clone(), etag, since: Instant::now() });
+                self.keep(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
                 Ok(card)
             }
             Ok(Some((card, etag))) => {
                 let card = Arc::new(card);
                 let is_news = known.is_none_or(|known| known != card);
-                self.keep(peer, Kept { card: card.clone(), etag, since: Instant::now() });
+                self.keep(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
                 if is_news {
                     self.generation.fetch_add(1, Ordering::SeqCst);
                 }
@@ -107,11 +107,11 @@ impl Cards {
         Ok(Some((wire::read_card(&value).map_err(|error| unreadable(error.to_string()))?, etag)))
     }
 
-    fn keep(&self, peer: &Peer, card: Kept) {
+    fn keep(&self, peer: &Peer, card: CachedCard) {
         self.lock().insert(key(peer), card);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, CachedCard>> {
         self.kept.lock()
     }
 }

@@ -42,12 +42,12 @@ pub(crate) async fn card(
     let document = if app.config.a2a.card_v03 { wire::card_of_both(&card) } else { wire::card(&card) };
     let tag = format!("\"{}\"", &digest::of(&document)[..32]);
     let since = http_date(app.since);
-    let told = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_known = match told(IF_NONE_MATCH) {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_known = match header(IF_NONE_MATCH) {
         Some(tags) => tags.split(',').any(|known| {
             matches!(known.trim().trim_start_matches("W/"), "*") || known.trim().trim_start_matches("W/") == tag
         }),
-        None => told(IF_MODIFIED_SINCE) == Some(&*since),
+        None => header(IF_MODIFIED_SINCE) == Some(&*since),
     };
     let named_by = app.links.named_by();
     let fresh = if named_by.is_some() { FRESH_FOR_ONE } else { FRESH };

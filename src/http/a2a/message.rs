@@ -4,10 +4,10 @@ use crate::a2a::types::{Content, Message, Part};
 
 /// What the agent is asked: the texts, data as JSON, and files by name.
 pub(super) fn query(message: &Message) -> String {
-    message.parts.iter().map(told).collect::<Vec<_>>().join("\n")
+    message.parts.iter().map(text_of).collect::<Vec<_>>().join("\n")
 }
 
-fn told(part: &Part) -> String {
+fn text_of(part: &Part) -> String {
     let name = || part.filename.as_deref().unwrap_or("file");
     let kind = || part.media_type.as_deref().unwrap_or("of unknown type");
     match &part.content {

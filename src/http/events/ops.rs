@@ -14,7 +14,7 @@ use crate::http::caller::permit;
 use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, Settled};
 use crate::http::json::{Nothing, Sent, fingerprint, parse, typed};
-use crate::http::problem::{Scene, document};
+use crate::http::problem::{ProblemContext, document};
 use crate::http::routes::{cancel, pause, process, resume};
 use crate::http::trace::TraceId;
 use crate::service::feed::FeedAsk;
@@ -42,13 +42,13 @@ impl OpId {
     pub(super) fn nack(&self, session: &SocketSession, fault: &Fault) -> String {
         let docs = format!("{}/docs", session.base);
         let instance = format!("/threads/{}/events", session.thread);
-        let problem = document(fault, &Scene { docs: &docs, instance: &instance, trace_id: &session.trace.0 });
+        let problem = document(fault, &ProblemContext { docs: &docs, instance: &instance, trace_id: &session.trace.0 });
         json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
     }
 }
 
 /// A frame taken apart: what every op has, and what is left for its own.
-struct Said {
+struct ParsedOp {
     op: String,
     id: OpId,
     key: Option<String>,
@@ -57,15 +57,15 @@ struct Said {
 }
 
 pub(super) fn read(session: &SocketSession, text: &str) -> Op {
-    let said = match parse(text.as_bytes(), session.app.config.limits.json_depth).and_then(take_apart) {
-        Ok(said) => said,
+    let parsed = match parse(text.as_bytes(), session.app.config.limits.json_depth).and_then(take_apart) {
+        Ok(parsed) => parsed,
         Err(fault) => return Op::Answered(OpId(Value::Null).nack(session, &fault)),
     };
-    let id = said.id.clone();
-    begin(session, said).unwrap_or_else(|fault| Op::Answered(id.nack(session, &fault)))
+    let id = parsed.id.clone();
+    begin(session, parsed).unwrap_or_else(|fault| Op::Answered(id.nack(session, &fault)))
 }
 
-fn take_apart(value: Value) -> Result<Said, Fault> {
+fn take_apart(value: Value) -> Result<ParsedOp, Fault> {
     let malformed = || Fault::new(Code::Malformed, "An op is an object `{\"op\": …, \"id\": …}`.");
     let Value::Object(mut members) = value else { return Err(malformed()) };
     let Some(Value::String(op)) = members.shift_remove("op") else { return Err(malformed()) };
@@ -73,8 +73,8 @@ fn take_apart(value: Value) -> Result<Said, Fault> {
     let key = text_of(&mut members, "idempotencyKey")?;
     let parent = text_of(&mut members, "traceparent")?;
     let state = text_of(&mut members, "tracestate")?;
-    let trace = parent.map(|parent| TraceId::told(Some(&parent), state.as_deref()));
-    Ok(Said { op, id, key, trace, body: Value::Object(members) })
+    let trace = parent.map(|parent| TraceId::from_values(Some(&parent), state.as_deref()));
+    Ok(ParsedOp { op, id, key, trace, body: Value::Object(members) })
 }
 
 fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Fault> {
@@ -82,8 +82,8 @@ fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String
     text.map(|text| typed(text).map_err(|fault| fault.at(format!("/{name}"), "must be text"))).transpose()
 }
 
-fn begin(session: &SocketSession, said: Said) -> Result<Op, Fault> {
-    let Said { op, id, key, trace, body } = said;
+fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
+    let ParsedOp { op, id, key, trace, body } = parsed;
     let scope = match op.as_str() {
         "ping" | "subscribe" => Scope::Read,
         "process" | "cancel" | "pause" => Scope::Run,
@@ -106,28 +106,28 @@ fn begin(session: &SocketSession, said: Said) -> Result<Op, Fault> {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
                 let done =
                     process::accept(&session.app, &session.caller, &session.thread, sent, key, &trace, false).await;
-                id.tell(&session, done.map(|(settled, _)| settled))
+                id.respond_with_receipt(&session, done.map(|(settled, _)| settled))
             }))
         }
         "resume" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
                 let done = resume::accept(&session.app, &session.caller, &session.thread, sent, key).await;
-                id.tell(&session, done)
+                id.respond_with_receipt(&session, done)
             }))
         }
         "pause" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
                 let done = pause::accept(&session.app, &session.caller, &session.thread, sent, key).await;
-                id.tell(&session, done)
+                id.respond_with_receipt(&session, done)
             }))
         }
         _cancel => {
             let sent = sent::<Nothing>(body)?;
             Op::Begun(Box::pin(async move {
                 let done = cancel::accept(&session.app, &session.caller, &session.thread, sent, key).await;
-                id.told(&session, done.map(|settled| (members(&settled.value), settled.is_replay)))
+                id.respond(&session, done.map(|settled| (members(&settled.value), settled.is_replay)))
             }))
         }
     })
@@ -138,12 +138,12 @@ fn sent<T: DeserializeOwned>(body: Value) -> Result<Sent<T>, Fault> {
 }
 
 impl OpId {
-    fn tell(&self, session: &SocketSession, done: Result<Settled<Receipt>, Fault>) -> String {
+    fn respond_with_receipt(&self, session: &SocketSession, done: Result<Settled<Receipt>, Fault>) -> String {
         let data = |settled: Settled<Receipt>| (members(&absolute(&session.base, settled.value)), settled.is_replay);
-        self.told(session, done.map(data))
+        self.respond(session, done.map(data))
     }
 
-    fn told(&self, session: &SocketSession, done: Result<(Map<String, Value>, bool), Fault>) -> String {
+    fn respond(&self, session: &SocketSession, done: Result<(Map<String, Value>, bool), Fault>) -> String {
         match done {
             Ok((mut data, is_replay)) => {
                 if is_replay {

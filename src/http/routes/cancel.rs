@@ -30,7 +30,7 @@ pub(crate) async fn thread(
     key: IdempotencyKey,
     MaybeSent(sent): MaybeSent<Nothing>,
 ) -> HttpResult<Response> {
-    Ok(told(accept(&app, &caller, &ids.thread()?, sent, key).await?))
+    Ok(response(accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
 
 /// Cancel one run. Again: 200.
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     MaybeSent(sent): MaybeSent<Nothing>,
 ) -> HttpResult<Response> {
     let answered = runs::cancel(&app.service, &caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
-    Ok(told(settled(answered)?))
+    Ok(response(settled(answered)?))
 }
 
 /// Cancels what is on a thread; REST and WebSocket share it.
@@ -65,6 +65,6 @@ fn settled(answered: Answered<CancelReceipt>) -> Result<Settled<CancelReceipt>, 
     settle(answered, if is_over { StatusCode::OK } else { StatusCode::ACCEPTED })
 }
 
-fn told(settled: Settled<CancelReceipt>) -> Response {
+fn response(settled: Settled<CancelReceipt>) -> Response {
     (settled.status, settled.headers(), Json(settled.value)).into_response()
 }

@@ -22,7 +22,7 @@ use super::line::{End, Line};
 use super::refusal;
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
-use crate::http::peer::Peer;
+use crate::http::remote_addr::RemoteAddr;
 
 /// hyper's own floor for its buffer.
 const LEAST_BUFFER: usize = 8192;
@@ -78,7 +78,7 @@ impl Connection {
 
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
         let mut request: Request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(self.peer));
+        request.extensions_mut().insert(RemoteAddr(self.peer));
         self.app.clone().oneshot(request).await
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Wire {
     /// The tool whose arguments are the reply's text.
     form: Option<&'static str>,
     splitter: Splitter,
-    blocks: Vec<Open>,
+    blocks: Vec<ContentBlock>,
     calls: u32,
     /// Thinking, to be sent back.
     kept: Vec<Value>,
@@ -33,7 +33,7 @@ pub(crate) struct Wire {
 
 /// A content block, by the vendor's index.
 #[derive(Debug)]
-struct Open {
+struct ContentBlock {
     index: u64,
     kind: Kind,
 }
@@ -60,7 +60,7 @@ struct Frame<'a> {
     #[serde(default)]
     content_block: Option<Map<String, Value>>,
     #[serde(borrow, default)]
-    delta: Option<Piece<'a>>,
+    delta: Option<BlockDelta<'a>>,
     #[serde(default)]
     usage: Option<Tokens>,
     #[serde(default)]
@@ -68,7 +68,7 @@ struct Frame<'a> {
 }
 
 #[derive(Deserialize)]
-struct Piece<'a> {
+struct BlockDelta<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Cow<'a, str>,
     #[serde(default)]
@@ -155,11 +155,16 @@ impl Wire {
             }
             Some(_) | None => Kind::Other,
         };
-        self.blocks.push(Open { index, kind });
+        self.blocks.push(ContentBlock { index, kind });
         Ok(())
     }
 
-    fn piece(&mut self, index: Option<u64>, piece: Piece<'_>, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
+    fn piece(
+        &mut self,
+        index: Option<u64>,
+        piece: BlockDelta<'_>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelFailure> {
         let open = match index {
             Some(index) => self.blocks.iter().rev().find(|open| open.index == index),
             None => self.blocks.last(),

@@ -4,9 +4,9 @@
 //! nothing is remembered between calls. `docs/DEMO_SCRIPT.md` tells how a script is written; the prompts that every
 //! server knows are one (`prompts.toml`).
 
+mod call_description;
 mod model;
 mod reply;
-mod scene;
 mod script;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
 use super::MODEL;
+use super::call_description::{CallDescription, ScriptPhase};
 use super::reply::Reply;
-use super::scene::{Scene, ScriptPhase};
 use super::script::Script;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{ModelFailure, ModelRequest};
@@ -29,9 +29,9 @@ impl Demo {
         &self.script.prompts
     }
 
-    fn unknown(&self, scene: &Scene<'_>) -> Reply {
+    fn unknown(&self, call: &CallDescription<'_>) -> Reply {
         let answer = self.apology();
-        match scene.phase {
+        match call.phase {
             ScriptPhase::Planning | ScriptPhase::Refinement | ScriptPhase::Repair => Reply::of_json(json!({
                 "title": "Demo model",
                 "intent": "Something that the demo model does not know",
@@ -57,10 +57,10 @@ impl Demo {
 #[async_trait]
 impl ChatModel for Demo {
     async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
-        let scene = Scene::of(&request);
-        match self.script.reply(&scene) {
-            Some(reply) => reply.stream(&scene, self.pace),
-            None => self.unknown(&scene).stream(&scene, self.pace),
+        let call = CallDescription::of(&request);
+        match self.script.reply(&call) {
+            Some(reply) => reply.stream(&call, self.pace),
+            None => self.unknown(&call).stream(&call, self.pace),
         }
     }
 

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::scene::{Scene, When};
+use super::call_description::{CallDescription, When};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
 use crate::provider::DeltaStream;
 
@@ -83,8 +83,8 @@ impl Reply {
         says || !self.thinking.is_empty() || self.fail.is_some() || self.hang
     }
 
-    pub(super) fn stream(&self, scene: &Scene<'_>, pace: Duration) -> Result<DeltaStream, ModelFailure> {
-        let mut pieces = self.pieces(scene);
+    pub(super) fn stream(&self, call: &CallDescription<'_>, pace: Duration) -> Result<DeltaStream, ModelFailure> {
+        let mut pieces = self.pieces(call);
         if let Some(fail) = &self.fail {
             let Some(after) = fail.after else { return Err(fail.failure()) };
             pieces.truncate(after);
@@ -99,19 +99,19 @@ impl Reply {
         Ok(if self.hang { said.chain(stream::pending()).boxed() } else { said })
     }
 
-    fn pieces(&self, scene: &Scene<'_>) -> Vec<Piece> {
-        let mut text = scene.fill(&self.text);
+    fn pieces(&self, call: &CallDescription<'_>) -> Vec<Piece> {
+        let mut text = call.fill(&self.text);
         if let Some(json) = &self.json {
-            text.push_str(&scene.fill_value(json).to_string());
+            text.push_str(&call.fill_value(json).to_string());
         }
         let mut pieces: Vec<Piece> = Vec::new();
-        pieces.extend(tokens(&scene.fill(&self.thinking)).map(|token| Ok(Delta::Thinking(token))));
+        pieces.extend(tokens(&call.fill(&self.thinking)).map(|token| Ok(Delta::Thinking(token))));
         pieces.extend(tokens(&text).map(|token| Ok(Delta::Text(token))));
         let said = pieces.len();
-        for (index, call) in self.calls.iter().enumerate() {
-            pieces.extend(call.pieces(index as u32, scene).map(Ok));
+        for (index, scripted) in self.calls.iter().enumerate() {
+            pieces.extend(scripted.pieces(index as u32, call).map(Ok));
         }
-        let usage = self.usage.map_or_else(|| estimate(scene, said + 8 * self.calls.len()), Tokens::usage);
+        let usage = self.usage.map_or_else(|| estimate(call, said + 8 * self.calls.len()), Tokens::usage);
         pieces.push(Ok(Delta::Usage(usage)));
         let stop = if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         pieces.push(Ok(Delta::Stop(self.stop.clone().unwrap_or(stop))));
@@ -132,15 +132,15 @@ impl Tokens {
 
 impl Call {
     /// The name first, then the arguments in two pieces, as vendors do.
-    fn pieces(&self, index: u32, scene: &Scene<'_>) -> impl Iterator<Item = Delta> + use<> {
+    fn pieces(&self, index: u32, call: &CallDescription<'_>) -> impl Iterator<Item = Delta> + use<> {
         let arguments = match &self.arguments {
             Value::Null => "{}".to_owned(),
-            Value::String(raw) => scene.fill(raw),
-            value => scene.fill_value(value).to_string(),
+            Value::String(raw) => call.fill(raw),
+            value => call.fill_value(value).to_string(),
         };
         let middle = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
         let (head, tail) = arguments.split_at(middle);
-        let context = &scene.request.context;
+        let context = &call.request.context;
         let id = self.id.clone().unwrap_or_else(|| format!("demo_{}_{}", context.iteration, index + 1));
         let more = |arguments: &str| Delta::ToolCall { index, id: None, name: None, arguments: arguments.to_owned() };
         let first = Delta::ToolCall { index, id: Some(id), name: Some(self.tool.clone()), arguments: String::new() };
@@ -167,8 +167,8 @@ fn tokens(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Counted by rule of thumb, the same for the same call.
-fn estimate(scene: &Scene<'_>, output_tokens: usize) -> Usage {
-    Usage { input_tokens: scene.prompt_length() as u64 / 4, output_tokens: output_tokens as u64, ..Usage::default() }
+fn estimate(call: &CallDescription<'_>, output_tokens: usize) -> Usage {
+    Usage { input_tokens: call.prompt_length() as u64 / 4, output_tokens: output_tokens as u64, ..Usage::default() }
 }
 
 fn paced(pieces: Vec<Piece>, delay: Duration, pace: Duration) -> DeltaStream {

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::call_description::CallDescription;
 use super::reply::Reply;
-use super::scene::Scene;
 use crate::domain::fault::{Code, Fault};
 
 /// What the demo model knows. The first reply whose conditions hold answers.
@@ -62,8 +62,8 @@ impl Script {
         &self.reused_message_ids
     }
 
-    pub(super) fn reply(&self, scene: &Scene<'_>) -> Option<&Reply> {
-        self.replies.iter().find(|reply| reply.when.holds(scene))
+    pub(super) fn reply(&self, call: &CallDescription<'_>) -> Option<&Reply> {
+        self.replies.iter().find(|reply| reply.when.holds(call))
     }
 
     /// `None`: the script does not mention that model.

@@ -80,7 +80,7 @@ impl Gates {
         gate.breaker().rest(Instant::now()).map_err(left_alone)?;
         let place = take(gate.clone()).await?;
         let entry = gate.breaker().enter(Instant::now()).map_err(left_alone)?;
-        Ok(Pass(Some(Held { gate, entry, outcome: Outcome::Unknown, _place: place })))
+        Ok(Pass(Some(CallUnderWay { gate, entry, outcome: Outcome::Unknown, _place: place })))
     }
 
     /// Whether the first call of a run that is to be accepted would be served by this provider, or may wait, by all limits
@@ -141,7 +141,7 @@ pub struct Admitted {
 }
 
 /// The right to send one request. Dropped unused, it is given back.
-pub struct Pass(Option<Held>);
+pub struct Pass(Option<CallUnderWay>);
 
 impl Pass {
     /// Sends it. The place is held until the reply has ended or is dropped.
@@ -156,14 +156,14 @@ impl Pass {
 }
 
 /// A call under way. Its end is told to the breaker, however it ends.
-struct Held {
+struct CallUnderWay {
     gate: Arc<Gate>,
     entry: Entry,
     outcome: Outcome,
     _place: Place,
 }
 
-impl Drop for Held {
+impl Drop for CallUnderWay {
     fn drop(&mut self) {
         self.gate.breaker().left(self.entry, self.outcome, Instant::now());
     }
@@ -171,7 +171,7 @@ impl Drop for Held {
 
 struct Passing {
     deltas: DeltaStream,
-    held: Held,
+    held: CallUnderWay,
 }
 
 impl Stream for Passing {

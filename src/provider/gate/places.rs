@@ -20,7 +20,7 @@ pub(super) struct Places {
     most: usize,
     queue: usize,
     patience: Duration,
-    line: Arc<Line>,
+    line: Arc<WaitingCalls>,
     keys: Groups<Option<TenantPk>>,
     tenants: Groups<TenantPk>,
 }
@@ -109,7 +109,7 @@ async fn in_turn([tenant, key, all]: [Arc<Semaphore>; 3]) -> Place {
 
 /// Who waits for a place.
 #[derive(Default)]
-struct Line(Mutex<Counts>);
+struct WaitingCalls(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -128,7 +128,7 @@ impl Counts {
     }
 }
 
-impl Line {
+impl WaitingCalls {
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.0.lock()
     }
@@ -152,7 +152,7 @@ impl Line {
 
 /// A place in the line; dropping it leaves it.
 pub(super) struct Waits {
-    line: Arc<Line>,
+    line: Arc<WaitingCalls>,
     tenant: TenantPk,
     is_announced: bool,
 }

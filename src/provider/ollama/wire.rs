@@ -22,7 +22,7 @@ pub(crate) struct Wire {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct StreamedLine {
     #[serde(default)]
     message: Option<Message>,
     #[serde(default)]
@@ -94,7 +94,7 @@ impl Wire {
 
 impl wire::Wire for Wire {
     fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
-        let line: Line = serde_json::from_str(data)
+        let line: StreamedLine = serde_json::from_str(data)
             .map_err(|error| failure(FailureKind::Broken, format!("a line is not of the protocol: {error}")))?;
         if let Some(error) = line.error {
             // What it refuses it refuses before it streams: this is a runner that broke down.

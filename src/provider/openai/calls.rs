@@ -9,7 +9,7 @@ use crate::provider::http::failure;
 const MAX_CALLS: usize = 256;
 
 /// A piece of a call as it came; an empty id or name is none.
-pub(super) struct Piece {
+pub(super) struct CallFragment {
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
@@ -20,11 +20,11 @@ pub(super) struct Piece {
 pub(super) struct Calls {
     /// Our index of a call by the vendor's, which may be any number.
     slots: HashMap<u64, usize>,
-    begun: Vec<Begun>,
+    begun: Vec<PartialCall>,
 }
 
 #[derive(Debug, Default)]
-struct Begun {
+struct PartialCall {
     id: Option<String>,
     name: Option<String>,
     arguments: String,
@@ -49,17 +49,17 @@ impl Calls {
     /// Our index of the piece's call: the one with its index; without an index the one with its id, else the last. A piece
     /// with a name begins another call if the known one is whole or has another id: some servers number every call 0.
     /// `None`: it tells a call again that was told whole under its id.
-    pub(super) fn take(&mut self, piece: &Piece) -> Result<Option<u32>, ModelFailure> {
+    pub(super) fn take(&mut self, piece: &CallFragment) -> Result<Option<u32>, ModelFailure> {
         let slot = match self.known(piece) {
             Some(slot) if !self.begun[slot].ends_before(piece) => slot,
-            Some(slot) if self.begun[slot].is_told_again(piece) => return Ok(None),
+            Some(slot) if self.begun[slot].is_repeated_whole(piece) => return Ok(None),
             Some(_) | None => self.begin(piece)?,
         };
         self.begun[slot].take(piece);
         Ok(Some(slot as u32))
     }
 
-    fn known(&self, piece: &Piece) -> Option<usize> {
+    fn known(&self, piece: &CallFragment) -> Option<usize> {
         match piece.index {
             Some(index) => self.slots.get(&index).copied(),
             None if piece.id.is_some() => self.begun.iter().rposition(|call| call.id == piece.id),
@@ -68,30 +68,30 @@ impl Calls {
         }
     }
 
-    fn begin(&mut self, piece: &Piece) -> Result<usize, ModelFailure> {
+    fn begin(&mut self, piece: &CallFragment) -> Result<usize, ModelFailure> {
         let slot = self.begun.len();
         if slot == MAX_CALLS {
             return Err(failure(FailureKind::Broken, format!("the reply has more than {MAX_CALLS} tool calls")));
         }
-        self.begun.push(Begun { id: piece.id.clone(), ..Begun::default() });
+        self.begun.push(PartialCall { id: piece.id.clone(), ..PartialCall::default() });
         self.slots.extend(piece.index.map(|index| (index, slot)));
         Ok(slot)
     }
 }
 
-impl Begun {
+impl PartialCall {
     /// Whether the piece is of another call. A name alone says nothing: some servers repeat it with every piece.
-    fn ends_before(&self, piece: &Piece) -> bool {
+    fn ends_before(&self, piece: &CallFragment) -> bool {
         let has_other_id = piece.id.is_some() && self.id.is_some() && piece.id != self.id;
         let says_more = piece.name != self.name || !piece.arguments.trim().is_empty();
         piece.name.is_some() && (has_other_id || (self.brackets.is_whole && says_more))
     }
 
-    fn is_told_again(&self, piece: &Piece) -> bool {
+    fn is_repeated_whole(&self, piece: &CallFragment) -> bool {
         piece.id.is_some() && piece.id == self.id && piece.name == self.name && piece.arguments == self.arguments
     }
 
-    fn take(&mut self, piece: &Piece) {
+    fn take(&mut self, piece: &CallFragment) {
         if self.name.is_none() {
             self.name.clone_from(&piece.name);
         }

@@ -5,8 +5,8 @@
 
 mod calls;
 pub(crate) mod compatible;
-mod kept;
 mod order;
+mod replayed_reasoning;
 mod request;
 #[cfg(test)]
 mod tests;

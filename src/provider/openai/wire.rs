@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::WIRE;
-use super::calls::{Calls, Piece};
+use super::calls::{CallFragment, Calls};
 use super::compatible::Reasoning;
-use super::kept::Kept;
+use super::replayed_reasoning::ReplayedReasoning;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
 use crate::provider::frame::{Few, Word};
 use crate::provider::http::{failure, in_stream};
@@ -26,7 +26,7 @@ pub(crate) struct Wire {
     refused: bool,
     is_over: bool,
     model: String,
-    reasoning: Kept,
+    reasoning: ReplayedReasoning,
 }
 
 #[derive(Deserialize)]
@@ -113,7 +113,7 @@ struct Details {
 
 impl Wire {
     pub(crate) fn new(reasoning: Reasoning, model: &str) -> Self {
-        Self { model: model.to_owned(), reasoning: Kept::new(reasoning), ..Self::default() }
+        Self { model: model.to_owned(), reasoning: ReplayedReasoning::new(reasoning), ..Self::default() }
     }
 }
 
@@ -218,9 +218,9 @@ impl Wire {
             Some(object @ Value::Object(_)) => object.to_string(),
             Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => String::new(),
         };
-        let piece = Piece { index: part.index, id, name, arguments };
+        let piece = CallFragment { index: part.index, id, name, arguments };
         if let Some(index) = self.calls.take(&piece)? {
-            let Piece { index: _, id, name, arguments } = piece;
+            let CallFragment { index: _, id, name, arguments } = piece;
             deltas.push(Delta::ToolCall { index, id, name, arguments });
         }
         Ok(())

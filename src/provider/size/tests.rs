@@ -7,7 +7,9 @@ fn text(length: usize) -> Vec<Delta> {
 /// How many events of that many bytes pass, each of which says this.
 fn passes(limit: usize, event: usize, deltas: &[Delta]) -> usize {
     let mut size = Size::new(limit);
-    (0..100_000).take_while(|_| size.came(event).and_then(|()| size.said(&mut deltas.to_vec(), 0)).is_ok()).count()
+    (0..100_000)
+        .take_while(|_| size.came(event).and_then(|()| size.count_event(&mut deltas.to_vec(), 0)).is_ok())
+        .count()
 }
 
 #[test]

@@ -40,8 +40,8 @@ impl Asking {
     }
 }
 
-/// Of one attempt of a call; its questions are asked one after the other.
-pub(super) struct Line {
+/// The questions of one attempt of a call, asked one after the other.
+pub(super) struct QuestionsOfCall {
     pub(super) shared: Arc<Shared>,
     pub(super) hold: Lease,
     pub(super) pk: ThreadPk,
@@ -53,7 +53,7 @@ pub(super) struct Line {
     pub(super) asked: Mutex<u32>,
 }
 
-impl Line {
+impl QuestionsOfCall {
     async fn whole(&self, value: Value) -> Result<Reply, ToolError> {
         match self.shared.inlined_under(&self.hold, self.pk, &value).await {
             Some(Ok(value)) => Ok(Reply::Accepted { value }),
@@ -68,7 +68,7 @@ impl Line {
 }
 
 #[async_trait]
-impl People for Line {
+impl People for QuestionsOfCall {
     async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
         answer::check_form(&question.form)?;
         let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
@@ -101,9 +101,12 @@ impl People for Line {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for QuestionsOfCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("call", &self.call).field("attempt", &self.attempt).finish_non_exhaustive()
+        f.debug_struct("QuestionsOfCall")
+            .field("call", &self.call)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
     }
 }
 

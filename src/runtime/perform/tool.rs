@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::people::{Asking, Line};
+use super::people::{Asking, QuestionsOfCall};
 use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
@@ -118,7 +118,7 @@ impl ToolRun {
     /// As it is when the call starts.
     fn context(&self, is_asking: watch::Sender<bool>) -> ToolContext {
         let invocation = &self.invocation;
-        let people = Line {
+        let people = QuestionsOfCall {
             shared: self.shared.clone(),
             hold: self.hold.clone(),
             pk: self.pk,

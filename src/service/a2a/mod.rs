@@ -1,4 +1,4 @@
-//! What the door for other agents needs: a run as their task, and who is told of its changes.
+//! The use cases of the A2A endpoints: a run as a task, and the push receivers of its changes.
 
 pub mod pushes;
 pub mod tasks;

@@ -1,4 +1,4 @@
-//! Who is told of a task's changes as they happen: asked for, looked at and removed.
+//! The push receivers of a task: add, list, remove.
 
 use crate::a2a::types::{Authentication, PushConfig};
 use crate::a2a::wire::Version;
@@ -103,7 +103,7 @@ pub async fn get(service: &Service, caller: &Caller, run: &RunId, id: &str) -> R
     Ok(row.as_ref().map(read::<Option<PushTarget>>).transpose()?.flatten().map(shown))
 }
 
-/// What it was not told yet, it is not told any more. One that is not there is deleted already.
+/// Removes a receiver and drops its pending deliveries. Idempotent.
 pub async fn delete(service: &Service, caller: &Caller, run: &RunId, id: &str) -> Result<()> {
     service.runtime.accepting()?;
     let (pk, _) = runs::stored(service, caller, run).await?;

@@ -18,10 +18,10 @@ const DISTANCE: i64 = 400;
 const ROOM: usize = 32 << 20;
 
 #[derive(Default)]
-pub(crate) struct Folds(Mutex<Kept>);
+pub(crate) struct Folds(Mutex<CachedFolds>);
 
 #[derive(Default)]
-struct Kept {
+struct CachedFolds {
     folds: HashMap<ThreadPk, BTreeMap<i64, Arc<Fold>>>,
     /// In the order in which they were made, with what each takes.
     order: VecDeque<(ThreadPk, i64, usize)>,
@@ -37,7 +37,7 @@ impl Folds {
 
     /// Keeps this one, which was told everything up to `seq`, unless there is another at about its place.
     pub(crate) fn offer(&self, pk: ThreadPk, seq: i64, fold: &Fold) {
-        let is_near = |kept: &Kept| {
+        let is_near = |kept: &CachedFolds| {
             let last = kept.folds.get(&pk).and_then(|of_thread| of_thread.range(..=seq).next_back());
             last.map_or(0, |(last, _)| *last) + DISTANCE > seq
         };
@@ -55,12 +55,12 @@ impl Folds {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CachedFolds> {
         self.0.lock()
     }
 }
 
-impl Kept {
+impl CachedFolds {
     /// Forgets the oldest until the rest has room.
     fn shrink(&mut self) {
         while self.bytes > ROOM

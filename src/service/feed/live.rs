@@ -186,8 +186,8 @@ impl Feed {
                     self.source = Source::Over;
                 }
                 Source::Live => {
-                    let told = self.live.next().await;
-                    self.hear(told);
+                    let received = self.live.next().await;
+                    self.take(received);
                 }
                 Source::Store => {
                     if let Err(error) = self.read().await {
@@ -236,8 +236,8 @@ impl Feed {
         self.source = Source::Over;
     }
 
-    fn hear(&mut self, told: Live) {
-        match told {
+    fn take(&mut self, received: Live) {
+        match received {
             Live::Frame(frame) => self.ready.push_back(frame),
             Live::Gap { overflowed: true } if self.is_slow => {
                 self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));

@@ -99,13 +99,13 @@ impl Log {
             let ask =
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
             let chunk = self.store.observations(self.pk, &ask).await?;
-            for told in &chunk {
-                let Some(whole) = folded(&mut self.fold, told) else { continue };
-                if let Ok(place) = page.binary_search_by_key(&told.seq, |seen| seen.seq) {
+            for observation in &chunk {
+                let Some(whole) = folded(&mut self.fold, observation) else { continue };
+                if let Ok(place) = page.binary_search_by_key(&observation.seq, |seen| seen.seq) {
                     page[place].content = whole;
                 }
             }
-            self.folded = chunk.last().map_or(last, |told| told.seq);
+            self.folded = chunk.last().map_or(last, |observation| observation.seq);
             self.folds.offer(self.pk, self.folded, &self.fold);
         }
         Ok(())
@@ -113,10 +113,10 @@ impl Log {
 }
 
 /// The observation's content as readers see it. One that cannot be read changes nothing; readers see it as it is stored.
-fn folded(fold: &mut Fold, told: &Observation) -> Option<Value> {
+fn folded(fold: &mut Fold, observation: &Observation) -> Option<Value> {
     let unreadable =
-        |error: &Unreadable| tracing::warn!(threadId = %told.thread_id, %error, "the log is told without it");
-    fold.tell(told).inspect_err(unreadable).ok()
+        |error: &Unreadable| tracing::warn!(threadId = %observation.thread_id, %error, "the log is told without it");
+    fold.tell(observation).inspect_err(unreadable).ok()
 }
 
 /// Observations in order.
@@ -144,8 +144,8 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
         let chunk = service.reads.observations(pk, &ask).await?;
         let Some(last) = chunk.last() else { break };
         after = last.seq;
-        for told in &chunk {
-            folded(&mut fold, told);
+        for observation in &chunk {
+            folded(&mut fold, observation);
         }
     }
     Ok(fold)

@@ -1,4 +1,4 @@
-//! Who outside is told of what happens, and what became of each message.
+//! Webhooks of a tenant, and the deliveries to each.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ impl Collection for Webhooks {
         Fault::new(Code::Internal, "The new webhook has the id of another; ask again.")
     }
 
-    /// What it was not told yet is dead, and says why.
+    /// Drops its pending deliveries, with a reason.
     async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
         let (store, now) = (&service.store, service.now());
         let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
@@ -94,11 +94,11 @@ impl Collection for Webhooks {
     }
 }
 
-/// What it was told and is to be told, newest first.
+/// Its deliveries, sent and pending, newest first.
 pub async fn deliveries(service: &Service, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
     Webhooks::get(service, caller, id).await?;
     let page = service.reads.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
-    Ok(Page { items: page.items.into_iter().map(told).collect(), next_cursor: page.next_cursor })
+    Ok(Page { items: page.items.into_iter().map(delivery_resource).collect(), next_cursor: page.next_cursor })
 }
 
 /// Makes a delivery that is over once more, from its first attempt, under the same id.
@@ -169,7 +169,7 @@ fn shown_url(webhook: &Webhook) -> String {
     if webhook.is_fixed { url.origin().ascii_serialization() } else { url.to_string() }
 }
 
-fn told(delivery: Delivery) -> DeliveryResource {
+fn delivery_resource(delivery: Delivery) -> DeliveryResource {
     DeliveryResource {
         delivery_id: delivery.id.to_string(),
         event: delivery.event,

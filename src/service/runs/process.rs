@@ -168,14 +168,14 @@ pub(super) fn no_run() -> Fault {
 
 /// The run's trace. A client that names one by its W3C id means that trace; any other text is its own name of it.
 fn traced(ask: &ProcessAsk, new: impl FnOnce() -> String) -> (String, TraceOrigin) {
-    let told = ask.trace.clone();
+    let trace = ask.trace.clone();
     match ask.trace_id.clone() {
         Some(id) if is_trace_id(&id) => {
-            let origin = told.filter(|(told, _)| *told == id).map(|(_, origin)| origin);
+            let origin = trace.filter(|(trace, _)| *trace == id).map(|(_, origin)| origin);
             (id, origin.unwrap_or_default())
         }
         client_trace_id => {
-            let (id, origin) = told.unwrap_or_else(|| (new(), TraceOrigin::default()));
+            let (id, origin) = trace.unwrap_or_else(|| (new(), TraceOrigin::default()));
             (id, TraceOrigin { client_trace_id, ..origin })
         }
     }

@@ -128,7 +128,7 @@ async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResour
 async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
     let mut open = Vec::new();
     for suspension in pending_questions(service, pk, run).await? {
-        open.push(service.shown(pk, told(&suspension)).await?);
+        open.push(service.shown(pk, asked_content(&suspension)).await?);
     }
     Ok(open)
 }
@@ -154,6 +154,6 @@ fn standings(status: RunStatus) -> Vec<CallerStatus> {
 }
 
 /// The content of its `AGENT_SUSPENDED`.
-fn told(suspension: &Suspension) -> Value {
+fn asked_content(suspension: &Suspension) -> Value {
     serde_json::to_value(suspension.asked()).expect("a suspension is plain data")
 }

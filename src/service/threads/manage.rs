@@ -92,7 +92,7 @@ pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patc
     get(service, caller, id).await
 }
 
-/// Lets a quarantined thread go on: it is told of no crash any more. Another thread stays as it is.
+/// Releases a quarantined thread: its crash counts start anew. Another thread stays as it is.
 pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {
     service.runtime.accepting()?;
     let row = row(service, caller, id).await?;

@@ -8,22 +8,25 @@ const MAX_DEPTH: usize = 64;
 
 /// What is wrong, and at which character (from 1).
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wrong {
+pub(super) struct ExpressionError {
     at: usize,
     why: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at character {}: {}", self.at, self.why)
     }
 }
 
 /// The value, always finite.
-pub(super) fn evaluate(text: &str) -> Result<f64, Wrong> {
+pub(super) fn evaluate(text: &str) -> Result<f64, ExpressionError> {
     let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0 };
     if parser.text.len() > MAX_LENGTH {
-        return Err(Wrong { at: MAX_LENGTH, why: format!("the expression is longer than {MAX_LENGTH} characters") });
+        return Err(ExpressionError {
+            at: MAX_LENGTH,
+            why: format!("the expression is longer than {MAX_LENGTH} characters"),
+        });
     }
     let value = parser.expression(0)?;
     match parser.peek() {
@@ -53,7 +56,7 @@ fn binding(operator: char) -> Option<(u8, u8)> {
 const SIGN: u8 = 5;
 
 impl Parser {
-    fn expression(&mut self, weakest: u8) -> Result<f64, Wrong> {
+    fn expression(&mut self, weakest: u8) -> Result<f64, ExpressionError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.wrong(format!("nested deeper than {MAX_DEPTH}"));
@@ -67,13 +70,13 @@ impl Parser {
             let at = self.at;
             self.at += 1;
             let other = self.expression(right)?;
-            value = apply(operator, value, other).map_err(|why| Wrong { at: at + 1, why: why.to_owned() })?;
+            value = apply(operator, value, other).map_err(|why| ExpressionError { at: at + 1, why: why.to_owned() })?;
         }
         self.depth -= 1;
         Ok(value)
     }
 
-    fn operand(&mut self) -> Result<f64, Wrong> {
+    fn operand(&mut self) -> Result<f64, ExpressionError> {
         match self.peek() {
             Some('-') => {
                 self.at += 1;
@@ -96,7 +99,7 @@ impl Parser {
         }
     }
 
-    fn number(&mut self) -> Result<f64, Wrong> {
+    fn number(&mut self) -> Result<f64, ExpressionError> {
         let start = self.at;
         let mut digits = self.take(|c| c.is_ascii_digit() || c == '.');
         let has_exponent = matches!(self.text.get(self.at), Some('e' | 'E'))
@@ -109,12 +112,12 @@ impl Parser {
         }
         match digits.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(value),
-            Ok(_) => Err(Wrong { at: start + 1, why: format!("`{digits}` is too large") }),
-            Err(_) => Err(Wrong { at: start + 1, why: format!("`{digits}` is no number") }),
+            Ok(_) => Err(ExpressionError { at: start + 1, why: format!("`{digits}` is too large") }),
+            Err(_) => Err(ExpressionError { at: start + 1, why: format!("`{digits}` is no number") }),
         }
     }
 
-    fn name(&mut self) -> Result<f64, Wrong> {
+    fn name(&mut self) -> Result<f64, ExpressionError> {
         let start = self.at;
         let name = self.take(|c| c.is_ascii_alphanumeric());
         match name.as_str() {
@@ -123,7 +126,7 @@ impl Parser {
             _ => {}
         }
         if self.peek() != Some('(') {
-            return Err(Wrong { at: start + 1, why: format!("`{name}` is not known here") });
+            return Err(ExpressionError { at: start + 1, why: format!("`{name}` is not known here") });
         }
         self.at += 1;
         let mut values = vec![self.expression(0)?];
@@ -132,10 +135,10 @@ impl Parser {
             values.push(self.expression(0)?);
         }
         self.expect(')')?;
-        call(&name, &values).map_err(|why| Wrong { at: start + 1, why })
+        call(&name, &values).map_err(|why| ExpressionError { at: start + 1, why })
     }
 
-    fn expect(&mut self, expected: char) -> Result<(), Wrong> {
+    fn expect(&mut self, expected: char) -> Result<(), ExpressionError> {
         match self.peek() {
             Some(found) if found == expected => {
                 self.at += 1;
@@ -161,8 +164,8 @@ impl Parser {
         self.text[start..self.at].iter().collect()
     }
 
-    fn wrong<T>(&self, why: impl Into<String>) -> Result<T, Wrong> {
-        Err(Wrong { at: self.at + 1, why: why.into() })
+    fn wrong<T>(&self, why: impl Into<String>) -> Result<T, ExpressionError> {
+        Err(ExpressionError { at: self.at + 1, why: why.into() })
     }
 }
 

@@ -41,15 +41,15 @@ impl Tool for CurrentTime {
     }
 
     fn at_once(&self, arguments: &Value, now: Millis) -> Option<Result<ToolOutput, ToolError>> {
-        Some(told(arguments, now))
+        Some(time_in_zone(arguments, now))
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        told(&arguments, context.now)
+        time_in_zone(&arguments, context.now)
     }
 }
 
-fn told(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError> {
+fn time_in_zone(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError> {
     let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
     let unknown = |_| ToolError {
         code: "invalid_arguments".to_owned(),

@@ -19,7 +19,7 @@ const BODY: usize = 512 * 1024;
 const TOTAL: Duration = Duration::from_secs(30);
 const STALL: Duration = Duration::from_secs(10);
 /// What of an answer's headers says something to the model.
-const TOLD: [&str; 9] = [
+const SHOWN_HEADERS: [&str; 9] = [
     "cache-control",
     "content-language",
     "content-length",
@@ -97,7 +97,7 @@ impl Tool for HttpFetch {
         let (body, is_cut) = read(&mut answer).await.map_err(|error| failed(&error, class))?;
         let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
         let metadata = Some(json!({ "sources": [source] }));
-        Ok(ToolOutput { output: told(&url, &answer, body, is_cut), metadata, state_patch: None })
+        Ok(ToolOutput { output: output_of(&url, &answer, body, is_cut), metadata, state_patch: None })
     }
 }
 
@@ -134,12 +134,12 @@ async fn read(answer: &mut Answer) -> Result<(Vec<u8>, bool), Error> {
     Ok((body, false))
 }
 
-fn told(url: &Url, answer: &Answer, body: Vec<u8>, is_cut: bool) -> Value {
+fn output_of(url: &Url, answer: &Answer, body: Vec<u8>, is_cut: bool) -> Value {
     let text_of = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let headers: Map<String, Value> =
-        TOLD.iter().filter_map(|name| Some(((*name).to_owned(), text_of(name)?.into()))).collect();
+        SHOWN_HEADERS.iter().filter_map(|name| Some(((*name).to_owned(), text_of(name)?.into()))).collect();
     let content_type = text_of(CONTENT_TYPE.as_str()).unwrap_or_default();
-    let mut told = json!({
+    let mut output = json!({
         "url": url.as_str(),
         "status": answer.status().as_u16(),
         "headers": headers,
@@ -147,13 +147,13 @@ fn told(url: &Url, answer: &Answer, body: Vec<u8>, is_cut: bool) -> Value {
     });
     let length = body.len();
     match text(content_type, body, is_cut) {
-        Some(text) => told["body"] = text.into(),
-        None => told["binary"] = json!({ "bytes": length, "isWhole": !is_cut }),
+        Some(text) => output["body"] = text.into(),
+        None => output["binary"] = json!({ "bytes": length, "isWhole": !is_cut }),
     }
     if is_cut {
-        told["truncated"] = true.into();
+        output["truncated"] = true.into();
     }
-    told
+    output
 }
 
 /// The body as text, if it is some: UTF-8, or Latin-1 where the answer says so.

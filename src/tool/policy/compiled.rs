@@ -62,7 +62,7 @@ struct Condition {
 }
 
 /// What was found out about a call, each thing when it was first asked for.
-struct Found<'v> {
+struct CallFacts<'v> {
     pointers: Vec<Option<Option<Box<Argument<'v>>>>>,
     threads: Vec<Option<bool>>,
 }
@@ -84,7 +84,7 @@ impl Compiled {
         if self.rules.is_empty() {
             return None;
         }
-        let mut found = Found { pointers: Vec::new(), threads: vec![None; self.threads.len()] };
+        let mut found = CallFacts { pointers: Vec::new(), threads: vec![None; self.threads.len()] };
         found.pointers.resize_with(self.pointers.len(), || None);
         let about = self.about(call.tool);
         about.iter().map(|at| &self.rules[*at]).find(|rule| {
@@ -100,7 +100,7 @@ impl Compiled {
     /// The rules that may decide about a tool's calls on a thread, whatever the arguments: those with conditions, the most
     /// specific first, and the first without any, which ends the search.
     pub(super) fn candidates(&self, call: &Proposal<'_>) -> (Vec<&Rule>, Option<&Rule>) {
-        let mut found = Found { pointers: Vec::new(), threads: vec![None; self.threads.len()] };
+        let mut found = CallFacts { pointers: Vec::new(), threads: vec![None; self.threads.len()] };
         let mut conditional = Vec::new();
         for at in self.about(call.tool).iter() {
             let rule = &self.rules[*at];
@@ -120,11 +120,16 @@ impl Compiled {
         rule.when.iter().map(|when| when.written.clone()).collect()
     }
 
-    fn is_on(&self, thread: usize, name: &str, found: &mut Found<'_>) -> bool {
+    fn is_on(&self, thread: usize, name: &str, found: &mut CallFacts<'_>) -> bool {
         *found.threads[thread].get_or_insert_with(|| glob::matches(&self.threads[thread], name))
     }
 
-    fn argument<'f, 'v>(&self, at: usize, call: &Proposal<'v>, found: &'f mut Found<'v>) -> Option<&'f Argument<'v>> {
+    fn argument<'f, 'v>(
+        &self,
+        at: usize,
+        call: &Proposal<'v>,
+        found: &'f mut CallFacts<'v>,
+    ) -> Option<&'f Argument<'v>> {
         let find = || call.arguments.pointer(&self.pointers[at]).map(|value| Box::new(Argument::new(value)));
         found.pointers[at].get_or_insert_with(find).as_deref()
     }

@@ -52,7 +52,7 @@ struct Node {
     anchors: Vec<(String, String)>,
 }
 
-struct Walk<'s> {
+struct SchemaWalk<'s> {
     root: &'s Value,
     nodes: Vec<Node>,
     /// By their pointers.
@@ -70,7 +70,7 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
     if values(schema) > MOST_VALUES {
         return Err(refused("", format!("has more than {MOST_VALUES} values")));
     }
-    let mut walk = Walk {
+    let mut walk = SchemaWalk {
         root: schema,
         nodes: Vec::new(),
         known: HashMap::new(),
@@ -115,7 +115,7 @@ fn below(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }
 
-impl<'s> Walk<'s> {
+impl<'s> SchemaWalk<'s> {
     /// The number of the schema at a pointer.
     fn at(&mut self, pointer: String, schema: &'s Value) -> Result<usize, Pointed> {
         if let Some(known) = self.known.get(&pointer) {

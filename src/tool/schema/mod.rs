@@ -21,11 +21,11 @@ use crate::domain::tool::ToolError;
 pub use cost::{Cost, MOST_SCHEMAS};
 
 /// How many mistakes of one value are told.
-const TOLD: usize = 8;
+const MOST_ERRORS: usize = 8;
 /// Steps for one value; `benches/bounds.rs` measures what the worst of them take.
 pub const MOST_WORK: u64 = 4_000_000;
 /// Steps beyond which it is only said that a value does not fit: each mistake found costs memory, too.
-const TOLD_WORK: u64 = 100_000;
+const WORK_OF_LISTING: u64 = 100_000;
 
 /// A compiled JSON Schema.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Schema {
             jsonschema::options().with_pattern_options(patterns).with_keyword("uniqueItems", |_, wanted, _| {
                 Ok(if *wanted == Value::Bool(true) { Box::new(unique::Unique) } else { Box::new(unique::Any) })
             });
-        let validator = options.build(schema).map_err(|error| told(&error))?;
+        let validator = options.build(schema).map_err(|error| pointed(&error))?;
         Ok(Self { validator, cost })
     }
 
@@ -66,10 +66,10 @@ impl Schema {
         if self.validator.is_valid(value) {
             return Vec::new();
         }
-        if size.work(self.cost.telling, self.cost.text) > TOLD_WORK {
+        if size.work(self.cost.telling, self.cost.text) > WORK_OF_LISTING {
             return whole("does not fit; it is too large for its mistakes to be listed");
         }
-        self.validator.iter_errors(value).take(TOLD).map(|error| told(&error)).collect()
+        self.validator.iter_errors(value).take(MOST_ERRORS).map(|error| pointed(&error)).collect()
     }
 
     /// For the model: the first mistake's pointer, and all of them in the message.
@@ -113,7 +113,7 @@ pub fn why(refused: &Pointed) -> String {
     format!("{} {}", place(&refused.pointer), refused.detail)
 }
 
-fn told(error: &jsonschema::ValidationError<'_>) -> Pointed {
+fn pointed(error: &jsonschema::ValidationError<'_>) -> Pointed {
     Pointed { pointer: error.instance_path().to_string(), detail: error.masked().to_string() }
 }
 

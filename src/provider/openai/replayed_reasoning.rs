@@ -1,4 +1,4 @@
-//! What of a reply's reasoning must be sent back with its tool calls.
+//! The reasoning of a reply that must be sent back with its tool calls.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ use super::compatible::Reasoning;
 const MOST: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ReplayedReasoning {
     what: Reasoning,
     text: String,
     details: Vec<Map<String, Value>>,
 }
 
-impl Kept {
+impl ReplayedReasoning {
     pub(super) fn new(what: Reasoning) -> Self {
         Self { what, ..Self::default() }
     }
@@ -38,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// Pieces of one block have its index and type: texts are put together, the rest is as it was told last.
+    /// Pieces of one block have its index and type: texts are put together, the other members are as they came last.
     fn detail(&mut self, piece: Map<String, Value>) {
         let is_same =
             |known: &Map<String, Value>| ["index", "type"].iter().all(|key| known.get(*key) == piece.get(*key));

@@ -19,13 +19,13 @@ pub(super) enum ScriptPhase {
     Summary,
 }
 
-pub(super) struct Scene<'a> {
+pub(super) struct CallDescription<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) phase: ScriptPhase,
     pub(super) item: Option<&'a str>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> CallDescription<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
         let (name, rest) = phase_line(request).unwrap_or_default();
         let phase = match (name, request.phase) {
@@ -148,19 +148,19 @@ pub(super) struct When {
 }
 
 impl When {
-    pub(super) fn holds(&self, scene: &Scene<'_>) -> bool {
-        let context = &scene.request.context;
-        self.phase.is_none_or(|phase| phase == scene.phase)
-            && is(&self.model, &scene.request.model)
+    pub(super) fn holds(&self, call: &CallDescription<'_>) -> bool {
+        let context = &call.request.context;
+        self.phase.is_none_or(|phase| phase == call.phase)
+            && is(&self.model, &call.request.model)
             && is(&self.message, &context.message_id)
             && is(&self.thread, &context.thread_id)
             && self.iteration.as_ref().is_none_or(|numbers| numbers.contains(context.iteration))
             && self.attempt.as_ref().is_none_or(|numbers| numbers.contains(context.attempt))
             && fits(&self.a2a_message, || context.a2a_message_id.clone().unwrap_or_default())
             && fits(&self.query, || context.query.clone())
-            && fits(&self.item, || scene.item.unwrap_or_default().to_owned())
-            && fits(&self.tool_result, || scene.tool_results())
-            && fits(&self.prompt, || contents(scene.request).collect::<Vec<_>>().join("\n"))
+            && fits(&self.item, || call.item.unwrap_or_default().to_owned())
+            && fits(&self.tool_result, || call.tool_results())
+            && fits(&self.prompt, || contents(call.request).collect::<Vec<_>>().join("\n"))
     }
 }
 
