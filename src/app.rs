@@ -1,4 +1,4 @@
-//! The composition root: every room opened in order, from the ground up.
+//! The composition root: builds every part of the server, each from those below it.
 
 pub mod instance;
 pub(crate) mod outward;
@@ -69,7 +69,7 @@ impl App {
         Self::locked(config, components, store).await
     }
 
-    /// Whoever may be called from elsewhere has keys.
+    /// A server that can be reached from other machines must have keys.
     async fn locked(config: Config, mut components: Components, store: Arc<dyn Store>) -> Result<Self, Error> {
         config.check_keys(store.keys().await?.iter().any(|key| key.revoked_at.is_none()))?;
         components.store = Some(store);

@@ -1,4 +1,4 @@
-//! What another agent's task says, as the engine and the model see it.
+//! Another agent's task as the engine takes it: its state, its question, its result.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,4 @@
-//! What calls out besides models: who may be called, and the tools that the settings name.
+//! Builds everything that calls out besides models: the HTTP client and its bounds, and the configured tools.
 
 use std::sync::Arc;
 use std::time::Duration;

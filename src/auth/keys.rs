@@ -29,7 +29,7 @@ const FRESH: Duration = Duration::from_millis(1500);
 /// How long an open stream may be held up by a look at its caller's pass.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often whoever holds a stream open is looked at again: with [`FRESH`], a revoked key has nothing left after five
+/// How often the key of an open stream is checked again: with [`FRESH`], a revoked key has nothing left after five
 /// seconds.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3);
 

@@ -27,7 +27,7 @@ pub(super) async fn keys(
     done
 }
 
-/// What the audit calls whoever holds the database.
+/// The actor in the audit of a command that works on the database itself.
 const OPERATOR: &str = "local";
 
 /// Where the keys are.

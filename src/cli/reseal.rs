@@ -16,7 +16,7 @@ use crate::store::documents::{ANSWER, Document, Expected, Sealer, Unreadable, an
 use crate::store::sealed::{SealedKind, SealedRow};
 use crate::store::{self, AuditRow, Store, sqlite};
 
-/// What the audit calls whoever holds the database.
+/// The actor in the audit of a command that works on the database itself.
 const OPERATOR: &str = "local";
 /// Rows that are read at once.
 const BATCH: u32 = 200;

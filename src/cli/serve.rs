@@ -88,7 +88,7 @@ fn model(config: &Config, is_bold: bool) -> String {
     if is_bold { format!("\u{1b}[1m{line}\u{1b}[0m") } else { line }
 }
 
-/// Whoever reads it may have gone: that stops nothing.
+/// Prints the lines. A closed standard output is no error.
 fn say(lines: &[String]) {
     let mut out = std::io::stdout();
     for line in lines {

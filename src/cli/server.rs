@@ -1,4 +1,4 @@
-//! A running server, asked over HTTP.
+//! Commands that ask a running server over HTTP.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What values must be together.
+//! Checks across settings: values that must fit together.
 
 use std::net::IpAddr;
 

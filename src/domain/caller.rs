@@ -1,4 +1,4 @@
-//! Who asks: the tenant, the key's name and what it may do.
+//! The caller of a request: the tenant, the key's name and its scopes.
 
 use serde::{Deserialize, Serialize};
 

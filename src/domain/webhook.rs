@@ -1,11 +1,11 @@
-//! Webhooks: what somebody outside may be told, and how the API shows it.
+//! Webhooks: the events that can be sent to a URL, and how the API shows them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Millis;
 
-/// What may be told.
+/// The events that a webhook can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum WebhookEvent {
     /// A run completed, or was cancelled.

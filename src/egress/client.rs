@@ -21,7 +21,7 @@ use crate::domain::ids::TenantPk;
 const IDLE: Duration = Duration::from_secs(30);
 /// How many redirects are followed.
 const HOPS: usize = 3;
-/// Headers that say how a request travels, or to whom: whoever is not the operator does not set them.
+/// Headers that say how a request travels, or to whom: only the operator sets them.
 const OURS: [HeaderName; 10] = [
     CONNECTION,
     CONTENT_LENGTH,

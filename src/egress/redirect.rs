@@ -1,4 +1,4 @@
-//! Where an answer sends the caller, as a request of its own.
+//! Redirects: the `Location` of an answer as a request of its own.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, USER_AGENT};

@@ -1,4 +1,4 @@
-//! When the other side says to come back.
+//! The `Retry-After` of an answer.
 
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};

@@ -1,4 +1,4 @@
-//! What every handler knows: the service, the keys, the configuration, and where this server is found.
+//! The state that every handler gets: the service, the keys, the configuration, and this server's URLs.
 
 use std::net::SocketAddr;
 use std::ops::Deref;

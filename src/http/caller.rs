@@ -1,4 +1,4 @@
-//! Who calls, and whether they may: a handler's first argument says which scope it needs.
+//! Authentication and scopes: a handler's first argument says which scope it needs.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;

@@ -56,7 +56,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     response
 }
 
-/// Whoever shows it takes it for what it says it is, and puts it into no page of another.
+/// Browsers take the body for the type that its header names, and show it in no frame of another page.
 fn protect(headers: &mut HeaderMap) {
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("frame-ancestors 'none'"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -1,4 +1,4 @@
-//! What the caller of `process` and `resume` gets: the receipt, the result if it comes in time, or the run's events.
+//! The answer to `process` and `resume`: the receipt, the result if it comes in time, or the run's events.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Lists, a page at a time.
+//! Pages of lists: query parameters in, JSON out.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What a tenant sees of servers, and how its administrator approves a tool.
+//! Listing MCP servers for a tenant, and approving a tool's definition.
 
 use std::sync::Arc;
 

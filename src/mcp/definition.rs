@@ -26,7 +26,7 @@ pub(super) struct Definition {
     pub(super) output_schema: Option<Value>,
     #[serde(default)]
     pub(super) hints: Hints,
-    /// Why it cannot be offered, whoever approves it.
+    /// Why it cannot be offered, even if it is approved.
     #[serde(skip)]
     pub(super) refused: Option<String>,
 }

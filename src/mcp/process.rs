@@ -23,7 +23,7 @@ const GUARD: &str = include_str!("guard.sh");
 const HANDED_ON: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// How much of what a program writes to its standard error is logged; the rest is read and dropped.
 const LOGGED_BYTES: usize = 64 << 10;
-/// How much of a line is logged, and kept for whoever asks why the server is down.
+/// How much of a line is logged, and kept to say why the server is down.
 const LINE_BYTES: usize = 500;
 
 /// How long the last lines of a program that has ended are waited for: somebody else may hold its standard error open.

@@ -1,4 +1,4 @@
-//! A server's tool as one of ours.
+//! A tool of an MCP server as a [`Tool`](crate::tool::Tool).
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// As metrics call it: what tenants name is not told to whoever reads them.
+    /// The label in metrics: names that tenants chose do not appear there.
     pub(super) fn label(&self) -> String {
         match self.owner {
             None => self.name.to_string(),

@@ -1,4 +1,4 @@
-//! What a tenant's administrator does with servers of its own: add, change, remove; and switch the operator's.
+//! A tenant's own MCP servers: add, change, remove; and switching the operator's on or off for the tenant.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a commit's records mean to those outside.
+//! The webhook deliveries that a commit's records cause.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::domain::run::{ResultStatus, RunStatus};
 use crate::domain::webhook::WebhookEvent;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
-/// What is told of a fact. Arguments and answers are not: whoever may see them asks the API.
+/// The data of a webhook event. Arguments and answers are not in it: they are read over the API, with a key.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum Announced<'a> {

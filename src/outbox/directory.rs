@@ -1,4 +1,4 @@
-//! Who wants to be told: the operator's webhooks, and those that tenants set up.
+//! All webhooks: the operator's, and those that tenants set up.
 
 use std::sync::Arc;
 

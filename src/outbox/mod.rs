@@ -1,8 +1,8 @@
-//! Telling those outside: what is to be told is written with the transition that it tells of; a worker tells it, at least
-//! once, for as long as it takes.
+//! Deliveries to webhooks and other agents. Each is stored with the transition that causes it, and sent by a worker at least
+//! once.
 //!
-//! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that wants to know.
-//! They are stored by that commit, so whatever happened is told and nothing else is. [`Worker`] claims what is due (one
+//! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to the event.
+//! They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims what is due (one
 //! replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. A process that dies in
 //! between leaves a claim that runs out.
 
@@ -23,7 +23,7 @@ pub use directory::{Directory, Webhook};
 pub use push::PushTarget;
 pub use worker::{Outcome, Worker};
 
-/// Who is told, and how.
+/// The receivers of deliveries, and how they are reached.
 pub struct Outbox {
     pub directory: Directory,
     pub egress: Arc<Egress>,

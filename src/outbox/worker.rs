@@ -1,4 +1,4 @@
-//! The worker: claims what is due, sends it, settles it.
+//! The worker: claims due deliveries, sends them, records the outcome.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -211,7 +211,7 @@ pub enum Outcome {
     Useless,
 }
 
-/// A redirect is no success: whoever moves says so in the settings.
+/// A redirect is no success: a receiver that moves needs its new URL in the settings.
 fn of_status(status: StatusCode) -> Outcome {
     match status {
         StatusCode::GONE => Outcome::Useless,

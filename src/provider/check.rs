@@ -1,4 +1,4 @@
-//! Whether models answer: each is asked for a word, all at once, in bounded time.
+//! Checks whether models answer: a short call to each, all at once, in bounded time.
 
 use std::time::Duration;
 

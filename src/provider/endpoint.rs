@@ -1,4 +1,4 @@
-//! One vendor's endpoint: where it is, what it is shown, and what may be redacted of its errors.
+//! One vendor's endpoint: its URL, the headers of a request, and its errors without secrets.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a provider's name in the configuration comes to: whom it speaks to, how, and with which key.
+//! Opens the client of a configured provider: its endpoint, its wire, and its key.
 
 use std::borrow::Cow;
 use std::sync::Arc;

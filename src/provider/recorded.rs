@@ -1,4 +1,4 @@
-//! Bodies that were recorded, read as if they came from the network: for benchmarks, and for whoever checks what a server
+//! Bodies that were recorded, read as if they came from the network: for benchmarks, and for programs that check what a server
 //! says against the wire that it claims to speak.
 
 use super::openai::compatible::Reasoning;

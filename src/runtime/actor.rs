@@ -162,7 +162,7 @@ impl Actor {
         Ok(decided)
     }
 
-    /// A cancel that waits until the effects are stopped: only whoever holds the thread can say that they are.
+    /// A cancel that waits until the effects are stopped: only the lease holder can record that they are.
     async fn complete(&mut self, decided: &mut Decided) -> Result<(), Refusal> {
         if decided.stop_effects && self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)) {
             decided.runs.extend(self.stop_effects().await?);

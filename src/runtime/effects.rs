@@ -21,7 +21,7 @@ use crate::live::StreamHead;
 use crate::store;
 
 impl Actor {
-    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: whoever holds the
+    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the process that holds the
     /// thread next settles them.
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
         let Some(loaded) = &self.loaded else { return };

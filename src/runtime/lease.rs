@@ -123,7 +123,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Ends the registration: whoever comes next takes the threads at once.
+    /// Ends the registration: another process may claim the threads at once.
     pub(super) async fn end(&self, store: &dyn Store) -> Result<()> {
         let last = self.current().clone();
         last.ended.cancel();

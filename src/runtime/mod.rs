@@ -1,4 +1,4 @@
-//! The runtime: one task per active thread, which alone decides for it in this process. Whoever may ask for what is the
+//! The runtime: one task per active thread, which alone decides for it in this process. Who may ask for what is the
 //! business of `service`, which stands above and is its only caller.
 //!
 //! A request becomes a command for its thread's task ([`actor`]), which is started on demand and gone when nothing of

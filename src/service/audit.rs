@@ -1,4 +1,4 @@
-//! Who decided what, as it is read. The lines are written in the transaction of what they tell about.
+//! Reading the audit. Its rows are written in the transaction of the change that they record.
 
 use serde::Serialize;
 use serde_json::Value;

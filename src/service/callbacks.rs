@@ -45,7 +45,7 @@ impl Drop for PendingReport {
     }
 }
 
-/// Refuses whoever does not know the secret of this task, without a look at what is stored.
+/// Refuses a caller that does not know the secret of this task, without a read of the store.
 pub fn check(service: &Service, id: &TaskId, token: &str) -> Result<()> {
     callback::check(&service.sealer, id, token).map(|_| ()).ok_or_else(|| Fault::not_found("task"))
 }

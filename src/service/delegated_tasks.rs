@@ -1,4 +1,4 @@
-//! Delegated tasks as people see them.
+//! Delegated tasks: list, read, cancel.
 
 use super::{Result, Service, threads};
 use crate::domain::caller::Caller;

@@ -1,4 +1,4 @@
-//! What is open on the whole server, read seldom however often it is asked for.
+//! Counts of what is open on the whole server, for metrics; cached, so that frequent reads cost the store nothing.
 
 use std::time::Duration;
 

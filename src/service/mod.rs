@@ -1,5 +1,5 @@
 //! The use cases: what callers may ask of this server, one module for each thing that they ask about. Called by `http`,
-//! by the binary, and by whoever embeds the server.
+//! by the binary, and by programs that embed the server.
 //!
 //! Every function takes the [`Service`] first. Where something belongs to a tenant it takes the
 //! [`Caller`](crate::domain::caller::Caller) next: what belongs to another tenant does not exist for it. It answers with

@@ -1,4 +1,4 @@
-//! What this server offers: models and tools.
+//! The models and tools that a run can use.
 
 use std::sync::Arc;
 

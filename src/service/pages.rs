@@ -1,4 +1,4 @@
-//! Whatever is stored in pages, one entry after the other.
+//! Reads a paged list as one stream of entries.
 
 use std::future::Future;
 use std::vec;

@@ -1,4 +1,4 @@
-//! Whether requests can be served. Whoever asks within a second gets the same answer: asking costs the store nothing more.
+//! Whether requests can be served. Requests within a second get the same answer, at no further cost for the store.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What waits for a person, across threads.
+//! Open suspensions, across threads.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What model calls took, summed for the one who pays.
+//! The usage of model calls: tokens and cost, summed by what the caller asks for.
 
 use super::{Result, Service};
 use crate::domain::Millis;

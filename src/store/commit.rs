@@ -22,7 +22,7 @@ pub struct NewThread {
 /// One transition of one thread. The version moves by one with each.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// A new thread's is made by whoever creates it: never used before, roughly rising.
+    /// A new thread's key is made by the process that creates it: never used before, roughly rising.
     pub pk: ThreadPk,
     /// With [`Fence::NEW`] only.
     pub create: Option<NewThread>,

@@ -55,7 +55,7 @@ pub struct Claimable {
 #[derive(Clone, Debug)]
 pub struct Registration {
     pub replica: uuid::Uuid,
-    /// At most one process of a name is alive: whoever starts with it takes the place of the one before.
+    /// At most one process of a name is alive: one that starts with it replaces the one before.
     pub name: Option<String>,
     /// What this very process was registered as before: that ended without a crash.
     pub former: Option<uuid::Uuid>,
@@ -74,7 +74,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn register(&self, new: Registration, ttl: Millis) -> Result<()>;
     /// `false`: it had expired; register a new one.
     async fn renew(&self, replica: uuid::Uuid, ttl: Millis) -> Result<bool>;
-    /// Ends the registration; whoever comes next may claim its threads, and no crash is counted.
+    /// Ends the registration; other processes may claim its threads, and no crash is counted.
     async fn unregister(&self, replica: uuid::Uuid) -> Result<()>;
     /// Ends registrations that have expired. In the same transaction, a crash is counted for each thread that such a
     /// process had in hand: it points at a thread that was the only one, or that alone of them had been in hand at two

@@ -74,7 +74,7 @@ pub struct Delivery {
     pub event: String,
     pub body: String,
     pub status: DeliveryStatus,
-    /// When it is tried next, or until when whoever claimed it may take; `None` when it is over.
+    /// When it is tried next, or when the claim of its worker ends; `None` when it is over.
     pub due_at: Option<Millis>,
     pub attempts: u32,
     /// What became of the last attempt.

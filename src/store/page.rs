@@ -1,4 +1,4 @@
-//! Pages of a list: what is asked, what is answered, and the cursor between two pages, which is opaque to whoever passes
+//! Pages of a list: what is asked, what is answered, and the cursor between two pages, which is opaque to the client that passes
 //! it back.
 
 use super::columns::Columns;

@@ -1,4 +1,4 @@
-//! Rows besides documents that hold sealed texts: found by whoever seals them again.
+//! Rows besides documents that hold sealed texts: found when they are sealed again.
 
 use async_trait::async_trait;
 

@@ -67,7 +67,7 @@ pub(crate) fn json(body: &str) -> Value {
     legible("audit", body).unwrap_or_default()
 }
 
-/// `null` where it cannot be read, which is no body of any kind: whoever wants this document is refused, and only they.
+/// `null` where it cannot be read, which is no body of any kind: reading this document fails, and no other.
 pub(crate) fn document(body: &str) -> Value {
     legible("document", body).unwrap_or_default()
 }

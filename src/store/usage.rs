@@ -1,4 +1,4 @@
-//! What model calls took.
+//! The usage of model calls: tokens and cost.
 
 use async_trait::async_trait;
 

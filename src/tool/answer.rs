@@ -1,4 +1,4 @@
-//! A person's answer against the form it was asked with.
+//! Validates a person's answer against the form of the question.
 
 use serde_json::Value;
 

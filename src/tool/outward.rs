@@ -1,4 +1,4 @@
-//! What tools that call out have in common.
+//! Shared by tools that call out over HTTP.
 
 use http::StatusCode;
 

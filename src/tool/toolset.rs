@@ -1,4 +1,4 @@
-//! What one tenant may call, and the judgement of every call before it may start.
+//! A toolset: the tools that one tenant may call, and the judgement of every call before it starts.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

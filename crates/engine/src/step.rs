@@ -1,4 +1,4 @@
-//! What a decision comes to, and the only place where effects are born.
+//! The result of a decision, and the only place where effects are derived.
 
 use std::sync::Arc;
 

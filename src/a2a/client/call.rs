@@ -1,4 +1,4 @@
-//! One exchange, and what its end means.
+//! One request to another agent, and its outcome as a result or a classified error.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};

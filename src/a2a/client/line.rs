@@ -83,7 +83,7 @@ impl Line {
         }
     }
 
-    /// Whether whoever listens there is on this very machine.
+    /// Whether the address is a loopback address.
     pub fn is_loopback(&self) -> bool {
         match self.url.host() {
             Some(url::Host::Ipv4(ip)) => ip.is_loopback(),

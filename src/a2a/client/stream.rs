@@ -1,4 +1,4 @@
-//! What an agent tells of a task while it works. Only where the task stands is listened for.
+//! The event stream of a task at another agent. Only the task's state is read from it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an agent says of itself.
+//! Agent cards: what an agent publishes about itself.
 
 use std::collections::BTreeMap;
 

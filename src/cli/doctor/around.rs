@@ -1,4 +1,4 @@
-//! What stands around the models: where things are stored and sealed, and who else is called.
+//! The checks besides models: the store, the sealing keys, and the other services that are called.
 
 use std::io::ErrorKind;
 use std::path::Path;

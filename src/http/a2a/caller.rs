@@ -1,4 +1,4 @@
-//! Who asks, in which version of the protocol, and with which extensions.
+//! The caller of an A2A request: who it is, its protocol version, and its extensions.
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;

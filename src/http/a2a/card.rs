@@ -1,4 +1,4 @@
-//! What this server says of itself to other agents: `/.well-known/agent-card.json`, and more to those with a key.
+//! The agent card of this server: `/.well-known/agent-card.json`, and the extended one for callers with a key.
 
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY};

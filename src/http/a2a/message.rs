@@ -1,4 +1,4 @@
-//! What a message of another agent says to the model.
+//! The query that a message of another agent becomes.
 
 use crate::a2a::types::{Content, Message, Part};
 

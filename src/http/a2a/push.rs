@@ -1,4 +1,4 @@
-//! Where a task's changes are to be posted.
+//! The push notification configurations of a task.
 
 use super::caller::Asker;
 use super::refusal::Refusal;

@@ -1,4 +1,4 @@
-//! What is answered instead: the protocol's errors, in the shape of the binding.
+//! Error answers: the protocol's errors, in the shape of the binding.
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -82,8 +82,8 @@ fn in_their_words(own: &fault::Fault) -> String {
 }
 
 impl Refusal {
-    /// The answer to the JSON-RPC request of this id. The status is for those who look no further: who are you, may you,
-    /// not so, come again.
+    /// The answer to the JSON-RPC request of this id. The HTTP status says no more than: not authenticated, not
+    /// permitted, wrong method, or try again later.
     pub(super) fn of_rpc(&self, id: &Value) -> Response {
         let status = if matches!(self.status, 401 | 403 | 405 | 429 | 503) { self.status } else { 200 };
         self.sent(status, &json!({ "jsonrpc": "2.0", "id": id, "error": self.fault.json_rpc() }))

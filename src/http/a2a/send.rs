@@ -109,7 +109,7 @@ async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Acce
     }
 }
 
-/// Who is told, in the caller's version.
+/// The push receiver of the request, in the caller's version.
 fn pushed(asker: &Asker, request: &SendRequest) -> Option<(PushConfig, Version)> {
     request.configuration.push.clone().map(|config| (config, asker.version))
 }

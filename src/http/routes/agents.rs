@@ -1,4 +1,4 @@
-//! `/agents`: those that work can be given to.
+//! `/agents`: the remote agents that work can be delegated to.
 
 use axum::Json;
 use axum::extract::{Request, State};

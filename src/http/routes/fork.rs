@@ -1,4 +1,4 @@
-//! `POST /threads/{thread}/fork`: another way from here.
+//! `POST /threads/{thread}/fork`: a new thread that continues from an observation of this one.
 
 use axum::extract::State;
 use axum::http::StatusCode;

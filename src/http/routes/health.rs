@@ -1,4 +1,4 @@
-//! Is it alive, is it ready, what is it, and how much does it do: open to whoever watches.
+//! Liveness, readiness, version and metrics; readable without a key.
 
 use axum::Json;
 use axum::extract::State;
@@ -65,7 +65,7 @@ pub(crate) async fn healthz() -> Json<Healthy> {
 
 /// Requests can be served: the store takes writes, and the server is not stopping. Models are not asked.
 ///
-/// The store takes writes as large as those of its commits; whoever asks within a second gets the same answer. `durability`
+/// The store takes writes as large as those of its commits; requests within a second get the same answer. `durability`
 /// says what an acknowledgement is worth: `full`, or `degraded` where the database may lose it when its machine fails.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness",
     tag = "server", responses((status = 200, body = Ready)))]

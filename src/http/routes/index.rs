@@ -1,4 +1,4 @@
-//! `/`: what this is, and where to go from here.
+//! `/`: the name of the service, and links to its documents.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/models`, `/tools`: what this server offers.
+//! `/models`, `/tools`: the models and tools that a run can use.
 
 use std::sync::Arc;
 

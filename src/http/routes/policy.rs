@@ -1,4 +1,4 @@
-//! `/policy`: who must be asked. `/audit`: who said so.
+//! `/policy`: which calls need a person's approval. `/audit`: who changed what of the tenant's settings.
 
 use axum::Json;
 use axum::extract::State;

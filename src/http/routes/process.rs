@@ -1,4 +1,4 @@
-//! `POST /threads/{thread}/process`: a new query.
+//! `POST /threads/{thread}/process`: a new query, which becomes a run.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `GET /usage`: what model calls took.
+//! `GET /usage`: tokens and cost of model calls.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/webhooks`: who outside is told of what happens, and what became of each message.
+//! `/webhooks`: a tenant's webhooks, and the deliveries to each.
 
 use axum::Json;
 use axum::extract::State;

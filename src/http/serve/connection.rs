@@ -1,4 +1,4 @@
-//! One connection, from its first byte to the last word.
+//! Serving one connection, from its first byte until it is closed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The accept loop: HTTP/1.1 on hyper, with a bound and an end for everything a stranger can hold open.
+//! The accept loop: HTTP/1.1 on hyper. Everything that a client can hold open has a bound and a deadline.
 //!
 //! Every answer arrives whole, also when the request's body was not read to its end. Every refusal is a problem document,
 //! but for those of hyper itself, which have no body: 400 for what is not HTTP/1.1, 431 for headers of more than twice
@@ -23,7 +23,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::metrics;
 use connection::{Connection, KeepAlive};
 
-/// How many turned-away strangers are told why at one time; those beyond are just closed.
+/// How many refused connections get an answer at one time; those beyond are closed without one.
 const TOLD: usize = 64;
 
 /// How many are asked at one time what they want, when all places are taken, how long they may take to say it, and how
@@ -38,7 +38,7 @@ const BREATH: Duration = Duration::from_millis(50);
 /// Serves until `closing` is cancelled, then lets what is being answered be answered. Returns when the last connection
 /// is closed.
 ///
-/// Whoever comes when all places are taken and asks for one of these paths is answered all the same.
+/// A request for one of these paths is answered also when all connections are taken.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Router,

@@ -1,4 +1,4 @@
-//! What a call looks like to a script, and the conditions that a script puts on it.
+//! A model call as a script sees it, and the conditions under which a scripted reply applies.
 
 use regex::Regex;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! The model itself: finds the reply, or says honestly that it has none.
+//! The demo model: finds the scripted reply to a call, or replies that it has none.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ pub(super) struct Reply {
     pub(super) when: When,
     thinking: String,
     text: String,
-    /// Said as JSON text, after `text`.
+    /// Replied as JSON text, after `text`.
     json: Option<Value>,
     calls: Vec<Call>,
     fail: Option<Fail>,

@@ -1,4 +1,4 @@
-//! When a provider is left alone: after so many failures in a row, until one call shows that it is back. Pure.
+//! The circuit breaker: after so many failures in a row no call is sent, until a trial call succeeds. Pure.
 
 use std::time::Duration;
 

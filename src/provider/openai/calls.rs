@@ -1,4 +1,4 @@
-//! Which call of a reply a piece belongs to.
+//! Puts the fragments of streamed tool calls together: which call of a reply each belongs to.
 
 use std::collections::HashMap;
 

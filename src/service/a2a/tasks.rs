@@ -61,7 +61,7 @@ pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Durat
     }
 }
 
-/// The run as of a place in its thread's log, and that place: whoever reads the log from there misses nothing.
+/// The run as of a place in its thread's log, and that place: a reader of the log from there misses nothing.
 pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Result<(RunSnapshot, i64)> {
     let find = async || {
         let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;

@@ -1,4 +1,4 @@
-//! Folds of logs that were read not long ago, at fixed distances: whoever reads a page begins at the nearest one instead
+//! Folds of logs that were read not long ago, at fixed distances: a reader of a page begins at the nearest one instead
 //! of the beginning. A log only grows, so what was folded once stays true. Shared by all readers, and bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -29,13 +29,13 @@ struct CachedFolds {
 }
 
 impl Folds {
-    /// The last one that was told nothing after `seq`, and what it was told.
+    /// The last fold of the thread that has nothing after `seq`, and the seq up to which it has everything.
     pub(crate) fn nearest(&self, pk: ThreadPk, seq: i64) -> Option<(i64, Fold)> {
         let nearest = self.lock().folds.get(&pk)?.range(..=seq).next_back().map(|(seq, fold)| (*seq, fold.clone()));
         nearest.map(|(seq, fold)| (seq, Fold::clone(&fold)))
     }
 
-    /// Keeps this one, which was told everything up to `seq`, unless there is another at about its place.
+    /// Keeps this fold, which has everything up to `seq`, unless there is another near that seq.
     pub(crate) fn offer(&self, pk: ThreadPk, seq: i64, fold: &Fold) {
         let is_near = |kept: &CachedFolds| {
             let last = kept.folds.get(&pk).and_then(|of_thread| of_thread.range(..=seq).next_back());

@@ -1,6 +1,6 @@
 //! A thread's events for one reader: the backlog, then live; no gap, no duplicate.
 //!
-//! The subscription stands before the backlog is read, so what is committed meanwhile comes twice and is told once.
+//! The subscription stands before the backlog is read, so what is committed meanwhile comes twice and is sent once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Feed {
     pk: ThreadPk,
     live: Subscription,
     log: Log,
-    /// Everything up to this seq was told, or is not wanted.
+    /// Everything up to this seq was sent, or is not wanted.
     cursor: i64,
     ready: VecDeque<Arc<Encoded>>,
     source: Source,

@@ -41,7 +41,7 @@ impl Log {
         Self { store: service.reads.clone(), folds: service.folds.clone(), pk, fold: Fold::default(), folded: 0 }
     }
 
-    /// Keeps nothing in memory: whoever has read all of it may listen for long.
+    /// Drops the fold: a reader that has read all of the log may go on listening for long.
     pub(crate) fn rest(&mut self) {
         (self.fold, self.folded) = (Fold::default(), 0);
     }
@@ -114,8 +114,10 @@ impl Log {
 
 /// The observation's content as readers see it. One that cannot be read changes nothing; readers see it as it is stored.
 fn folded(fold: &mut Fold, observation: &Observation) -> Option<Value> {
-    let unreadable =
-        |error: &Unreadable| tracing::warn!(threadId = %observation.thread_id, %error, "the log is told without it");
+    let unreadable = |error: &Unreadable| {
+        let (thread, seq) = (&observation.thread_id, observation.seq);
+        tracing::warn!(threadId = %thread, seq, %error, "an observation cannot be read; it is shown as it is stored");
+    };
     fold.tell(observation).inspect_err(unreadable).ok()
 }
 
@@ -136,7 +138,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// A fold that was told everything up to `seq`.
+/// A fold that has everything up to `seq`.
 pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
     let (mut fold, mut after) = (Fold::default(), 0);
     while after < seq {

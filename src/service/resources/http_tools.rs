@@ -1,4 +1,4 @@
-//! Services of a tenant's own, as tools of its agents.
+//! A tenant's HTTP tools: services of its own that its agents call.
 
 use serde_json::Value;
 

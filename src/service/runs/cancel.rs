@@ -79,7 +79,7 @@ async fn request(
     Ok(receipt)
 }
 
-/// A stored answer is given once what it says is so: whoever made it may have died before.
+/// A stored answer is given once what it says is so: the process that stored it may have died before.
 async fn stopped(
     service: &Service,
     caller: &Caller,

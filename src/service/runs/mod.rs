@@ -37,7 +37,7 @@ pub struct ProcessAsk {
     pub trace: Option<(String, TraceOrigin)>,
     pub on_busy: OnBusy,
     pub options: CallOptions,
-    /// Who is told of what happens in the run, as it happens.
+    /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,
 }
 
@@ -46,7 +46,7 @@ pub struct ProcessAsk {
 pub struct SaidAsk {
     pub content: String,
     pub metadata: Option<Map<String, Value>>,
-    /// Who is told of what happens in that run from here on.
+    /// The push receivers of the run's changes from here on.
     pub push: Option<(RunId, PushConfig, Version)>,
 }
 

@@ -105,7 +105,7 @@ pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Resul
     get(service, caller, id).await
 }
 
-/// Stops what runs and erases everything of the thread but its audit. Whoever did not create it must be an
+/// Stops what runs and erases everything of the thread but its audit. A caller that did not create it must be an
 /// administrator.
 pub async fn delete(service: &Service, caller: &Caller, id: &ThreadId) -> Result<()> {
     service.runtime.accepting()?;

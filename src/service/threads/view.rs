@@ -1,4 +1,4 @@
-//! What is in a thread: its state, messages and calls. Everything is read from the store.
+//! Reading a thread's state, messages and calls, from the store.
 
 use serde_json::{Map, Value};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::store::{Error, Result};
 
-/// Shared by the workers and by whoever asks whether the store is well.
+/// Shared by the workers and the health check.
 #[derive(Default)]
 pub(crate) struct CommitHealth {
     /// The bytes of the largest batch that failed since one of its size succeeded.

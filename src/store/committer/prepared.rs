@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::store::log::NewEntry;
 use crate::store::{Commit, LeaseChange, text};
 
-/// A commit with every value as the text that is stored. Made in the task of whoever commits, so that a worker only
+/// A commit with every value as the text that is stored. Made in the task that commits, so that a worker only
 /// copies.
 pub(crate) struct PreparedCommit {
     /// Its records have become `entry`.

@@ -1,4 +1,4 @@
-//! One worker of the committer: gather, write, settle.
+//! One worker of the committer: gathers commits into a batch, writes it, answers each commit.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;

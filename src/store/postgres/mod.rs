@@ -47,7 +47,7 @@ pub struct Postgres {
     for_readers: Option<Pool>,
     /// What keeps this process alive waits behind nothing else.
     lease: Pool,
-    /// Whoever asks whether the database is well waits behind others who ask.
+    /// For health checks, which wait for each other.
     health: Pool,
     committer: Arc<Committer>,
 }

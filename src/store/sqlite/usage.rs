@@ -1,4 +1,4 @@
-//! Sums of what model calls took.
+//! Sums of the usage of model calls.
 
 use async_trait::async_trait;
 

@@ -75,7 +75,7 @@ impl Tool for HttpFetch {
         self.spec.clone()
     }
 
-    /// Whatever the method, an address says something to whoever it belongs to. Looking may be repeated.
+    /// External whatever the method, because a URL can carry data to its owner. GET and HEAD may be repeated.
     fn nature(&self, arguments: &Value) -> Nature {
         Nature { class: ToolClass::External, idempotent: is_look(arguments) }
     }

@@ -1,4 +1,4 @@
-//! What will be said of a tool's calls before their arguments are known.
+//! Forecast: what the policy will decide about a tool's calls, before their arguments are known.
 
 use super::compiled::{Compiled, Rule};
 use super::{Policy, decisive, of_thread, strictness};

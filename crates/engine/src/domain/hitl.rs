@@ -1,4 +1,4 @@
-//! People: what they are asked, and what they answer.
+//! Human in the loop: suspensions, the forms of their questions, and people's answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! How much a model has to read, cheaply and rather too much than too little.
+//! Estimates the tokens of a text: cheap, and rather too high than too low.
 
 use std::sync::Arc;
 

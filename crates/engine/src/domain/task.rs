@@ -124,7 +124,7 @@ pub struct Task {
     /// Why it ended as it did, if not by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The agent's last words.
+    /// The agent's last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Of our message: the same, however often it is sent.
@@ -239,7 +239,7 @@ pub struct TaskResource {
     /// Why it ended as it did, if not by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The agent's last words.
+    /// The agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -310,7 +310,7 @@ pub struct PendingQuestion {
     /// What the call is told; absent while the question is open. May hold a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Reply>,
-    /// Whoever performs the call has the reply.
+    /// The running code has the reply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_told: bool,
 }

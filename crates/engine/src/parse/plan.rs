@@ -1,4 +1,4 @@
-//! Plans and refinements.
+//! Parses plans and refinements.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Steps of an item.
+//! Parses the reply of an item's step.
 
 use serde_json::Value;
 

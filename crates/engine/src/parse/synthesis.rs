@@ -1,4 +1,4 @@
-//! The final answer.
+//! Parses the reply of a synthesis: the final answer.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Every event, and who deals with it. Nothing else happens here.
+//! Dispatches every event to the module that handles it. Nothing else happens here.
 
 mod recover;
 mod reply;

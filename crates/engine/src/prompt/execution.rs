@@ -1,4 +1,4 @@
-//! Steps of an item. The prompt is about this item only.
+//! The prompt of an item's step. It is about this item only.
 
 use super::data::{Marker, marked};
 use super::layers::{self, Stage, notes, system};

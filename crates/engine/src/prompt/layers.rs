@@ -40,7 +40,7 @@ const MANY: usize = 24;
 /// How long that line is.
 const LINE_CHARS: usize = 120;
 
-/// What a planner is told: enough to choose.
+/// A tool in a planner's prompt: its name and one line, enough to choose.
 pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
     if tools.len() <= MANY {
         return schemas(tools);

@@ -1,4 +1,4 @@
-//! Planning and refinement.
+//! The prompts of planning and refinement.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Asking again for a reply that can be read.
+//! The prompt that asks a model to repair a reply that could not be parsed.
 
 use super::RepairPrompt;
 use super::data::shortened;

@@ -1,4 +1,4 @@
-//! What items came to, as later prompts show it.
+//! The results of items, as later prompts show them.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The form of a plan, for providers with structured output.
+//! The JSON Schema of a plan, for providers with structured output.
 
 use serde_json::{Value, json};
 

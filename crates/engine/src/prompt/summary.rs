@@ -1,4 +1,4 @@
-//! What was said in a conversation, in few words.
+//! The messages of a summary prompt: the older messages of a conversation to be summed up.
 
 use super::data::{Marker, marked, shortened};
 use super::template::{SUMMARY, paragraphs};

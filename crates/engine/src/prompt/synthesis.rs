@@ -1,4 +1,4 @@
-//! The final answer.
+//! The prompt of a synthesis: the final answer of a run.
 
 use super::data::{Marker, marked};
 use super::layers::{Stage, system};

@@ -1,4 +1,4 @@
-//! A model answered or failed: whose call it was, and what becomes of it.
+//! A model's reply or failure: finds the call that it answers, and hands it to the module that asked.
 
 use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};

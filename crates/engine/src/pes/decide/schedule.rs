@@ -1,4 +1,4 @@
-//! What happens next: after every event, whatever may begin begins, in the same transition.
+//! After every event: starts everything that may start now, in the same transition.
 
 use crate::domain::ids::ItemId;
 use crate::domain::tool::CallStatus;

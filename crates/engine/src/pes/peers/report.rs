@@ -166,7 +166,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     }
 }
 
-/// It may have gone out: whoever performs it next finds that out.
+/// The message may have gone out: the next action finds that out.
 fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
     let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
     let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());

@@ -14,7 +14,7 @@ use crate::pes::tx::Tx;
 
 /// How long a task may take if nobody says otherwise.
 const WEEK: Millis = 7 * 24 * 3_600_000;
-/// After so long an action that nobody answered is done anew; whoever performs it gives up before.
+/// After so long an action that nobody answered is done anew; the process that performs it gives up before.
 const PATIENCE: Millis = 120_000;
 
 impl TaskAction {

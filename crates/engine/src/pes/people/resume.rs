@@ -1,4 +1,4 @@
-//! A person answers: exactly one suspension, exactly once.
+//! A person's answer settles exactly one suspension, exactly once.
 
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
     Some(ruling)
 }
 
-/// The question about edited arguments, in the words of whoever asks about them now.
+/// The question about edited arguments, in the words of the policy rule that asks about them now.
 fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
     modified.judgement.ruling = Some(ruling);
     let (message, schema, risk) = match &modified.judgement.verdict {

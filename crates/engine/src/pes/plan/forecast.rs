@@ -1,4 +1,4 @@
-//! What the plan may do before it does it.
+//! The forecast of a plan: which tools it may call and what the policy will decide, before it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -25,8 +25,8 @@ pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut
     note_for_dependants(tx, id);
 }
 
-/// Whoever is at work is told in its next prompt; whoever is done is marked, for planners and for the answer. Those
-/// who have not begun wait for the new result.
+/// Items at work get a note in their next prompt; completed ones are marked, for planners and for the answer. Those
+/// that have not begun wait for the new result.
 fn note_for_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     let dependants: Vec<(ItemId, ItemStatus)> =
         tx.state.list.dependants(id).map(|item| (item.def.id.clone(), item.progress.status)).collect();

@@ -8,7 +8,7 @@ use crate::pes::run::end_early;
 use crate::pes::state::{Ends, funds};
 use crate::pes::tx::Tx;
 
-/// A person is asked for more, or the run ends; what runs of it is stopped first, by whoever holds it.
+/// A person is asked for more, or the run ends; the lease holder stops its effects first.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
     let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or("it is spent");
     match tx.state.run_settings().execution.on_budget {

@@ -65,7 +65,7 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, crashes: u32) -> Handled {
 }
 
 /// Rows cannot be read: the runs fail by that name, and the rows are not loaded any more, so that the thread can be
-/// used again. They stay as they are, for whoever wants to know what they held.
+/// used again. They stay in the store as they are, for inspection.
 pub(crate) fn set_unreadable_aside(tx: &mut Tx<'_>) -> Handled {
     let rows = std::mem::take(&mut tx.state.unreadable);
     if rows.is_empty() {

@@ -17,7 +17,7 @@ pub(crate) fn complete_cancel(tx: &mut Tx<'_>) {
     end_as(tx, cancel.ends, &cancel.reason);
 }
 
-/// The run ends by itself; what runs of it is stopped first, by whoever holds it.
+/// The run ends by itself; the lease holder stops its effects first.
 pub(crate) fn end_early(tx: &mut Tx<'_>, ends: Ends, why: &str) {
     if !tx.state.is_any_running() {
         return end_as(tx, ends, why);

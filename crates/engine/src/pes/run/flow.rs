@@ -1,4 +1,4 @@
-//! What follows when the items of a run are settled.
+//! The next phase of a run when its items are settled: refinement or synthesis.
 
 use serde_json::Value;
 

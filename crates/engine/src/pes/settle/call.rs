@@ -1,4 +1,4 @@
-//! A call ends, once: with what it came to, or without having been carried out.
+//! A tool call ends, once: with its result, or without having been carried out.
 
 use serde_json::{Map, Value};
 

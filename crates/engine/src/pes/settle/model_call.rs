@@ -1,4 +1,4 @@
-//! A model call is stopped before it was answered.
+//! Stops a model call before it is answered.
 
 use crate::domain::ids::ItemId;
 use crate::domain::model::{FailureKind, ModelFailure};

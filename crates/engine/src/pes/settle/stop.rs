@@ -1,4 +1,4 @@
-//! Everything of the active run that is open ends.
+//! Ends everything of the active run that is still open.
 
 use crate::domain::hitl::{Decision, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, SuspensionId};

@@ -62,7 +62,7 @@ impl TodoList {
         places.iter().map(|at| &self.items[*at])
     }
 
-    /// Replaces the list. Whoever changes dependencies, statuses of several items, or the order does it here.
+    /// Replaces the list: for changes of dependencies, of several statuses, or of the order.
     pub fn rebuild(&mut self, change: impl FnOnce(&mut Vec<Item>)) {
         change(&mut self.items);
         self.items.sort_by_key(|item| item.ord);

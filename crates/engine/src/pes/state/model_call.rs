@@ -1,4 +1,4 @@
-//! A model call: which attempt of it stands where, of which model.
+//! A model call: its slot, its attempt, and the model that it is made of.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -125,7 +125,7 @@ pub(crate) struct Reserved {
     pub output: u64,
 }
 
-/// Who answered and with what, for whoever deals with the reply.
+/// The model that answered, and its reply.
 pub(crate) struct Replied<'a> {
     pub stream: &'a StreamId,
     pub call: &'a ModelCall,

@@ -1,4 +1,4 @@
-//! What the active run has come to so far: what settled, what failed, and what is told of it.
+//! The outcome of the active run so far: what settled, what failed, and how that is reported.
 
 use std::collections::BTreeMap;
 

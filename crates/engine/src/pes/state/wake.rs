@@ -7,7 +7,7 @@ use crate::domain::tool::CallStatus;
 use crate::pes::state::funds::{self, Funds};
 use crate::pes::state::{ItemLoop, ModelCall, ModelSlot, State};
 
-/// After so long it is seen whether whoever performs it is still there.
+/// After so long it is checked whether the process that performs it still lives.
 const GLANCE: Millis = 5_000;
 
 /// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits

@@ -1,4 +1,4 @@
-//! The `maxParallelItems` places: who has one, who is next.
+//! The `maxParallelItems` places: which items have one, and which is next.
 
 use crate::domain::ids::ItemId;
 use crate::pes::plan::names;
