@@ -19,9 +19,9 @@ pub(super) async fn keys(
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
-    let place = Place::find(variables, load).await?;
+    let place = KeysLocation::find(variables, load).await?;
     let done = run(command, &place).await;
-    if let Place::Store(store, _) = &place {
+    if let KeysLocation::Store(store, _) = &place {
         store.close().await;
     }
     done
@@ -31,13 +31,13 @@ pub(super) async fn keys(
 const OPERATOR: &str = "local";
 
 /// Where the keys are.
-enum Place {
+enum KeysLocation {
     Server(Box<Server>),
     /// With the keys that are configured.
     Store(Arc<dyn Store>, Auth),
 }
 
-async fn run(command: KeysCommand, place: &Place) -> Result<(), Error> {
+async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
     match command {
         KeysCommand::New { tenant, name, scopes } => {
             let is_first = place.is_first().await?;
@@ -89,17 +89,17 @@ fn print(key: &ApiKey) {
     println!("{}  {state:7}  {}  {}  {}", key.key_id, key.tenant, scopes.join("+"), key.name);
 }
 
-impl Place {
+impl KeysLocation {
     /// Where the server at work has its keys, or will have them.
     async fn find(variables: &Variables, load: impl Fn() -> Result<Config, Error>) -> Result<Self, Error> {
         if let Some(server) = Server::of(variables)? {
-            return Ok(Place::Server(Box::new(server)));
+            return Ok(KeysLocation::Server(Box::new(server)));
         }
         let config = load()?;
         let (store, folder) = (&config.store, config.store.data_dir.display());
         if store.url.is_none() {
             if let Some(url) = sqlite::served(&store.data_dir) {
-                return Ok(Place::Server(Box::new(Server::at(&url, variables)?)));
+                return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
             }
             let url = health::local(&config.server);
             if Server::at(&url, variables)?.is_pes().await {
@@ -109,20 +109,22 @@ impl Place {
                 )));
             }
         }
-        Ok(Place::Store(crate::store::open(store).await?, config.auth))
+        Ok(KeysLocation::Store(crate::store::open(store).await?, config.auth))
     }
 
     /// Whether nobody has a key yet.
     async fn is_first(&self) -> Result<bool, Error> {
         match self {
-            Place::Server(server) => Ok(!server.has_key() && server.list().await?.is_empty()),
-            Place::Store(store, configured) => Ok(configured.keys.is_empty() && auth::list(&**store).await?.is_empty()),
+            KeysLocation::Server(server) => Ok(!server.has_key() && server.list().await?.is_empty()),
+            KeysLocation::Store(store, configured) => {
+                Ok(configured.keys.is_empty() && auth::list(&**store).await?.is_empty())
+            }
         }
     }
 
     /// Gives what was made without keys to a tenant.
     async fn adopt(&self, tenant: &str) -> Result<(), Error> {
-        let Place::Store(store, _) = self else {
+        let KeysLocation::Store(store, _) = self else {
             return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));
         };
         auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
@@ -138,8 +140,9 @@ impl Place {
 
     async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         match self {
-            Place::Server(server) => server.issue(new).await,
-            Place::Store(store, _) => match auth::issue(&**store, new, OPERATOR, System::default().now()).await? {
+            KeysLocation::Server(server) => server.issue(new).await,
+            KeysLocation::Store(store, _) => match auth::issue(&**store, new, OPERATOR, System::default().now()).await?
+            {
                 Some(issued) => Ok(issued),
                 None => Err(Error::Failed(auth::taken(&new.name).detail)),
             },
@@ -148,18 +151,20 @@ impl Place {
 
     async fn list(&self) -> Result<Vec<ApiKey>, Error> {
         match self {
-            Place::Server(server) => server.list().await,
-            Place::Store(store, _) => Ok(auth::list(&**store).await?),
+            KeysLocation::Server(server) => server.list().await,
+            KeysLocation::Store(store, _) => Ok(auth::list(&**store).await?),
         }
     }
 
     async fn revoke(&self, key_id: &str) -> Result<(), Error> {
         match self {
-            Place::Server(server) => server.revoke(key_id).await,
-            Place::Store(store, _) if auth::revoke(&**store, key_id, OPERATOR, System::default().now()).await? => {
+            KeysLocation::Server(server) => server.revoke(key_id).await,
+            KeysLocation::Store(store, _)
+                if auth::revoke(&**store, key_id, OPERATOR, System::default().now()).await? =>
+            {
                 Ok(())
             }
-            Place::Store(..) => Err(Error::Failed(format!("there is no active key {key_id}"))),
+            KeysLocation::Store(..) => Err(Error::Failed(format!("there is no active key {key_id}"))),
         }
     }
 }

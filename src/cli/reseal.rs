@@ -41,7 +41,7 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
     let store = crate::store::open(store).await?;
     let done = Walk::new(&*store, &sealer, true).run().await;
     store.close().await;
-    let Found { stale, current, unreadable } = done?;
+    let ResealReport { stale, current, unreadable } = done?;
     println!("sealed again with the key {key}: {stale}; sealed with it already: {current}");
     for one in &unreadable {
         println!("not opened: {one}");
@@ -57,7 +57,7 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
 
 /// How the entries that hold sealed texts stand.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct ResealReport {
     /// Under another key than the one that seals now, when they were found.
     pub stale: usize,
     pub current: usize,
@@ -71,16 +71,16 @@ pub(super) struct Walk<'s> {
     sealer: &'s Sealer,
     /// Whether what is stale is sealed again.
     writes: bool,
-    found: Found,
+    found: ResealReport,
     tenants: HashMap<TenantPk, String>,
 }
 
 impl<'s> Walk<'s> {
     pub fn new(store: &'s dyn Store, sealer: &'s Sealer, writes: bool) -> Self {
-        Self { store, sealer, writes, found: Found::default(), tenants: HashMap::new() }
+        Self { store, sealer, writes, found: ResealReport::default(), tenants: HashMap::new() }
     }
 
-    pub async fn run(mut self) -> store::Result<Found> {
+    pub async fn run(mut self) -> store::Result<ResealReport> {
         for document in self.store.documents_since(0).await? {
             self.document(document).await?;
         }

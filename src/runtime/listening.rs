@@ -33,7 +33,7 @@ impl Listening {
 }
 
 /// A task and the agent that has it.
-pub(super) struct Heard {
+pub(super) struct StreamedTask {
     pub(super) pk: ThreadPk,
     pub(super) tenant: TenantPk,
     pub(super) task: TaskId,
@@ -47,7 +47,7 @@ pub(super) struct Heard {
 /// One that is listened to; dropping it makes room.
 struct ListenedTask {
     shared: Arc<Shared>,
-    heard: Heard,
+    heard: StreamedTask,
 }
 
 impl Drop for ListenedTask {
@@ -58,7 +58,7 @@ impl Drop for ListenedTask {
 
 impl Shared {
     /// Listens until the task is over or the stream ends, unless that is done already or too many are listened to.
-    pub(super) fn listen(self: &Arc<Self>, heard: Heard) {
+    pub(super) fn listen(self: &Arc<Self>, heard: StreamedTask) {
         let mut all = self.listening.lock();
         if all.len() >= self.config.delegation.streams || !all.insert(heard.task.clone()) {
             return;
@@ -70,7 +70,7 @@ impl Shared {
 
 impl ListenedTask {
     async fn hear(mut self) {
-        let Heard { peer, line, remote, task, .. } = &self.heard;
+        let StreamedTask { peer, line, remote, task, .. } = &self.heard;
         match self.shared.agents.client.subscribe(peer, line, remote).await {
             Ok(events) => self.follow(events).await,
             Err(error) => tracing::debug!(taskId = %task, %error, "an agent's stream cannot be had; it is asked"),
@@ -103,7 +103,7 @@ impl ListenedTask {
     }
 
     async fn report_call_back(&self) {
-        let Heard { pk, task, remote, .. } = &self.heard;
+        let StreamedTask { pk, task, remote, .. } = &self.heard;
         let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) });
         if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, CommitExtras::default()).await {
             tracing::debug!(taskId = %task, ?refusal, "a report of an agent was refused; the task is polled when it is due");
@@ -111,7 +111,7 @@ impl ListenedTask {
     }
 
     async fn is_waited_for(&self) -> bool {
-        let Heard { tenant, task, .. } = &self.heard;
+        let StreamedTask { tenant, task, .. } = &self.heard;
         let stored = self.shared.store.find_row(*tenant, RowKind::Task, task.as_str()).await;
         let stored = stored.ok().flatten().and_then(|found| read::<Task>(&found.row).ok());
         stored.is_some_and(|task| !task.status.is_terminal())

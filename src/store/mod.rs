@@ -40,7 +40,7 @@ pub use leases::*;
 pub use log::{LogStore, ObservationAsk};
 pub use open::open;
 pub use page::{Page, PageAsk};
-pub use rows::{Found, RowStore, StandingAsk};
+pub use rows::{FoundRow, RowStore, StandingAsk};
 pub use threads::{Erasure, LOOKED_AT, Mark, ThreadFilter, ThreadRow, ThreadStore};
 pub use usage::{UsageAsk, UsageStore};
 

@@ -16,7 +16,7 @@ use crate::engine::step::{Row, RowKind};
 
 /// A row found by its id, with its thread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundRow {
     pub pk: ThreadPk,
     pub thread_id: ThreadId,
     pub row: Row,
@@ -39,18 +39,18 @@ pub struct StandingAsk {
 pub trait RowStore: Send + Sync + 'static {
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;
     /// A run, suspension or task of this tenant by its id; rows of other kinds are not found this way.
-    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>>;
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>>;
     /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
     /// The newest `limit` messages before this one (of all, if it is not there), oldest first.
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>>;
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
     /// Open suspensions of a tenant, oldest first (their ids sort by time).
-    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
     /// The tasks that the tenant's threads gave to other agents, newest first.
-    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<Found>>;
+    async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
     /// The tenant's runs with where they stand, the last to change first, and how many there are on all pages.
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)>;
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<FoundRow>, u64)>;
 }
 
 impl StandingAsk {
@@ -73,7 +73,7 @@ pub(crate) fn read_row(row: &impl Columns) -> Result<Row> {
     text::row(code("kind")?, row.name("id")?, row.number("ord")?, code("keep")?, row.text("body")?.to_owned())
 }
 
-impl Found {
+impl FoundRow {
     /// The same with `pk, thread_id`.
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self { pk: ThreadPk(row.number("pk")?), thread_id: row.name("thread_id")?.into(), row: read_row(row)? })
@@ -116,11 +116,11 @@ pub(crate) fn tasks_before(ask: &PageAsk) -> Result<String> {
 }
 
 /// A page in the order of ids.
-pub(crate) fn page_by_id(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Found>> {
-    page_of(rows, ask, Found::read, |_, found| Ok(Cursor::new(0, found.row.id.clone())))
+pub(crate) fn page_by_id(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<FoundRow>> {
+    page_of(rows, ask, FoundRow::read, |_, found| Ok(Cursor::new(0, found.row.id.clone())))
 }
 
 /// A page of runs; `since` is when each came to stand where it does.
-pub(crate) fn page_by_standing(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Found>> {
-    page_of(rows, ask, Found::read, |row, run| Ok(Cursor::new(row.number("since")?, run.row.id.clone())))
+pub(crate) fn page_by_standing(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<FoundRow>> {
+    page_of(rows, ask, FoundRow::read, |row, run| Ok(Cursor::new(row.number("since")?, run.row.id.clone())))
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::directory::Peer;
 use super::fault;
-use super::types::{AgentCard, ListQuery, SendRequest, Sent, Task, TaskPage, TaskQuery};
+use super::types::{AgentCard, ListQuery, SendRequest, SendResult, Task, TaskPage, TaskQuery};
 use super::wire::{Method, Unreadable};
 use crate::domain::Millis;
 use crate::egress::{Bounds, Egress};
@@ -59,7 +59,7 @@ impl Client {
         Line::of(card).ok_or_else(|| Error::Refused("its card names no interface that is understood here".to_owned()))
     }
 
-    pub async fn send(&self, peer: &Peer, line: &Line, request: &SendRequest) -> Result<Sent, Error> {
+    pub async fn send(&self, peer: &Peer, line: &Line, request: &SendRequest) -> Result<SendResult, Error> {
         let params = line.version.send_request(request);
         let answer = self.ask(peer, line, Method::SendMessage, "message:send", http::Method::POST, params).await?;
         Ok(line.version.read_sent(&answer)?)

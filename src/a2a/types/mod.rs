@@ -171,7 +171,7 @@ pub struct ArtifactUpdate {
 
 /// What `SendMessage` answers.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sent {
+pub enum SendResult {
     Task(Task),
     Message(Message),
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::super::types::{
-    Artifact, ArtifactUpdate, Message, Part, Role, Sent, StatusUpdate, StreamEvent, Task, TaskPage, TaskState,
+    Artifact, ArtifactUpdate, Message, Part, Role, SendResult, StatusUpdate, StreamEvent, Task, TaskPage, TaskState,
     TaskStatus,
 };
 use super::json::{Doc, Object, Read, count, refuse, text, time, timestamp};
@@ -214,10 +214,10 @@ impl Version {
     }
 
     /// What `SendMessage` answers.
-    pub fn sent(self, sent: &Sent) -> Value {
+    pub fn sent(self, sent: &SendResult) -> Value {
         let (name, value) = match sent {
-            Sent::Task(task) => ("task", self.task(task)),
-            Sent::Message(message) => ("message", self.message(message)),
+            SendResult::Task(task) => ("task", self.task(task)),
+            SendResult::Message(message) => ("message", self.message(message)),
         };
         match self {
             Version::V1 | Version::V03Rest => Doc::new().put(name, value).done(),
@@ -225,10 +225,10 @@ impl Version {
         }
     }
 
-    pub fn read_sent(self, value: &Value) -> Read<Sent> {
+    pub fn read_sent(self, value: &Value) -> Read<SendResult> {
         match self.read_event(value)? {
-            StreamEvent::Task(task) => Ok(Sent::Task(task)),
-            StreamEvent::Message(message) => Ok(Sent::Message(message)),
+            StreamEvent::Task(task) => Ok(SendResult::Task(task)),
+            StreamEvent::Message(message) => Ok(SendResult::Message(message)),
             StreamEvent::StatusUpdate(_) | StreamEvent::ArtifactUpdate(_) => refuse("is neither a task nor a message"),
         }
     }

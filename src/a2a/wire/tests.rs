@@ -193,8 +193,8 @@ proptest! {
 
     #[test]
     fn answers_are_read_as_they_were_written(task in task(), message in message(), token in word(), n in 0_u32..100) {
-        returns(&Sent::Task(task.clone()), Version::sent, Version::read_sent)?;
-        returns(&Sent::Message(message), Version::sent, Version::read_sent)?;
+        returns(&SendResult::Task(task.clone()), Version::sent, Version::read_sent)?;
+        returns(&SendResult::Message(message), Version::sent, Version::read_sent)?;
         let page = TaskPage { tasks: vec![task], next_page_token: token, page_size: n, total_size: n };
         returns(&page, Version::task_page, Version::read_task_page)?;
     }
@@ -275,7 +275,7 @@ fn a_task_looks_as_each_version_writes_it() {
         metadata: Metadata::new(),
     };
     assert_eq!(
-        Version::V1.sent(&Sent::Task(task.clone())),
+        Version::V1.sent(&SendResult::Task(task.clone())),
         json!({"task": {"id": "run_1", "contextId": "thr_1", "status": {
             "state": "TASK_STATE_INPUT_REQUIRED",
             "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": []},
@@ -283,7 +283,7 @@ fn a_task_looks_as_each_version_writes_it() {
         }}})
     );
     assert_eq!(
-        Version::V03.sent(&Sent::Task(task)),
+        Version::V03.sent(&SendResult::Task(task)),
         json!({"kind": "task", "id": "run_1", "contextId": "thr_1", "status": {
             "state": "input-required",
             "message": {"kind": "message", "messageId": "m", "role": "agent", "parts": []},

@@ -10,7 +10,7 @@ use super::stream::Events;
 use super::task::{self, Show};
 use super::{card, push, send, stream};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::types::{ListQuery, Message, Sent, Task, TaskPage, TaskQuery};
+use crate::a2a::types::{ListQuery, Message, SendResult, Task, TaskPage, TaskQuery};
 use crate::a2a::view;
 use crate::a2a::wire::{self, Method};
 use crate::domain::caller::Scope;
@@ -138,7 +138,7 @@ async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
 
 /// The task once it is over or asks something, or as it is when it has been waited for long enough; or only its answer,
 /// where that wants to be the only thing that is sent.
-pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<Sent, Refusal> {
+pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<SendResult, Refusal> {
     let (app, caller) = (&asker.app, &asker.caller);
     let settled = tasks::wait(&app.service, caller, id, hold(app.config.a2a.hold_ms));
     // A server that stops answers with what there is.
@@ -146,8 +146,8 @@ pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<Sen
     let snapshot = tasks::get(&app.service, caller, id, show.wants_messages()).await?;
     let answer = view::answer_of(&snapshot.run, &snapshot.messages).filter(|answer| view::is_bare(answer));
     Ok(match answer {
-        Some(answer) => Sent::Message(Message { task_id: None, ..view::message(answer) }),
-        None => Sent::Task(task::task(&snapshot, show)),
+        Some(answer) => SendResult::Message(Message { task_id: None, ..view::message(answer) }),
+        None => SendResult::Task(task::task(&snapshot, show)),
     })
 }
 

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::task::{self, Show};
 use super::{card, message, reply};
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::types::{Message, PushConfig, Role, SendRequest, Sent};
+use crate::a2a::types::{Message, PushConfig, Role, SendRequest, SendResult};
 use crate::a2a::wire::Version;
 use crate::domain::caller::Scope;
 use crate::domain::digest;
@@ -39,7 +39,7 @@ impl Accepted {
     }
 }
 
-pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Sent, Refusal> {
+pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<SendResult, Refusal> {
     let show = Show { history: request.configuration.history_length, artifacts: true };
     let accepted = accept(asker, &request, false).await?;
     let task = match accepted.complaint {
@@ -47,7 +47,7 @@ pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Sent, Re
         None if request.configuration.return_immediately => seen(asker, &accepted.task, show).await?,
         None => return awaited(asker, &accepted.task, show).await,
     };
-    Ok(Sent::Task(task))
+    Ok(SendResult::Task(task))
 }
 
 /// Durable when it returns. The same message again, under the same id, is the same task.

@@ -42,7 +42,7 @@ fn parse_after(text: &str) -> Option<After> {
 pub(crate) struct Subscribe {
     #[serde(default)]
     #[schema(inline)]
-    after: Option<Place>,
+    after: Option<AfterValue>,
     #[serde(default = "yes")]
     tokens: bool,
     #[serde(default)]
@@ -52,7 +52,7 @@ pub(crate) struct Subscribe {
 /// A seq, or `latest`.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
-enum Place {
+enum AfterValue {
     Seq(u32),
     Word(String),
 }
@@ -65,8 +65,8 @@ impl Subscribe {
     pub(super) fn ask(self) -> Result<FeedAsk, Fault> {
         let after = match self.after {
             None => After::Seq(0),
-            Some(Place::Seq(seq)) => After::Seq(seq.into()),
-            Some(Place::Word(word)) => parse_after(&word)
+            Some(AfterValue::Seq(seq)) => After::Seq(seq.into()),
+            Some(AfterValue::Word(word)) => parse_after(&word)
                 .ok_or_else(|| Fault::new(Code::Invalid, format!("`after` {AFTER}.")).at("/after", AFTER))?,
         };
         Ok(FeedAsk { after, types: self.types, tokens: self.tokens, until: None, ends_suspended: false })

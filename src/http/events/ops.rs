@@ -13,7 +13,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::caller::permit;
 use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, Settled};
-use crate::http::json::{Nothing, Sent, fingerprint, parse, typed};
+use crate::http::json::{JsonBody, Nothing, fingerprint, parse, typed};
 use crate::http::problem::{ProblemContext, document};
 use crate::http::routes::{cancel, pause, process, resume};
 use crate::http::trace::TraceId;
@@ -133,8 +133,8 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
     })
 }
 
-fn sent<T: DeserializeOwned>(body: Value) -> Result<Sent<T>, Fault> {
-    Ok(Sent { fingerprint: fingerprint(&body), value: typed(body)? })
+fn sent<T: DeserializeOwned>(body: Value) -> Result<JsonBody<T>, Fault> {
+    Ok(JsonBody { fingerprint: fingerprint(&body), value: typed(body)? })
 }
 
 impl OpId {

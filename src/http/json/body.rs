@@ -19,12 +19,12 @@ use crate::http::app_state::AppState;
 use crate::http::problem::Problem;
 
 /// A JSON body, and the fingerprint that idempotency compares.
-pub(crate) struct Sent<T> {
+pub(crate) struct JsonBody<T> {
     pub(crate) value: T,
     pub(crate) fingerprint: String,
 }
 
-impl<T: DeserializeOwned> FromRequest<AppState> for Sent<T> {
+impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
@@ -34,15 +34,15 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Sent<T> {
 }
 
 /// The same, where nothing at all means `{}`.
-pub(crate) struct MaybeSent<T>(pub(crate) Sent<T>);
+pub(crate) struct OptionalJsonBody<T>(pub(crate) JsonBody<T>);
 
-impl<T: DeserializeOwned> FromRequest<AppState> for MaybeSent<T> {
+impl<T: DeserializeOwned> FromRequest<AppState> for OptionalJsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
         let value = read_any(request, &app.config.limits, &["application/json"]).await?;
         let value = value.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
-        Ok(Self(Sent { fingerprint: fingerprint(&value), value: typed(value)? }))
+        Ok(Self(JsonBody { fingerprint: fingerprint(&value), value: typed(value)? }))
     }
 }
 

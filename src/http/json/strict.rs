@@ -11,8 +11,12 @@ use crate::domain::pointer::Pointer;
 
 /// The value of `text`. `max_depth` counts objects and arrays inside one another; serde_json's own bound of 128 stays.
 pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
-    let place =
-        Place { pointer: RefCell::default(), refused: RefCell::default(), left: Cell::new(MOST_VALUES), max_depth };
+    let place = ReaderPosition {
+        pointer: RefCell::default(),
+        refused: RefCell::default(),
+        left: Cell::new(MOST_VALUES),
+        max_depth,
+    };
     let mut source = serde_json::Deserializer::from_slice(text);
     let parsed = Node { place: &place, depth: 0 }.deserialize(&mut source);
     parsed.and_then(|value| source.end().map(|()| value)).map_err(|error| {
@@ -25,7 +29,7 @@ pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
 pub(crate) const MOST_VALUES: usize = 250_000;
 
 /// Where the reader stands, and what it refused if it did: serde's errors carry text only.
-struct Place {
+struct ReaderPosition {
     pointer: RefCell<Pointer>,
     refused: RefCell<Option<Fault>>,
     /// How many more values may come.
@@ -33,7 +37,7 @@ struct Place {
     max_depth: usize,
 }
 
-impl Place {
+impl ReaderPosition {
     fn refuse<E: de::Error>(&self, code: Code, detail: &str) -> E {
         let fault = Fault::new(code, format!("{detail}.")).at(self.pointer.borrow().to_string(), detail);
         *self.refused.borrow_mut() = Some(fault);
@@ -50,7 +54,7 @@ impl Place {
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    place: &'a Place,
+    place: &'a ReaderPosition,
     depth: usize,
 }
 

@@ -12,7 +12,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag;
 use crate::http::ids::Ids;
-use crate::http::json::Sent;
+use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::if_match::IfMatch;
@@ -51,7 +51,7 @@ pub(crate) async fn put(
     ids: Ids,
     _: NoParams,
     headers: HeaderMap,
-    sent: Sent<NewAgentState>,
+    sent: JsonBody<NewAgentState>,
 ) -> HttpResult<Stated> {
     let id = ids.thread()?;
     let told = match IfMatch::of(&headers) {

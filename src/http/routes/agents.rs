@@ -11,7 +11,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::{Sent, fingerprint, read_value, typed};
+use crate::http::json::{JsonBody, fingerprint, read_value, typed};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -40,7 +40,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: Sent<AgentSpec>,
+    sent: JsonBody<AgentSpec>,
 ) -> HttpResult<Response> {
     resource::create::<RemoteAgents>(&app, &caller, &preferences, key, sent, "/agents").await
 }
@@ -69,7 +69,7 @@ pub(crate) async fn put(
     _: NoParams,
     key: IdempotencyKey,
     headers: HeaderMap,
-    sent: Sent<AgentSpec>,
+    sent: JsonBody<AgentSpec>,
 ) -> HttpResult<Response> {
     let (id, on): (String, _) = (ids.get("agent")?, IfMatch::of(&headers));
     let key = key.with(sent.fingerprint);

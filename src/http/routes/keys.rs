@@ -8,7 +8,7 @@ use crate::auth::{ApiKey, Issued, NewKey};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::ids::Ids;
-use crate::http::json::Sent;
+use crate::http::json::JsonBody;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -31,7 +31,7 @@ pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     _: NoParams,
-    sent: Sent<NewKey>,
+    sent: JsonBody<NewKey>,
 ) -> HttpResult<(StatusCode, Json<Issued>)> {
     Ok((StatusCode::CREATED, Json(app.keys.issue(&caller, &sent.value).await?)))
 }

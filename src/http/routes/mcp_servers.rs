@@ -12,7 +12,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::{MaybeSent, Sent};
+use crate::http::json::{JsonBody, OptionalJsonBody};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -41,7 +41,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: Sent<Endpoint>,
+    sent: JsonBody<Endpoint>,
 ) -> HttpResult<Response> {
     resource::create::<McpServers>(&app, &caller, &preferences, key, sent, "/mcp-servers").await
 }
@@ -68,7 +68,7 @@ pub(crate) async fn patch(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    sent: Sent<Map<String, Value>>,
+    sent: JsonBody<Map<String, Value>>,
 ) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
     resource::patch::<McpServers>(&app, &caller, &name, sent.value).await
@@ -104,7 +104,7 @@ pub(crate) async fn approve(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    MaybeSent(sent): MaybeSent<Approval>,
+    OptionalJsonBody(sent): OptionalJsonBody<Approval>,
 ) -> HttpResult<Json<ServerView>> {
     let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
     Ok(Json(resources::approve_tool(&app.service, &caller, &name, &tool, sent.value.hash.as_deref()).await?))

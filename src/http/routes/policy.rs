@@ -11,7 +11,7 @@ use crate::domain::policy::PolicyRules;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::etag;
-use crate::http::json::Sent;
+use crate::http::json::JsonBody;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -40,7 +40,7 @@ pub(crate) async fn put(
     State(app): State<AppState>,
     _: NoParams,
     headers: HeaderMap,
-    sent: Sent<PolicyRules>,
+    sent: JsonBody<PolicyRules>,
 ) -> HttpResult<Response> {
     let on = IfMatch::of(&headers);
     let changed = resources::put::<Policy>(&app.service, &caller, POLICY_ID, sent.value, &on, None).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn dry_run(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     _: NoParams,
-    sent: Sent<DryRun>,
+    sent: JsonBody<DryRun>,
 ) -> HttpResult<Json<DryRunReport>> {
     Ok(Json(policy::dry_run(&app.service, &caller, &sent.value).await?))
 }

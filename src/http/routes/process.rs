@@ -15,7 +15,7 @@ use crate::http::caller::MayRun;
 use crate::http::follow::{Finished, follow};
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
-use crate::http::json::Sent;
+use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -57,7 +57,7 @@ pub(crate) async fn process(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: Sent<Query>,
+    sent: JsonBody<Query>,
 ) -> HttpResult<Response> {
     let thread = ids.new_thread(&app)?;
     let (receipt, early) =
@@ -70,7 +70,7 @@ pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    sent: Sent<Query>,
+    sent: JsonBody<Query>,
     key: IdempotencyKey,
     trace: &TraceId,
     listens: bool,

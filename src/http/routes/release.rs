@@ -7,7 +7,7 @@ use crate::domain::thread::Thread;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::ids::Ids;
-use crate::http::json::{MaybeSent, Nothing};
+use crate::http::json::{Nothing, OptionalJsonBody};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::threads;
@@ -20,7 +20,7 @@ pub(crate) async fn release(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    _: MaybeSent<Nothing>,
+    _: OptionalJsonBody<Nothing>,
 ) -> HttpResult<Json<Thread>> {
     Ok(Json(threads::release(&app.service, &caller, &ids.thread()?).await?))
 }

@@ -13,7 +13,7 @@ use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::etag;
 use crate::http::idempotency::{IdempotencyKey, settle};
-use crate::http::json::Sent;
+use crate::http::json::JsonBody;
 use crate::http::page::Listed;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -35,7 +35,7 @@ pub(super) async fn create<R: Collection>(
     caller: &Caller,
     preferences: &ReplyPreferences,
     key: IdempotencyKey,
-    sent: Sent<R::Spec>,
+    sent: JsonBody<R::Spec>,
     path: &str,
 ) -> HttpResult<Response>
 where

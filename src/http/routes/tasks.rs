@@ -8,7 +8,7 @@ use crate::domain::task::TaskResource;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::ids::Ids;
-use crate::http::json::{MaybeSent, Nothing};
+use crate::http::json::{Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -64,7 +64,7 @@ pub(crate) async fn cancel(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    _: MaybeSent<Nothing>,
+    _: OptionalJsonBody<Nothing>,
 ) -> HttpResult<Json<TaskResource>> {
     let id: TaskId = ids.get("task")?;
     Ok(Json(delegated_tasks::cancel(&app.service, &caller, &id).await?))

@@ -14,7 +14,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::{Ids, new_thread_id};
-use crate::http::json::{Sent, read_value};
+use crate::http::json::{JsonBody, read_value};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -47,7 +47,7 @@ pub(crate) async fn create(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: Sent<NewThread>,
+    sent: JsonBody<NewThread>,
 ) -> HttpResult<Response> {
     let NewThread { thread_id, title, config, metadata } = sent.value;
     let longest = app.config.limits.id_length;

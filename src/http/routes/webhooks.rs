@@ -11,7 +11,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
-use crate::http::json::{MaybeSent, Nothing, Sent};
+use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -39,7 +39,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: Sent<WebhookSpec>,
+    sent: JsonBody<WebhookSpec>,
 ) -> HttpResult<Response> {
     resource::create::<Webhooks>(&app, &caller, &preferences, key, sent, "/webhooks").await
 }
@@ -66,7 +66,7 @@ pub(crate) async fn put(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    sent: Sent<WebhookSpec>,
+    sent: JsonBody<WebhookSpec>,
 ) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
     resource::put::<Webhooks>(&app, &caller, &id, sent.value).await
@@ -111,7 +111,7 @@ pub(crate) async fn replay(
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
-    MaybeSent(sent): MaybeSent<Nothing>,
+    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("delivery")?;
     let replayed = resources::replay(&app.service, &caller, &id.into(), key.with(sent.fingerprint)).await?;

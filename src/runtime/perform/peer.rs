@@ -8,7 +8,7 @@ use super::peer_failed;
 use super::reach::{HISTORY, Reached, Sought};
 use crate::a2a::client::Error;
 use crate::a2a::types::{
-    self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, Sent,
+    self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult,
 };
 use crate::a2a::{callback, fault, seen};
 use crate::domain::digest;
@@ -18,7 +18,7 @@ use crate::engine::PeerCallInput;
 use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
 use crate::runtime::lease::Lease;
-use crate::runtime::listening::Heard;
+use crate::runtime::listening::StreamedTask;
 use crate::runtime::shared::Shared;
 
 pub(in crate::runtime) struct PeerCall {
@@ -87,7 +87,7 @@ impl PeerCall {
         let Some(remote) = task.remote_task_id.clone().or_else(|| seen.remote_task_id.clone()) else { return };
         let (pk, tenant, task, state) = (self.pk, self.tenant, task.task_id.clone(), seen.state);
         let (peer, line) = (to.peer.clone(), to.line.clone());
-        self.shared.listen(Heard { pk, tenant, task, remote, state, peer, line });
+        self.shared.listen(StreamedTask { pk, tenant, task, remote, state, peer, line });
     }
 
     async fn send(&self, to: &Reached<'_>) -> Result<Seen, Error> {
@@ -101,8 +101,8 @@ impl PeerCall {
         }
         failpoint::reached("peer.sent");
         let seen = match sent? {
-            Sent::Task(task) => self.seen(to, &task),
-            Sent::Message(message) => seen::of_message(&message, self.bytes(), to.peer.timeout_ms),
+            SendResult::Task(task) => self.seen(to, &task),
+            SendResult::Message(message) => seen::of_message(&message, self.bytes(), to.peer.timeout_ms),
         };
         if !reports {
             self.follow(to, &seen);

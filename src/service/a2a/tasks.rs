@@ -15,7 +15,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs, threads};
-use crate::store::{Found, Page, PageAsk, StandingAsk};
+use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
 
 /// How many messages are read at once.
 const CHUNK: u32 = 100;
@@ -96,7 +96,7 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
     Ok((Page { items, next_cursor: page.next_cursor }, total))
 }
 
-async fn seen(service: &Service, found: Found, with_messages: bool) -> Result<RunSnapshot> {
+async fn seen(service: &Service, found: FoundRow, with_messages: bool) -> Result<RunSnapshot> {
     let run: Run = read(&found.row)?;
     let open = match run.standing {
         CallerStatus::Suspended | CallerStatus::NeedsAuth => questions(service, found.pk, found.row.ord, &run).await?,

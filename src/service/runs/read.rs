@@ -15,7 +15,7 @@ use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::RowKind;
 use crate::runtime::rows::{legible, read};
 use crate::service::{Result, Service, threads};
-use crate::store::{Found, Page, PageAsk, StandingAsk};
+use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
@@ -109,7 +109,7 @@ pub async fn list(
 
 pub(crate) async fn stored(service: &Service, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
     let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
-    let Found { pk, row, .. } = found.ok_or_else(|| Fault::not_found("run"))?;
+    let FoundRow { pk, row, .. } = found.ok_or_else(|| Fault::not_found("run"))?;
     Ok((pk, read(&row)?))
 }
 

@@ -55,7 +55,7 @@ struct Part {
 }
 
 /// The outcome of sending a part once.
-enum Sent {
+enum SendOutcome {
     Answered(std::result::Result<Vec<Committed>, BatchError>),
     Panicked,
 }
@@ -179,7 +179,7 @@ impl<B: Batch> CommitWorker<B> {
         while let Some(part) = parts.pop() {
             let bytes = batch.prepared_commits[part.places.clone()].iter().map(|prepared| prepared.bytes).sum();
             match self.send(&batch.prepared_commits[part.places.clone()], part.sending).await {
-                Sent::Answered(Ok(outcomes)) => {
+                SendOutcome::Answered(Ok(outcomes)) => {
                     debug_assert_eq!(outcomes.len(), part.places.len(), "one outcome for each");
                     self.health.succeeds(bytes);
                     self.works_again();
@@ -187,15 +187,15 @@ impl<B: Batch> CommitWorker<B> {
                         batch.answer(place, Ok(outcome));
                     }
                 }
-                Sent::Answered(Err(BatchError::Data(why))) => match part.halves() {
+                SendOutcome::Answered(Err(BatchError::Data(why))) => match part.halves() {
                     Some(halves) => parts.extend(halves),
                     None => batch.answer(part.places.start, Err(Error::Refused(why))),
                 },
-                Sent::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
+                SendOutcome::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
                     self.health.fails(bytes);
                     batch.refuse(part.places, &why);
                 }
-                Sent::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
+                SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.places.len();
                     tracing::warn!(%why, commits, "whether a batch was stored is not known; sending it again");
                     self.health.fails(bytes);
@@ -203,7 +203,7 @@ impl<B: Batch> CommitWorker<B> {
                     self.pause(failures, &why).await;
                     failures += 1;
                 }
-                Sent::Panicked => {
+                SendOutcome::Panicked => {
                     self.restart().await;
                     // It may have been written before the code broke.
                     let part = Part { sending: Sending::Again, panics: part.panics + 1, ..part };
@@ -220,11 +220,11 @@ impl<B: Batch> CommitWorker<B> {
         }
     }
 
-    async fn send(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Sent {
+    async fn send(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> SendOutcome {
         let began = Instant::now();
         let applied = AssertUnwindSafe(self.writer.apply(prepared_commits, sending)).catch_unwind().await;
         count_transaction(applied.as_ref().ok(), sending, prepared_commits.len(), began.elapsed());
-        applied.map_or(Sent::Panicked, Sent::Answered)
+        applied.map_or(SendOutcome::Panicked, SendOutcome::Answered)
     }
 
     /// Nothing that waits has been sent, so it may be refused with certainty.

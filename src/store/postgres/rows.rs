@@ -14,7 +14,7 @@ use crate::store::columns::Columns as _;
 use crate::store::rows::{
     self, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after, tasks_before,
 };
-use crate::store::{Found, Page, PageAsk, Result, RowStore, StandingAsk};
+use crate::store::{FoundRow, Page, PageAsk, Result, RowStore, StandingAsk};
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
 
@@ -100,13 +100,13 @@ impl RowStore for Postgres {
             .transpose()
     }
 
-    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>> {
         let query = sqlx::query(FOUND).bind(tenant.0).bind(kind.code()).bind(escaped(id));
         self.pool
             .with_query(async |connection| query.fetch_optional(connection).await)
             .await?
             .as_ref()
-            .map(Found::read)
+            .map(FoundRow::read)
             .transpose()
     }
 
@@ -134,19 +134,19 @@ impl RowStore for Postgres {
         rows::payloads(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
     }
 
-    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let after = suspensions_after(ask)?;
         let query = sqlx::query(INBOX).bind(tenant.0).bind(escaped(&after)).bind(ask.rows());
         page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
-    async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let before = tasks_before(ask)?;
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(escaped(&before)).bind(ask.rows());
         page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<FoundRow>, u64)> {
         let [count, list] = match ask.thread {
             Some(_) => standings!(" AND s.pk = $2"),
             None => standings!(" AND $2::bigint IS NULL"),

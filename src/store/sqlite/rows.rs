@@ -18,7 +18,7 @@ use crate::store::columns::Columns as _;
 use crate::store::rows::{
     self, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after, tasks_before,
 };
-use crate::store::{Found, Page, PageAsk, Result, RowStore, StandingAsk};
+use crate::store::{FoundRow, Page, PageAsk, Result, RowStore, StandingAsk};
 
 const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
 
@@ -136,9 +136,9 @@ impl RowStore for Sqlite {
         query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(read_row).transpose()
     }
 
-    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<Found>> {
+    async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>> {
         let query = sqlx::query(FOUND).bind(tenant.0).bind(id).bind(kind.code());
-        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Found::read).transpose()
+        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(FoundRow::read).transpose()
     }
 
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
@@ -160,17 +160,17 @@ impl RowStore for Sqlite {
         rows::payloads(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
     }
 
-    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let query = sqlx::query(INBOX).bind(tenant.0).bind(suspensions_after(ask)?).bind(ask.rows());
         page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
-    async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<Found>> {
+    async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(tasks_before(ask)?).bind(ask.rows());
         page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<Found>, u64)> {
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<FoundRow>, u64)> {
         let [count, list] = match ask.thread {
             Some(_) => standings!(" AND s.pk = ?2"),
             None => standings!(""),

@@ -2,7 +2,7 @@
 
 use pes::a2a::fault::Fault;
 use pes::a2a::types::{
-    Configuration, ListQuery, Message, Metadata, Part, Role, SendRequest, Sent, Task, TaskPage, TaskQuery,
+    Configuration, ListQuery, Message, Metadata, Part, Role, SendRequest, SendResult, Task, TaskPage, TaskQuery,
 };
 use pes::a2a::wire::{Method, Version};
 use serde_json::{Value, json};
@@ -74,8 +74,8 @@ impl Door {
         let version = self.version();
         let sent = self.call(app, Method::SendMessage, version.send_request(request)).await?;
         match version.read_sent(&sent).unwrap_or_else(|error| panic!("{error}: {sent:#}")) {
-            Sent::Task(task) => Ok(task),
-            Sent::Message(message) => panic!("no task but {message:?}"),
+            SendResult::Task(task) => Ok(task),
+            SendResult::Message(message) => panic!("no task but {message:?}"),
         }
     }
 

@@ -3,7 +3,7 @@
 use pes::domain::hitl::SuspensionKind;
 use pes::domain::run::{CallerStatus, RunStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Found, OpenQuestions, Page, PageAsk, StandingAsk};
+use pes::store::{FoundRow, OpenQuestions, Page, PageAsk, StandingAsk};
 use serde_json::json;
 
 use super::bed::{Bed, page, row};
@@ -23,7 +23,7 @@ async fn runs_suspensions_and_tasks_are_found_by_id(bed: Bed) {
         let row = row(kind, "same_id", 3, Keep::Never);
         bed.write(pk, vec![row.clone()]).await;
         let found = bed.store.find_row(bed.tenant, kind, "same_id").await.unwrap();
-        assert_eq!(found, Some(Found { pk, thread_id: "t1".into(), row }));
+        assert_eq!(found, Some(FoundRow { pk, thread_id: "t1".into(), row }));
     }
     bed.write(pk, vec![row(RowKind::Item, "item", 1, Keep::Always)]).await;
     assert_eq!(bed.store.find_row(bed.tenant, RowKind::Item, "item").await.unwrap(), None);
@@ -143,7 +143,7 @@ async fn tasks_of_a_tenant_are_listed_newest_first(bed: Bed) {
         bed.write(pk, rows).await;
     }
     let first = bed.store.tasks(bed.tenant, &page(2)).await.unwrap();
-    let ids = |page: &Page<Found>| page.items.iter().map(|it| it.row.id.clone()).collect::<Vec<_>>();
+    let ids = |page: &Page<FoundRow>| page.items.iter().map(|it| it.row.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&first), ["task_3", "task_2"]);
     let rest = bed.store.tasks(bed.tenant, &PageAsk { cursor: first.next_cursor.clone(), limit: 2 }).await.unwrap();
     assert_eq!((ids(&rest), rest.next_cursor), (vec!["task_1".to_owned()], None));

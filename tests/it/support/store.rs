@@ -18,7 +18,7 @@ use pes::store::outbox::{Delivery, OutboxStore, Settled, TargetKind};
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, Found,
+    AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, FoundRow,
     IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Page, PageAsk,
     Registration, Result, RowStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
@@ -202,13 +202,13 @@ passed_on! {
 passed_on! {
     RowStore {}
     row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
-    find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<Found>;
+    find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<FoundRow>;
     rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
     history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
-    open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
-    tasks(tenant: TenantPk, page: &PageAsk) -> Page<Found>;
-    runs_by_standing(ask: &StandingAsk) -> (Page<Found>, u64);
+    open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
+    tasks(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
+    runs_by_standing(ask: &StandingAsk) -> (Page<FoundRow>, u64);
 }
 
 passed_on! {

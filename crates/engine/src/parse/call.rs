@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::CallDraft;
 use super::field::{self, Object};
-use super::find::Found;
+use super::find::FoundJson;
 use super::json::Tail;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::model::{ModelReply, RawToolCall};
@@ -51,7 +51,7 @@ fn arguments(text: &str) -> Result<Value, String> {
 }
 
 /// The calls that a JSON value of the reply makes, in order; a call that the end of the reply cut off has no arguments.
-pub(super) fn written(found: &Found) -> Vec<CallDraft> {
+pub(super) fn written(found: &FoundJson) -> Vec<CallDraft> {
     let mut calls = match &found.value {
         Value::Array(list) => {
             // A list that is not calls throughout is data.
@@ -71,7 +71,7 @@ pub(super) fn written(found: &Found) -> Vec<CallDraft> {
     calls
 }
 
-fn cuts_a_call(found: &Found) -> bool {
+fn cuts_a_call(found: &FoundJson) -> bool {
     let is_in_calls = match &found.value {
         Value::Object(object) => field::any(object, &CALLS).is_none() || field::is_last(object, &CALLS),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => true,

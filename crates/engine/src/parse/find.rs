@@ -20,7 +20,7 @@ const REREADS: usize = 4;
 
 /// An object or array that stands in the text.
 #[derive(Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct FoundJson {
     pub value: Value,
     pub span: Range<usize>,
     pub tail: Tail,
@@ -29,7 +29,7 @@ pub(super) struct Found {
 /// The objects and arrays of a reply, outermost ones only, in order; and where reading failed furthest on.
 #[derive(Debug, Default)]
 pub(super) struct Finds {
-    pub found: Vec<Found>,
+    pub found: Vec<FoundJson>,
     miss: Option<Miss>,
 }
 
@@ -63,7 +63,7 @@ fn scan(text: &str, section: Range<usize>) -> Finds {
     while let Some(open) = text[at..].find(['{', '[']).map(|found| at + found) {
         match json::read(text, open, &mut nodes) {
             Ok((value, end, tail)) => {
-                finds.found.push(Found { value, span: open..end, tail });
+                finds.found.push(FoundJson { value, span: open..end, tail });
                 at = end;
             }
             Err(miss) => {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call;
 use super::field::{self, Object};
-use super::find::{Finds, Found, find};
+use super::find::{Finds, FoundJson, find};
 use super::item::{self, LIST};
 use super::json::Tail;
 use super::{CallDraft, ItemDraft, ParseFault, PlanDraft, PlanPatchDraft, TOO_LONG};
@@ -53,7 +53,7 @@ fn whole_or_not(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
     }
 }
 
-fn listed(found: &Found, body: &Body<'_>) -> Result<PlanDraft, ParseFault> {
+fn listed(found: &FoundJson, body: &Body<'_>) -> Result<PlanDraft, ParseFault> {
     let is_list_last = body.object.is_none_or(|object| field::is_last(object, &LIST) || field::is_last(object, &PLAN));
     if found.tail == Tail::Torn && is_list_last {
         return Err(ParseFault("The reply ended in the middle of the todoList; write a shorter plan.".to_owned()));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::{self, CALLS};
 use super::field::{self, Object};
-use super::find::{Found, find};
+use super::find::{FoundJson, find};
 use super::json::Tail;
 use super::plan;
 use super::text::keyword;
@@ -52,7 +52,7 @@ impl StepDraft {
 }
 
 /// Whether this JSON is ours; any other is part of the content.
-fn is_step(found: &Found) -> bool {
+fn is_step(found: &FoundJson) -> bool {
     let Value::Object(object) = &found.value else { return !call::written(found).is_empty() };
     let has = |names: &[&str]| names.iter().any(|name| object.contains_key(*name));
     let is_said = |key: &String| CONTENT[..1].contains(&key.as_str()) || THOUGHTS.contains(&key.as_str());
@@ -63,7 +63,7 @@ fn is_only_said(object: &Object, is_said: impl Fn(&String) -> bool) -> bool {
     object.get("content").is_some_and(Value::is_string) && object.keys().all(is_said)
 }
 
-fn is_bare_call(found: &Found) -> bool {
+fn is_bare_call(found: &FoundJson) -> bool {
     !call::written(found).is_empty()
 }
 
