@@ -1,4 +1,4 @@
-//! Serving, and stopping cleanly: not ready, nothing new, sockets told, work committed, leases given back.
+//! Serving, and stopping cleanly: not ready, nothing new, sockets notified, work committed, leases given back.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ impl TaskEvents {
         ObservationType::RunFinished,
     ];
 
-    /// Goes on from the state as it was told; `open` are the open questions, oldest first.
+    /// Continues from this state; `open` are the open questions, oldest first.
     pub fn new(task_id: &str, context_id: &str, state: TaskState, open: Vec<AskedQuestion>) -> Self {
         let asked = open.first().map(|oldest| oldest.suspension_id.clone());
         Self {
@@ -86,7 +86,7 @@ impl TaskEvents {
         }
     }
 
-    /// As of what was told last.
+    /// The task's state as of the last event.
     pub fn state(&self) -> TaskState {
         self.state
     }
@@ -161,7 +161,7 @@ impl TaskEvents {
         (!next.is_empty()).then(|| self.update(view::answer_artifact(&next), append, false))
     }
 
-    /// Working, or waiting for the answer to the oldest question; told if that is news.
+    /// Working, or waiting for the answer to the oldest question; an event only if the state changed.
     fn stands(&mut self, at: Millis) -> Vec<StreamEvent> {
         let oldest = self.open.first();
         let asked = oldest.map(|oldest| oldest.suspension_id.clone());

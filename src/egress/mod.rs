@@ -11,7 +11,7 @@
 //!
 //! A caller makes a [`Post`] and chooses: [`Egress::send`] for an exchange whose other side is known (a webhook, a
 //! JSON-RPC call: a redirect is an error there), [`Egress::follow`] for a document (a page, a key set, an agent card).
-//! [`Egress::judge`] tells early, when a URL is configured, what every call would tell.
+//! [`Egress::judge`] checks a URL when it is configured, as every call would.
 
 mod address;
 mod allow;

@@ -33,7 +33,7 @@ pub struct Inner {
     pub(crate) links: Links,
     /// When this server began to serve.
     pub(crate) since: Millis,
-    /// Cancelled when the server begins to stop: changes are refused, sockets are told.
+    /// Cancelled when the server begins to stop: changes are refused, sockets get a notice.
     pub(crate) stopping: CancellationToken,
     /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
     pub(crate) streams: TaskTracker,
@@ -65,7 +65,8 @@ impl AppState {
         Limits { body_bytes, ..self.config.limits.clone() }
     }
 
-    /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets are told and closed.
+    /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets get a notice and are
+    /// closed.
     pub(crate) fn stop(&self) {
         self.stopping.cancel();
         self.streams.close();

@@ -1,8 +1,8 @@
 //! Checks before authentication: host names and origins on an open server, no credentials in URLs, bounded headers.
 //!
-//! A server without keys trusts every program that can reach its loopback address. A web page can make a browser do that, directly
-//! (its Origin tells, and where a browser sends none, as for a picture or a link, Sec-Fetch-Site) or through a name that it
-//! points at 127.0.0.1 (the Host tells): both are refused.
+//! A server without keys trusts every program that can reach its loopback address. A web page can make a browser do
+//! that, directly (its Origin tells, and where a browser sends none, as for a picture or a link, Sec-Fetch-Site) or
+//! through a name that it points at 127.0.0.1 (the Host tells): both are refused.
 
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};

@@ -1,4 +1,4 @@
-//! The absolute URLs that this server hands out, and who may tell it how it is seen from outside.
+//! The absolute URLs of this server, and the proxies whose forwarded headers it believes.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -56,7 +56,7 @@ struct CatalogState {
     /// The document's version that a tenant's server was started from.
     versions: BTreeMap<Key, i64>,
     tools: BTreeMap<(Key, String), Arc<ProxyTool>>,
-    /// Changes that were told.
+    /// Changes that were announced.
     announced: BTreeSet<(Key, String)>,
 }
 
@@ -88,7 +88,7 @@ impl Catalog {
         catalog
     }
 
-    /// Told whenever a tenant may be offered something else.
+    /// Notified whenever a tenant's tools may have changed.
     pub fn offers(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
@@ -101,7 +101,7 @@ impl Catalog {
         }
     }
 
-    /// Hears of what servers and documents tell, and acts on it.
+    /// Follows changes of servers and documents, and applies them.
     async fn follow(&self) {
         let (mut news, mut documents) = (self.news.subscribe(), self.documents.changes());
         loop {

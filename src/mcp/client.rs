@@ -126,7 +126,7 @@ impl Connection {
         Ok((found, true))
     }
 
-    /// Servers of the newest protocol tell of changes only to whom has asked to hear of them.
+    /// Since that protocol version, servers send `list_changed` only to clients that subscribed.
     pub(super) async fn listen(&self, changed: &Notify) {
         if self.peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize()) {
             return std::future::pending().await;

@@ -23,7 +23,7 @@ pub(super) struct Handler {
     pub(super) server: Arc<str>,
     /// As metrics call it.
     pub(super) label: String,
-    /// Told when the server says that its tools have changed.
+    /// Notified when the server says that its tools have changed.
     pub(super) changed: Arc<Notify>,
     pub(super) questions: Arc<Questions>,
 }

@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const STEADY: Duration = Duration::from_secs(60);
 /// How long a call waits for a server that is not there; for one that is starting for the first time, as long as that may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that a server tells of within this time are read together.
+/// Changes that a server announces within this time are read together.
 const GATHER: Duration = Duration::from_millis(200);
 
 /// A server as it is described, and on whose word.

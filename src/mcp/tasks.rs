@@ -1,4 +1,5 @@
-//! Tools that their server runs as tasks only. The library does not tell of them, so they are found in what the server sends.
+//! Tools that their server runs as tasks only. The library does not report them, so they are found in what the server
+//! sends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

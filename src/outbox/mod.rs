@@ -1,10 +1,10 @@
-//! Deliveries to webhooks and other agents. Each is stored with the transition that causes it, and sent by a worker at least
-//! once.
+//! Deliveries to webhooks and other agents. Each is stored with the transition that causes it, and sent by a worker at
+//! least once.
 //!
-//! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to the event.
-//! They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims what is due (one
-//! replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. A process that dies in
-//! between leaves a claim that runs out.
+//! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to
+//! the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
+//! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. A
+//! process that dies in between leaves a claim that runs out.
 
 mod announce;
 mod directory;

@@ -26,7 +26,7 @@ pub struct PushTarget {
     /// Unique within the task.
     pub id: String,
     pub url: String,
-    /// The version of the protocol in which it is told.
+    /// The version of the protocol in which events are sent.
     pub version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,

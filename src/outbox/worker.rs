@@ -179,7 +179,7 @@ enum Unaddressed {
     Unread(store::Error),
 }
 
-/// The trace of the run that it tells of, under a span of its own.
+/// The trace of the run of the delivery, under a span of its own.
 fn trace_of(delivery: &Delivery) -> CallTrace {
     let body: Value = serde_json::from_str(&delivery.body).unwrap_or_default();
     let trace_id = body["data"]["traceId"].as_str().unwrap_or_default();

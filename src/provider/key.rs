@@ -1,5 +1,5 @@
 //! A provider's key. One that stands in a file is read again when the file changes, and before a refusal is believed: who
-//! renews it need not start the server again. If the file holds none any more, the last one is used, and that is told.
+//! renews it need not start the server again. If the file holds none any more, the last one is used, with a warning.
 
 use std::fs;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl Key {
         held.secrets.iter().for_each(|secret| hide(text, secret, least));
     }
 
-    /// Reads the file again; what cannot be used changes nothing, and is told once.
+    /// Reads the file again. A key that cannot be used changes nothing, and is logged once.
     fn renew(&self, held: &mut KeyState) {
         let Some(file) = &self.file else { return };
         let found = read(file).and_then(|secret| match value(self.how, &secret) {

@@ -77,7 +77,7 @@ const FAMILIES: &[Row] = &[
     ("qwen3", 40_960, 0),
 ];
 
-/// What the operator says of models, and above that what their names tell.
+/// The facts of models: those that the operator configured, else those that follow from the name.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// By `provider:model`.

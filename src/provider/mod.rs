@@ -101,7 +101,7 @@ pub trait Catalog: Send + Sync {
     fn list(&self) -> Vec<ModelInfo>;
     /// Provider and model for runs that name none.
     fn default_model(&self) -> (String, String);
-    /// What is known of a model: what the operator said, else what its name tells.
+    /// The facts of a model: those that the operator configured, else those that follow from its name.
     fn facts(&self, _provider: &str, model: &str) -> ModelFacts {
         known::facts(model)
     }

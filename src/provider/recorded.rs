@@ -1,5 +1,5 @@
-//! Bodies that were recorded, read as if they came from the network: for benchmarks, and for programs that check what a server
-//! says against the wire that it claims to speak.
+//! Bodies that were recorded, read as if they came from the network: for benchmarks, and for programs that check what a
+//! server says against the wire that it claims to speak.
 
 use super::openai::compatible::Reasoning;
 use super::wire::{Body, Framing, Wire};

@@ -1,10 +1,10 @@
 //! A thread's task: it alone decides for the thread in this process, one thing after the other.
 //!
-//! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect is
-//! kept, and its commit tried again, until it is committed or the lease is lost.
+//! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect
+//! is kept, and its commit tried again, until it is committed or the lease is lost.
 //!
-//! The methods of [`Actor`] stand in five files: the mailbox and the commands here, `load.rs` (into memory), `transit.rs`
-//! (one transition), `publish.rs` (after its commit), `effects.rs` (starting calls).
+//! The methods of [`Actor`] stand in five files: the mailbox and the commands here, `load.rs` (into memory),
+//! `transit.rs` (one transition), `publish.rs` (after its commit), `effects.rs` (starting calls).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ pub(super) enum Command {
     Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<Decided> },
     /// A change of the profile.
     EditProfile { edit: ProfileEdit, reply: Reply<()> },
-    /// A row that no decision brings: who is told of what happens.
+    /// Stores a row that no decision writes: a push receiver.
     Keep { row: Row, reply: Reply<()> },
     /// Stops everything and erases the thread.
     Delete { by: String, reply: Reply<()> },
@@ -38,7 +38,7 @@ pub(crate) struct CommitExtras {
     /// The thread is to be created by this commit.
     pub(crate) create: Option<(NewThread, ThreadProfile)>,
     pub(crate) kept: Option<AnswerToKeep>,
-    /// Who is told of the run that it begins or goes on with.
+    /// The push receivers of the run that it begins or continues.
     pub(crate) pushes: Vec<PushTarget>,
     /// Who did what, for the audit.
     pub(crate) audit: Option<(String, &'static str, Value)>,

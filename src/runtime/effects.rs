@@ -21,8 +21,8 @@ use crate::live::StreamHead;
 use crate::store;
 
 impl Actor {
-    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the process that holds the
-    /// thread next settles them.
+    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the process that
+    /// holds the thread next settles them.
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
         let Some(loaded) = &self.loaded else { return };
         let held = self.shared.lease_keeper.hold().filter(|hold| loaded.row.fence.lease == Some(hold.lease));

@@ -1,5 +1,5 @@
-//! Cancelling the tasks that a deleted thread had given to other agents. Nothing else of the thread is left, so each cancel
-//! is a delivery of the outbox that holds all it needs.
+//! Cancelling the tasks that a deleted thread had given to other agents. Nothing else of the thread is left, so each
+//! cancel is a delivery of the outbox that holds all it needs.
 
 use std::sync::Arc;
 

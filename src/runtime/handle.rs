@@ -27,7 +27,7 @@ impl Runtime {
         self.0.ask(pk, |reply| Command::EditProfile { edit, reply }).await
     }
 
-    /// Stores a row of the thread that no decision brings: who is told of what happens.
+    /// Stores a row of the thread that no decision writes: a push receiver.
     pub(crate) async fn keep_row(&self, pk: ThreadPk, row: Row) -> Result<(), Refusal> {
         self.0.ask(pk, |reply| Command::Keep { row, reply }).await
     }

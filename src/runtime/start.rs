@@ -105,7 +105,7 @@ impl Runtime {
     }
 
     /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are
-    /// dropped). Listeners are told first. `false`: that was done before.
+    /// dropped). Listeners get a notice first. `false`: that was done before.
     pub(crate) async fn stop(&self) -> bool {
         let shared = &self.0;
         if shared.halted.is_cancelled() {

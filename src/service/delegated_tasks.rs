@@ -40,7 +40,7 @@ pub async fn get(service: &Service, caller: &Caller, id: &TaskId) -> Result<Task
     task_resource(service, pk, task).await
 }
 
-/// Ends the task and its call; the agent is told. A task that is over stays as it is.
+/// Ends the task and its call, and sends the agent a cancel. A task that is over stays as it is.
 pub async fn cancel(service: &Service, caller: &Caller, id: &TaskId) -> Result<TaskResource> {
     service.runtime.accepting()?;
     let (pk, task) = stored(service, caller.tenant, id).await?;

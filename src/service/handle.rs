@@ -92,7 +92,7 @@ impl Service {
     }
 
     /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are
-    /// dropped), ends the MCP servers and gives the leases back. Listeners are told first.
+    /// dropped), ends the MCP servers and gives the leases back. Listeners get a notice first.
     pub async fn drain(&self) {
         if self.runtime.stop().await {
             self.mcp.close();

@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: the same request, sent again, is answered again and done once.
 //!
-//! An answer is stored in the transaction of what it tells about, so it is there if and only if that was done. Those of
-//! one key wait for each other in this process; between processes the store says who was first.
+//! An answer is stored in the transaction of the change that it reports, so it is there if and only if that was done.
+//! Those of one key wait for each other in this process; between processes the store says who was first.
 
 use std::collections::HashMap;
 use std::future::Future;

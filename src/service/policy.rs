@@ -24,7 +24,7 @@ use crate::store::{PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
 use crate::tool::policy::check;
 
-/// Calls that a dry run looks at unless it is told otherwise, and at most.
+/// Calls that a dry run looks at by default, and at most.
 const TRIED: u32 = 500;
 const MOST_TRIED: u32 = 5_000;
 /// Rows read at once.

@@ -14,7 +14,7 @@ pub struct AuditRow {
     pub tenant: TenantPk,
     /// [`ThreadPk::NONE`] for what concerns the tenant as a whole.
     pub thread: ThreadPk,
-    /// The thread that it tells of, there or erased.
+    /// The thread that was changed, there or deleted.
     pub thread_id: Option<ThreadId>,
     pub at: Millis,
     pub actor: String,

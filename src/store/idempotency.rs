@@ -7,7 +7,7 @@ use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
-/// An answer to be stored with what it tells of.
+/// The answer to store under the request's key, in the transaction of the change; `None`: the request has no key.
 pub type AnswerToStore = Option<IdempotencyRow>;
 
 /// A stored answer to a request, under its `Idempotency-Key`.

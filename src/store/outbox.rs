@@ -50,7 +50,7 @@ named! {
 /// What a commit leaves in the outbox. It is due at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDelivery {
-    /// What the receiver tells repetitions by: the same in every attempt.
+    /// By which the receiver recognises repetitions: the same in every attempt.
     pub id: DeliveryId,
     pub kind: TargetKind,
     pub target: String,

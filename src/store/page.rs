@@ -1,5 +1,5 @@
-//! Pages of a list: what is asked, what is answered, and the cursor between two pages, which is opaque to the client that passes
-//! it back.
+//! Pages of a list: what is asked, what is answered, and the cursor between two pages, which is opaque to the client
+//! that passes it back.
 
 use super::columns::Columns;
 use super::{Error, Result};

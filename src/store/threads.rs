@@ -39,7 +39,7 @@ pub struct ThreadRow {
     pub created_by: String,
 }
 
-/// How far a thread has come: what tells that somebody wrote it.
+/// A thread's version and last seq: they differ when another process wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub pk: ThreadPk,

@@ -40,13 +40,13 @@ pub struct ToolContext {
     pub item_id: Option<ItemId>,
     pub call_id: CallId,
     pub user_id: Option<String>,
-    /// What the call tells of its run's trace.
+    /// The trace headers of the call.
     pub trace: CallTrace,
     /// The same for every attempt of this call: pass it on where the other side knows such keys.
     pub idempotency_key: String,
     /// The thread's application state as it was when the call started.
     pub agent_state: AgentState,
-    /// When the call began, for tools that tell the time.
+    /// When the call began, for tools that need the time.
     pub now: Millis,
     /// Whom the tool may ask while it works.
     pub people: Arc<dyn People>,
@@ -98,7 +98,7 @@ impl ToolOutput {
     }
 }
 
-/// A tool. An error is told to the model; a panic or a time-out becomes one.
+/// A tool. The model sees its error; a panic or a time-out becomes one.
 #[async_trait]
 pub trait Tool: Send + Sync {
     fn spec(&self) -> Arc<ToolSpec>;
@@ -159,7 +159,7 @@ pub struct Approval {
     pub risk: Option<RiskLevel>,
 }
 
-/// What a tool's panic is told as.
+/// The error of a tool that panicked.
 pub fn broke(panic: &(dyn Any + Send)) -> ToolError {
     let text = panic.downcast_ref::<&str>().copied();
     let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");

@@ -5,7 +5,7 @@ use http::StatusCode;
 use crate::domain::tool::{ToolClass, ToolError};
 use crate::egress::{Answer, Error, retry_after};
 
-/// How much of an error's body is told.
+/// How much of an error's body goes into the message.
 const TOLD: usize = 1_000;
 
 /// A call that came to nothing, for the model. One that reached its service and was not answered may have had its

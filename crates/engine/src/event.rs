@@ -64,7 +64,7 @@ pub enum ToolEvent {
 /// What is heard of a task that another agent was given.
 #[derive(Clone, Debug)]
 pub enum PeerEvent {
-    /// The agent told how its task stands, in answer to that attempt of an action.
+    /// The agent reported its task's state, in answer to that attempt of an action.
     Seen { task: TaskId, attempt: u32, seen: Box<Seen> },
     /// That attempt of an action brought nothing; the engine decides what follows.
     Failed { task: TaskId, attempt: u32, failure: PeerFailure },

@@ -65,7 +65,7 @@ pub trait Machine: Send + Sync {
         let _ = task;
         None
     }
-    /// What a running call asked last, and what it is told. `None`: nothing, or nobody can be asked in this core.
+    /// The last question of a running call, and its reply. `None`: nothing, or nobody can be asked in this core.
     fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
         let _ = call;
         None
@@ -134,7 +134,7 @@ pub enum Prompt {
     Overflows(Extent),
 }
 
-/// The oldest messages of what a prompt tells of the conversation.
+/// The oldest messages of the conversation in a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
     /// The last of them.

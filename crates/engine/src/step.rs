@@ -83,7 +83,7 @@ pub enum RowKind {
     /// `domain::run::CallerStatus` of the run with this id; `ord` is the time since when. Listed across threads; no core writes
     /// it, it is made of [`Step::runs`].
     CallerStatus = 12,
-    /// `outbox::PushTarget`: who is told of a run's changes; `Keep::Always` while it goes on.
+    /// `outbox::PushTarget`: a push receiver of a run's changes; `Keep::Always` while it goes on.
     Push = 13,
 }
 

@@ -1,5 +1,5 @@
 //! Speaking to another agent: JSON-RPC or HTTP+JSON, version 1.0 or 0.3, as its card says. A call is sent once; what came
-//! of it is told apart by what it means for sending it again.
+//! of it is classified by whether it may be sent again.
 
 pub(super) mod call;
 mod line;

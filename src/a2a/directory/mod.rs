@@ -1,5 +1,6 @@
-//! The agents that work can be given to: those of the configuration, which every tenant has, and each tenant's own. What
-//! they say of themselves is fetched from their cards and kept; `delegate_to_agent` tells it to the planner.
+//! The agents that work can be given to: those of the configuration, which every tenant has, and each tenant's own.
+//! What they say of themselves is fetched from their cards and cached; the description of `delegate_to_agent` gives it
+//! to the planner.
 
 mod cards;
 mod tool;
@@ -37,7 +38,7 @@ pub struct Peer {
     pub token: Result<Option<HeaderValue>, Unreadable>,
     /// It takes a message once, however often it is sent.
     pub dedupes: bool,
-    /// What it is told of the trace of this call.
+    /// The trace headers of this call.
     pub trace: CallTrace,
     pub timeout_ms: Option<i64>,
     /// Of what is stored about it; 0 for the operator's.
@@ -54,8 +55,8 @@ impl Peer {
         })
     }
 
-    /// An address of the agent, on whose word it is called: what the operator vouches for is the origin of the card. What
-    /// the card names elsewhere is judged.
+    /// An address of the agent, on whose word it is called: what the operator vouches for is the origin of the card.
+    /// What the card names elsewhere is judged.
     pub fn destination(&self, url: Url) -> Destination {
         match self.owner {
             None if url.origin() == self.card.origin() => Destination::Operator(url),

@@ -17,7 +17,7 @@ use crate::domain::task;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput, ToolSource};
 
-/// How much of a text that an agent says of itself is told to the planner.
+/// How much of an agent's own description is given to the planner.
 const MOST_CHARS: usize = 300;
 /// How many skills of one agent are.
 const MOST_SKILLS: usize = 20;

@@ -10,7 +10,7 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::Unreadable;
 use crate::domain::fault::{self, Code};
 
-/// A fault of the protocol, and how HTTP tells of it.
+/// A fault of the protocol, and its HTTP status.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) fault: Fault,

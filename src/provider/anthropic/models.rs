@@ -1,4 +1,4 @@
-//! How a model of theirs is made to think, told from the version in its name.
+//! How thinking is requested from an Anthropic model, by the version in its name.
 
 /// What a model's version says of its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -155,7 +155,7 @@ impl Pass {
     }
 }
 
-/// A call under way. Its end is told to the breaker, however it ends.
+/// A call under way. However it ends, the breaker counts its outcome.
 struct CallUnderWay {
     gate: Arc<Gate>,
     entry: Entry,

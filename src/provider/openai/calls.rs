@@ -31,7 +31,7 @@ struct PartialCall {
     brackets: Brackets,
 }
 
-/// Where arguments stand, told from their brackets: each byte is looked at once.
+/// Whether the arguments are complete JSON, by their brackets: each byte is looked at once.
 #[derive(Debug, Default)]
 struct Brackets {
     open: usize,
@@ -48,7 +48,7 @@ impl Calls {
 
     /// Our index of the piece's call: the one with its index; without an index the one with its id, else the last. A piece
     /// with a name begins another call if the known one is whole or has another id: some servers number every call 0.
-    /// `None`: it tells a call again that was told whole under its id.
+    /// `None`: it repeats a call that came whole under its id.
     pub(super) fn take(&mut self, piece: &CallFragment) -> Result<Option<u32>, ModelFailure> {
         let slot = match self.known(piece) {
             Some(slot) if !self.begun[slot].ends_before(piece) => slot,

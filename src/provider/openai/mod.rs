@@ -1,4 +1,4 @@
-//! The OpenAI Chat Completions wire, streamed; and everything that speaks it, told apart by a row of data.
+//! The OpenAI Chat Completions wire, streamed; and every provider that speaks it, each described by a row of data.
 //!
 //! A reply is complete only if its end came *and* the vendor said why it stopped; anything else is an error, never a
 //! shorter reply.

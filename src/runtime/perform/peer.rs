@@ -1,4 +1,4 @@
-//! One call to another agent: send, find out whether what was sent arrived, ask, or tell it to stop.
+//! One call to another agent: send a message, find out whether one arrived, poll a task, or cancel it.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ impl PeerCall {
         Ok(SendRequest { tenant: None, message, configuration, metadata: Metadata::new() })
     }
 
-    /// What the agent is told: the person's answer, or the instructions with what they are about.
+    /// The parts of the message: the person's answer, or the instructions and their input.
     async fn parts(&self, task: &Task) -> Result<Vec<Part>, Error> {
         let unread = |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
         if let Some(reply) = &task.reply {

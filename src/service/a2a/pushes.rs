@@ -63,7 +63,7 @@ pub(crate) fn receiver(
     Ok(target)
 }
 
-/// Adds a receiver to a run, or replaces the one of the same id. Of a run that is over nothing is told any more.
+/// Adds a receiver to a run, or replaces the one of the same id. Of a run that is over nothing is sent any more.
 pub async fn add(
     service: &Service,
     caller: &Caller,

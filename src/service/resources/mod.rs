@@ -37,7 +37,7 @@ pub trait Resource: Sized {
     const NAME: &'static str;
     /// What is said where another change was faster.
     const CONFLICT: &'static str = "Somebody else changed it at the same time; look again.";
-    /// What a change without `If-Match` is told, where it needs one.
+    /// The error of a change without `If-Match`, where it needs one.
     const NEEDS_MATCH: Option<&'static str> = None;
     /// The body of POST and PUT.
     type Spec: DeserializeOwned + Send;
@@ -70,7 +70,7 @@ pub trait Resource: Sized {
     /// answer is stored; without one after it.
     fn written(service: &Service, caller: &Caller, document: &Document) -> Result<Self::View>;
 
-    /// What is done once it is made or changed; nobody is told if that fails.
+    /// Called after it was created or changed; an error does not reach the caller.
     fn follow_up(service: &Service, caller: &Caller, id: &str) -> impl Future<Output = ()> + Send {
         let _ = (service, caller, id);
         async {}

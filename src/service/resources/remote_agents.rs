@@ -110,7 +110,7 @@ impl Collection for RemoteAgents {
         Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken")
     }
 
-    /// Tasks that it has end. It is not told: from now on nothing speaks to it.
+    /// Its tasks end. No cancel is sent to it: from now on it is not called.
     async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
         if let Err(fault) = ask_about(service, caller.tenant, id).await {
             tracing::warn!(

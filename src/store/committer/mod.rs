@@ -5,7 +5,7 @@
 //! order, at most one of them per batch. Whatever a batch meets is settled here, the same for every database:
 //!
 //! - a value that the database refuses fails its own commit; the batch is halved until that one stands alone;
-//! - a lost connection leaves it open whether the batch landed; it is sent again until the database tells;
+//! - a lost connection leaves it open whether the batch landed; it is sent again until the database answers;
 //! - so does a panic while it is written: the batch is sent again in halves, over a new connection, and a commit on which
 //!   it happens alone, again and again, is given up. A worker that panics elsewhere is started again.
 //!

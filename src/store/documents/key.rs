@@ -25,7 +25,7 @@ pub enum KeySource {
 
 /// Sets what is derived here apart from what others derive from the same text.
 const SALT: &[u8] = b"pes sealing key";
-/// What a fingerprint is derived for, and how many bytes of it are told.
+/// What a fingerprint is derived for, and how many bytes of it are shown.
 const NAMING: &str = "fingerprint";
 const FINGERPRINT_BYTES: usize = 6;
 const SEALING: &str = "seal";

@@ -176,7 +176,7 @@ fn with_deliveries(query: Statement, prepared_commits: &[PreparedCommit]) -> Sta
         .bind(column(&new, |(_, new)| new.body.as_str()))
 }
 
-/// Which thread each audit line tells of, and who creates one.
+/// The thread ids of audit rows, and the names of the keys that create threads.
 fn with_names(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
     let audit_rows: Vec<&AuditRow> = prepared_commits.iter().flat_map(|p| &p.commit.audit).collect();
     query

@@ -18,7 +18,7 @@ use crate::store::{Error, Result};
 const MIGRATIONS: [(i64, &str, &str); 1] =
     [(1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql"))];
 
-/// An answered commit is on the disk, whatever the database was told to do for others. The timeouts default to for ever. A
+/// An answered commit is on the disk, whatever the database's defaults are. The timeouts default to for ever. A
 /// plan is made once for each connection, for batches of all sizes; and as every
 /// statement finds its rows by an index, one by one, it must do so even if the plan is made while the tables are so small
 /// that to read all of them seems cheaper.
@@ -89,7 +89,7 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
     connected.map_err(|error| unreachable(&error))
 }
 
-/// Why an answered commit may be lost all the same, as far as the database tells.
+/// Why an acknowledged commit may be lost all the same, by the database's settings.
 pub(super) async fn weakness(session: &PgConnectOptions) -> Result<Option<String>> {
     let mut connection = connect(session).await?;
     let asked = sqlx::query_as(

@@ -16,7 +16,7 @@ INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 SELECT pk FROM tenants WHERE name = ?1;
 COMMIT";
 
-/// The line follows what it tells of, and stands if that does.
+/// The audit row is inserted after the change, and only if a row was changed.
 const ADD: &str = "
 BEGIN IMMEDIATE;
 INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)

@@ -20,7 +20,7 @@ use crate::domain::tool::ToolError;
 
 pub use cost::{Cost, MOST_SCHEMAS};
 
-/// How many mistakes of one value are told.
+/// How many mistakes of one value are listed.
 const MOST_ERRORS: usize = 8;
 /// Steps for one value; `benches/bounds.rs` measures what the worst of them take.
 pub const MOST_WORK: u64 = 4_000_000;

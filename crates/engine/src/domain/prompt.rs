@@ -1,4 +1,4 @@
-//! What a model is told: provider-neutral messages, and the layers that system prompts are composed of.
+//! Prompts: provider-neutral messages, and the layers that system prompts are composed of.
 
 use std::collections::BTreeMap;
 

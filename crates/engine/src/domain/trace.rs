@@ -1,4 +1,4 @@
-//! W3C trace context: which trace a run belongs to, and what those whom it calls are told of it.
+//! W3C trace context: which trace a run belongs to, and the trace headers of the calls that it makes.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -24,10 +24,10 @@ pub struct TraceOrigin {
     pub client_trace_id: Option<String>,
 }
 
-/// What one call tells of its trace: its headers `traceparent` and `tracestate`.
+/// The trace headers of one call: `traceparent` and `tracestate`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallTrace {
-    /// Empty: there is nothing valid to tell.
+    /// Empty: there is no valid trace to pass on.
     pub parent: String,
     pub state: Option<String>,
 }

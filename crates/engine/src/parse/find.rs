@@ -87,7 +87,7 @@ impl Finds {
         }
     }
 
-    /// What to tell the model when the reply should have held a JSON object.
+    /// The repair for the model when the reply should have held a JSON object.
     pub(super) fn fault(&self, text: &str) -> ParseFault {
         let Some(miss) = &self.miss else {
             return ParseFault("There is no JSON object in the reply.".to_owned());

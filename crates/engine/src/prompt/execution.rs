@@ -18,7 +18,7 @@ pub fn converse(prompt: &StepPrompt<'_>, history: History<'_>) -> Vec<PromptMess
     rendered(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
 }
 
-/// How the prompt of a step begins: the system prompt, and the task without the results that it is told with.
+/// How the prompt of a step begins: the system prompt, and the task without the results of other items.
 pub fn opening(prompt: &StepPrompt<'_>, converses: bool) -> (String, String) {
     let (instructions, task) = if converses {
         (CONVERSE, prompt.item.description.clone())
@@ -82,7 +82,7 @@ fn assignment(prompt: &StepPrompt<'_>) -> String {
     paragraphs([task.as_str(), &outcome, &tools])
 }
 
-/// What the model is told (as a [`super::Turn::Engine`]) when required tools were not called successfully.
+/// The message to the model (a [`super::Turn::Engine`]) when required tools were not called successfully.
 pub fn enforcement(missing: &[String]) -> String {
     fill(ENFORCEMENT, &[("tools", &missing.join(", "))])
 }

@@ -97,7 +97,7 @@ impl<'a> FittedHistory<'a> {
     }
 
     /// The same in so many tokens less, if that much can be left out.
-    /// What tools said is told with at most `most_of_tools` characters each.
+    /// Tool outputs are shortened to `most_of_tools` characters each.
     pub fn less(self, mut over: u64, results: &[StepResult], most_of_tools: usize) -> (Self, ContextFit) {
         let left_out = self.messages.iter().take_while(|message| {
             let is_over = over > 0;
@@ -153,7 +153,7 @@ pub(crate) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
     }
 }
 
-/// How long the values of a result are told, in bytes.
+/// How long the values of a result are in a prompt, in bytes.
 fn sizes(result: &StepResult, most_of_tools: usize) -> impl Iterator<Item = usize> {
     let of_tools = result.tool_results.iter().filter_map(|tool| tool.output.as_ref());
     let of_tools = of_tools.map(move |output| text(output).len().min(most_of_tools));

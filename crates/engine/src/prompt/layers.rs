@@ -35,7 +35,7 @@ pub(super) fn system(frame: &Frame<'_>, stage: &Stage<'_>, marker: &Marker) -> P
     PromptMessage::System { content }
 }
 
-/// With more tools than this a planner is told their names and a line of each; a step that uses one sees its schema.
+/// With more tools than this a planner gets their names and a line of each; a step that uses one sees its schema.
 const MANY: usize = 24;
 /// How long that line is.
 const LINE_CHARS: usize = 120;
@@ -52,7 +52,7 @@ pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
     format!("Tools:\n{}", tools.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// Told in words too, for models that are not offered tools natively.
+/// In words too, for models that are not offered tools natively.
 pub(super) fn schemas(tools: &[Arc<ToolSpec>]) -> String {
     if tools.is_empty() {
         return String::new();

@@ -111,7 +111,7 @@ pub struct SynthesisPrompt<'a> {
     pub results: &'a [StepResult],
 }
 
-/// The oldest messages of a conversation, to be told in few words.
+/// The oldest messages of a conversation, to be summed up.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryPrompt<'a> {
     pub frame: Frame<'a>,

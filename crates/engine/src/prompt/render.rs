@@ -133,7 +133,7 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
     })))
 }
 
-/// A prompt that fits, as well as that can be done, and what it does not tell whole; `Err`: so much of the conversation
+/// A prompt that fits, as well as that can be done, and what was cut for that; `Err`: so much of the conversation
 /// must be summed up first.
 fn rendered(
     state: &State,

@@ -31,7 +31,7 @@ struct History {
     messages: Vec<PromptMessage>,
     /// The calls of the last reply, and what is known to have become of them.
     open: Vec<(PromptCall, Option<String>)>,
-    /// Results whose call is not in the loop: told in words.
+    /// Results whose call is not in the loop: given as text.
     stray: Vec<PromptMessage>,
     known: HashSet<String>,
 }

@@ -1,4 +1,4 @@
-//! What agents tell of the tasks that they were given. Only what they say when asked counts: a call back is a reason to
+//! Reports of agents on their tasks. Only the answer to a request of ours counts: a call back is a reason to
 //! ask, and an answer to an action that is no longer under way changes nothing.
 
 use serde_json::Value;
@@ -217,7 +217,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
     }
 }
 
-/// Nobody can tell whether our message arrived: a person decides. If the agent calls back, it did.
+/// It is not known whether our message arrived: a person decides. If the agent calls back, it did.
 fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     let Some(call) = tx.change_task(id, |task| {
         task.errand = None;

@@ -1,5 +1,5 @@
 //! What the prompt of an item's step began with, kept once when its first question to a person opens: who answers sees what
-//! the model was told. The results that it was told stand with the items that they are of.
+//! the model saw. The results in its prompt are stored with the items that they are of.
 
 use serde_json::Value;
 

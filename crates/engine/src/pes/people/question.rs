@@ -30,7 +30,7 @@ pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32
     Ok(Taken::Yes)
 }
 
-/// The question is closed; what the call is told of it is stored with the call.
+/// The question is closed; the reply for the call is stored with the call.
 pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
     let Some(asked) = tx.state.calls.get(id).and_then(|call| call.record.asked.clone()) else { return };
     let reply = match reply {

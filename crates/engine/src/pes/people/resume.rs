@@ -32,7 +32,7 @@ pub(crate) enum Verdict {
     Look,
     Abort,
     GoOn,
-    /// It runs, and is told.
+    /// The running call gets the answer.
     Tell(Reply),
     /// The budget grows by that.
     Extend(Box<Budget>),

@@ -170,7 +170,7 @@ fn question_on(
     }
 }
 
-/// Opens a question: it is stored with what the model was told, and recorded.
+/// Opens a question: it is stored with the prompt that the model saw, and recorded.
 pub(crate) fn open(tx: &mut Tx<'_>, suspension: Suspension) {
     if let Some(item) = &suspension.item_id {
         opening::keep(tx, item, &suspension.suspension_id);

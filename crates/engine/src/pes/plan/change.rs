@@ -158,7 +158,7 @@ pub(crate) fn record_moved(tx: &mut Tx<'_>, merged: &Merged) {
     }
 }
 
-/// Told to the next prompt of the one whose change was dropped.
+/// A note in the next prompt of the model whose change was dropped.
 pub(crate) fn note(tx: &mut Tx<'_>, by: Option<&ItemId>, note: String) {
     match by {
         Some(item) => {

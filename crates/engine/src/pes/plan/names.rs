@@ -1,5 +1,5 @@
-//! What a plan names must exist: its tools are enabled here, its dependencies are items. A model is told once which names
-//! there are; what it names in vain after that fails by itself, before anything is spent on it.
+//! What a plan names must exist: its tools are enabled here, its dependencies are items. A model gets one repair that
+//! lists which names there are; what it names in vain after that fails by itself, before anything is spent on it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::pes::tx::Tx;
 /// How many names a sentence holds.
 const NAMED: usize = 100;
 
-/// A sentence for the model that made this plan, if it names what there is not and was not told so before.
+/// A sentence for the model that made this plan, if it has unknown names and got no such repair before.
 pub(crate) fn unknown(tx: &Tx<'_>, call: &ModelCall, drafts: &[ItemDraft]) -> Option<String> {
     let was_told = call.repair.as_ref().is_some_and(|repair| repair.names);
     if was_told || model_call::repairs(call) >= REPAIRS {

@@ -47,7 +47,7 @@ fn note_for_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     }
 }
 
-/// What a step of an item that is done again is told when it begins.
+/// A note in the first prompt of an item that is done again.
 pub(crate) fn notes(state: &State, id: &ItemId) -> Vec<String> {
     let is_redone = state.item(id).is_some_and(|item| item.progress.redone);
     let note = "This item was completed before and is to be done again. What its earlier calls returned is above, \

@@ -32,7 +32,7 @@ pub(crate) fn end(tx: &mut Tx<'_>) {
     }
 }
 
-/// The planner has read what it was to be told. What failed meanwhile is told to the refinement that it asks for.
+/// The planner has read its notes. What failed meanwhile goes into the prompt of the next refinement.
 pub(crate) fn notes_were_shown(tx: &mut Tx<'_>) {
     let active = tx.active();
     if active.replan != Replan::Due {

@@ -20,7 +20,7 @@ use crate::pes::tx::{Taken, Tx};
 
 /// The member of `modifiedArgs` that holds the edited list.
 const EDITED: &str = "todoList";
-/// How much a planner is told of a reason.
+/// How much of a person's reason goes into the planner's prompt.
 pub(crate) const REASON_CHARS: usize = 2_000;
 /// How many tools a question names in its words.
 const NAMED: usize = 10;

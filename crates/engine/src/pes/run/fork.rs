@@ -156,7 +156,7 @@ fn copied_call(
     id
 }
 
-/// What the list is for, told before it, as a planner's reply is.
+/// Records the intent before the list, in the order of a planner's reply.
 fn record_heading(tx: &mut Tx<'_>) {
     let (intent, title) = (tx.state.head.intent.clone(), tx.state.head.title.clone());
     if !intent.is_empty() {

@@ -1,7 +1,7 @@
 //! A conversation that is longer than the model reads: its oldest messages are summed up once, by a model call of its
 //! own, and from then on the summary stands for them. When more of them must go, the summary is extended: because they do
 //! not fit, or because more came since than a prompt tells in their own words (`historyLimit`). So nothing that was said
-//! after the summary's beginning is told nowhere.
+//! after the summary's beginning is missing everywhere.
 
 use serde_json::Value;
 

@@ -14,7 +14,7 @@ use crate::pes::state::{ModelCall, Reserved, State};
 const LEAST_OUTPUT: u64 = 256;
 /// A reply whose length nobody bounded.
 const USUAL_OUTPUT: u64 = 4_096;
-/// What a prompt says around what it tells.
+/// The fixed text of a prompt, around its contents.
 const WORDING: u64 = 800;
 const TIME: &str = "its time is over";
 const CALLS: &str = "its model calls are used up";

@@ -78,7 +78,7 @@ pub(crate) struct ReviewQuestion {
 pub(crate) enum SentBack {
     #[default]
     No,
-    /// The planner is to be told.
+    /// The planner's next prompt must say so.
     Due,
     /// It is at work on another one.
     Told,
@@ -157,7 +157,7 @@ pub(crate) struct Active {
     /// The largest prompt so far with its reply, in tokens.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub largest: u64,
-    /// What the planner must be told.
+    /// Notes for the planner's next prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Its plan has been made or refined.

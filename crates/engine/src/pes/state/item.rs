@@ -102,7 +102,7 @@ pub(crate) struct ItemLoop {
     pub waits: Option<i64>,
     /// Calls from this number on belong to this begin of the item.
     pub first: i64,
-    /// What the next prompt must tell besides the loop.
+    /// Notes for the next prompt, besides the loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The system prompt of its steps, or a reference to it, once a person was asked.

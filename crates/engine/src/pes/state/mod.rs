@@ -1,7 +1,8 @@
 //! What the machine remembers: data, and pure questions about it.
 //!
 //! The data (`head`, `item`, `model_call`, `list`) is what is stored, as rows (`rows`, `load`). Everything else here asks:
-//! nothing in this folder changes a state, but for [`load`].
+//! nothing in this folder changes a state, but for [`load`]. The methods of [`State`] stand in `run.rs` (the active run),
+//! `calls.rs` (calls, questions, tasks), `outcome.rs` (what settled) and `funds.rs` (the budget).
 
 pub(crate) mod calls;
 pub(crate) mod effects;

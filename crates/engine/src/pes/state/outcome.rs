@@ -111,7 +111,7 @@ fn of_item(item: &Item) -> Option<RunFailure> {
     Some(RunFailure { phase: Phase::Execution, code, message, item_id, call_id: None, tool_name: None })
 }
 
-/// A person's or a policy's no: told to the model, never enforced again.
+/// A person's or a policy's refusal: the model sees it, and the call is never enforced again.
 pub(crate) fn is_refusal(code: Option<&str>) -> bool {
     matches!(code, Some(REJECTED | "denied"))
 }

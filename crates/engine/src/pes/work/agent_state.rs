@@ -48,7 +48,7 @@ fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: Written) -> R
     Ok(())
 }
 
-/// What is written of it is recorded, so that it can be told as of any observation.
+/// Each write is recorded, so that the state can be given as of any observation.
 fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, written: Written) {
     let (row, id) = (rows::agent_state(&state), format!("agent-state-{}", state.version));
     let (data, patch) = match written {

@@ -13,7 +13,7 @@ use crate::prompt;
 /// What is missing when a model says that an item is done.
 pub(crate) enum Missing {
     Nothing(Option<ValidationStatus>),
-    /// The model is told to call them.
+    /// The model gets a message that it must call them.
     Enforce(String),
     /// The item fails: error code and reason.
     Hopeless(&'static str, String),
@@ -68,7 +68,7 @@ pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
     });
 }
 
-/// What was called and erred is told apart from what was never called.
+/// A tool that was called and failed is reported otherwise than one that was never called.
 fn why_missing(open: &[String], erred: &BTreeMap<String, Option<ToolError>>) -> String {
     let (failed, never): (Vec<&String>, Vec<&String>) = open.iter().partition(|tool| erred.contains_key(*tool));
     let failed = failed.into_iter().map(|tool| match &erred[tool] {
