@@ -1,7 +1,7 @@
 //! HTTP tools as a tenant sets them up over the API.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::tool::{ToolClass, ToolSpec};
 
@@ -54,9 +54,29 @@ pub struct HttpToolResource {
     /// Why it is not called: its secret cannot be opened. A new one repairs that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_error: Option<String>,
+    /// Why it is not there for agents: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_error: Option<String>,
 }
 
 impl HttpToolResource {
+    /// One of which nothing is known but that it cannot be read.
+    pub fn illegible(name: String, why: String) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            url: String::new(),
+            input_schema: Value::Object(Map::new()),
+            output_schema: None,
+            class: external(),
+            idempotent: false,
+            timeout_ms: 0,
+            secret: None,
+            secret_error: None,
+            stored_error: Some(why),
+        }
+    }
+
     /// `secret` is what may be shown, whatever the specification holds.
     pub fn of(spec: HttpToolSpec, secret: Option<String>, secret_error: Option<String>) -> Self {
         let HttpToolSpec { name, description, url, input_schema, output_schema, class, idempotent, timeout_ms, .. } =
@@ -72,6 +92,7 @@ impl HttpToolResource {
             timeout_ms,
             secret,
             secret_error,
+            stored_error: None,
         }
     }
 }

@@ -61,6 +61,9 @@ pub struct WebhookResource {
     /// Why nothing is sent to it: a secret cannot be opened. It is told when that is possible again, or has new ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_error: Option<String>,
+    /// Why it is told nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_error: Option<String>,
 }
 
 /// One message to one webhook, and what became of it.

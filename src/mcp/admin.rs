@@ -20,9 +20,15 @@ impl Catalog {
         let mut views: Vec<ServerView> =
             self.seen_by(caller.tenant).iter().map(|server| self.view(caller, server)).collect();
         for document in self.documents.of(caller.tenant, DocumentKind::McpServer) {
-            let is_listed = views.iter().any(|view| view.name == document.id);
-            if let Some(endpoint) = Endpoint::of(&document).filter(|_| !is_listed) {
-                views.push(ServerView::resting(&document.id, Origin::Tenant, Some(endpoint.stored())));
+            if views.iter().any(|view| view.name == document.id) {
+                continue;
+            }
+            match Endpoint::of(&document) {
+                Ok(Some(endpoint)) => {
+                    views.push(ServerView::resting(&document.id, Origin::Tenant, Some(endpoint.stored())));
+                }
+                Ok(None) => {}
+                Err(why) => views.push(ServerView::illegible(&document.id, &why)),
             }
         }
         for (name, _) in self.config.servers.iter().filter(|(_, server)| !server.enabled) {
@@ -83,6 +89,6 @@ impl Catalog {
     /// What a tenant wrote; of the operator's nothing is shown.
     fn settings_of(&self, server: &Server) -> Option<Value> {
         let document = self.documents.get(server.profile.owner?, DocumentKind::McpServer, &server.profile.name)?;
-        Endpoint::of(&document).map(|endpoint| endpoint.stored())
+        Endpoint::of(&document).ok()?.map(|endpoint| endpoint.stored())
     }
 }

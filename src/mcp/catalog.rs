@@ -12,7 +12,7 @@ use super::definition::{Definition, tool_name};
 use super::pins::Pins;
 use super::proxy_tool::ProxyTool;
 use super::server::{Profile, Server};
-use super::tenants::Endpoint;
+use super::tenants::{Endpoint, Switch};
 use super::view::ToolStanding;
 use crate::config::{Mcp, McpServer};
 use crate::domain::Millis;
@@ -134,7 +134,9 @@ impl Catalog {
             wanted.insert((None, name.clone()), (server.clone(), 0));
         }
         for document in self.documents.all(DocumentKind::McpServer) {
-            if let Some(endpoint) = Endpoint::of(&document).filter(|endpoint| endpoint.enabled) {
+            if let Ok(Some(endpoint)) = Endpoint::of(&document)
+                && endpoint.enabled
+            {
                 let key = (Some(document.tenant), document.id.clone());
                 wanted.insert(key, (endpoint.settings(), document.version));
             }
@@ -249,8 +251,7 @@ impl Catalog {
     /// Whether a tenant switched one of the operator's servers off for itself.
     pub(super) fn is_off(&self, tenant: TenantPk, server: &Server) -> bool {
         let own = self.documents.get(tenant, DocumentKind::McpServer, &server.profile.name);
-        server.profile.owner.is_none()
-            && own.and_then(|own| own.body.as_ref()?.get("enabled")?.as_bool()) == Some(false)
+        server.profile.owner.is_none() && own.and_then(|own| Switch::of(&own)).is_some_and(|switch| !switch.enabled)
     }
 
     /// The same tool again as long as server and definition are the same.

@@ -87,9 +87,8 @@ impl Pins {
         let Some(document) = self.documents.get(tenant, KIND, server) else {
             return (Pinned::default(), Expected::Absent);
         };
-        let body = document.body.clone().unwrap_or_default();
-        let pinned = serde_json::from_value(body).unwrap_or_else(|error| {
-            tracing::error!(server, %error, "the approved tools of an MCP server cannot be read; all are off");
+        let pinned = document.legible().unwrap_or_else(|_| {
+            tracing::error!(server, "the approved tools of an MCP server cannot be read; all are off");
             Pinned::default()
         });
         (pinned, Expected::Version(document.version))

@@ -13,7 +13,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::tool::ToolClass;
 use crate::egress::Destination;
 use crate::store;
-use crate::store::documents::Document;
+use crate::store::documents::{Document, Illegible};
 use crate::tool::policy;
 
 /// An endpoint that a tenant adds: the body of `POST /mcp-servers`, and what is stored. Programs stand in the operator's
@@ -55,12 +55,29 @@ fn usual_timeout() -> u32 {
     McpServer::default().timeout_ms
 }
 
+/// What is stored of one of the operator's servers that a tenant switched for itself.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Switch {
+    pub enabled: bool,
+}
+
+impl Switch {
+    /// `None`: the document describes a server.
+    pub(super) fn of(document: &Document) -> Option<Self> {
+        Self::deserialize(document.body.as_ref()?).ok()
+    }
+}
+
 type Result<T> = std::result::Result<T, Fault>;
 
 impl Endpoint {
     /// What a tenant's document describes; `None`: it only switches one of the operator's servers.
-    pub(super) fn of(document: &Document) -> Option<Self> {
-        serde_json::from_value(document.body.clone()?).ok()
+    pub(super) fn of(document: &Document) -> std::result::Result<Option<Self>, Illegible> {
+        if Switch::of(document).is_some() {
+            return Ok(None);
+        }
+        document.legible().map(Some)
     }
 
     pub(super) fn settings(self) -> McpServer {
@@ -116,7 +133,9 @@ impl Catalog {
         if self.is_configured(&known.id) {
             return switch(&patch);
         }
-        let mut body = Endpoint::of(known).ok_or_else(|| Fault::not_found("MCP server"))?.stored();
+        let unreadable = |why| Fault::new(Code::Internal, format!("Of this MCP server, {why}."));
+        let endpoint = Endpoint::of(known).map_err(unreadable)?;
+        let mut body = endpoint.ok_or_else(|| Fault::not_found("MCP server"))?.stored();
         json_patch::merge(&mut body, &Value::Object(patch));
         let endpoint: Endpoint =
             serde_json::from_value(body).map_err(|error| invalid("", format!("This is no MCP server: {error}")))?;
@@ -154,7 +173,7 @@ impl Catalog {
 
 fn switch(patch: &Map<String, Value>) -> Result<Value> {
     match (patch.len(), patch.get("enabled").and_then(Value::as_bool)) {
-        (1, Some(enabled)) => Ok(json!({ "enabled": enabled })),
+        (1, Some(enabled)) => Ok(json!(Switch { enabled })),
         _ => Err(invalid("", "of the operator's servers only `enabled` can be changed".to_owned())),
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::server::Health;
 use super::tenants::Endpoint;
 use crate::domain::tool::ToolClass;
+use crate::store::documents::Illegible;
 
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -52,6 +53,11 @@ impl ServerView {
             has_more_tools: false,
             tools: Vec::new(),
         }
+    }
+
+    /// A tenant's server of which nothing is known but that it cannot be read.
+    pub(super) fn illegible(name: &str, why: &Illegible) -> Self {
+        Self { health: Health::Down, reason: Some(why.to_string()), ..Self::resting(name, Origin::Tenant, None) }
     }
 }
 

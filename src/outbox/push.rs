@@ -5,11 +5,13 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
+use super::worker::Unaddressed;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::egress::Destination;
 use crate::engine::step::{Keep, Row, RowKind};
+use crate::store;
 use crate::store::documents::{Owner, Sealer, Unreadable};
 use crate::store::outbox::TargetKind;
 
@@ -58,8 +60,9 @@ impl PushTarget {
     }
 
     /// `None`: it was deleted.
-    pub fn read(row: &Row) -> Result<Option<Self>, serde_json::Error> {
-        serde_json::from_str(&row.body)
+    pub fn read(row: &Row) -> store::Result<Option<Self>> {
+        let damaged = |error| store::Error::Damaged(format!("the push configuration {}: {error}", row.id));
+        serde_json::from_str(&row.body).map_err(damaged)
     }
 
     /// Deliveries to one receiver are made one after another.
@@ -97,14 +100,14 @@ impl PushTarget {
         members.into_iter().filter_map(|(member, secret)| Some((member, secret?)))
     }
 
-    /// Where to, and with which headers; `None`: there is no such place.
-    pub(super) fn address(
-        &self,
-        tenant: TenantPk,
-        sealer: &Sealer,
-    ) -> Result<Option<(Destination, HeaderMap)>, Unreadable> {
+    /// Where to, and with which headers.
+    pub(super) fn address(&self, tenant: TenantPk, sealer: &Sealer) -> Result<(Destination, HeaderMap), Unaddressed> {
         let name = Self::name(&self.run_id, &self.id);
-        let open = |member, sealed: &String| sealer.open(sealed, owner(tenant, member, &name));
+        let open = |member, sealed: &String| {
+            let opened = sealer.open(sealed, owner(tenant, member, &name));
+            opened.map_err(Unaddressed::Unreadable)
+        };
+        let secret = |text: &str| secret(text).map_err(Unaddressed::Unreadable);
         let mut headers = HeaderMap::new();
         if let (Some(scheme), Some(sealed)) = (&self.scheme, &self.credentials) {
             headers.insert(AUTHORIZATION, secret(&format!("{scheme} {}", open(CREDENTIALS, sealed)?))?);
@@ -112,7 +115,11 @@ impl PushTarget {
         if let Some(sealed) = &self.token {
             headers.insert(TOKEN, secret(&open(TOKEN_MEMBER, sealed)?)?);
         }
-        Ok(self.url.parse().ok().map(|url| (Destination::Untrusted { url, tenant }, headers)))
+        let damaged = |error| {
+            Unaddressed::Unread(store::Error::Damaged(format!("the url of the push configuration {name}: {error}")))
+        };
+        let url = self.url.parse().map_err(damaged)?;
+        Ok((Destination::Untrusted { url, tenant }, headers))
     }
 }
 

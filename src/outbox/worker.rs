@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use crate::domain::trace::{CallTrace, TraceOrigin};
 use crate::egress::{Bounds, Destination, Error, Post, insert_trace_headers, sign};
 use crate::engine::step::RowKind;
 use crate::failpoint;
-use crate::store::documents::Unreadable;
+use crate::store::documents::{Illegible, Unreadable};
 use crate::store::outbox::{Delivery, Settled, TargetKind};
 use crate::store::{self, Store};
 
@@ -125,7 +125,11 @@ impl Worker {
         let (to, mut headers) = match address {
             Ok(address) => address,
             Err(Unaddressed::Gone) => return (Outcome::Useless, "the receiver is gone".to_owned()),
-            Err(Unaddressed::Unread(error)) => return (Outcome::Failed, error.to_string()),
+            Err(Unaddressed::Unread(error)) => {
+                tracing::warn!(%error, deliveryId = %delivery.id, "nothing is sent: the receiver cannot be read");
+                return (Outcome::Failed, error.to_string());
+            }
+            Err(Unaddressed::Illegible(why)) => return (Outcome::Failed, why.to_string()),
             // The right key may come yet.
             Err(Unaddressed::Unreadable(why)) => {
                 why.warn(delivery.kind.as_str(), delivery.tenant, &delivery.target);
@@ -150,6 +154,7 @@ impl Worker {
     /// Where it goes, and what proves who sends it.
     fn webhook(&self, delivery: &Delivery) -> Result<Address, Unaddressed> {
         let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target).ok_or(Unaddressed::Gone)?;
+        let webhook = webhook.map_err(Unaddressed::Illegible)?;
         let secrets = webhook.secrets.as_ref().map_err(|why| Unaddressed::Unreadable(why.clone()))?;
         let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
         insert_trace_headers(&mut headers, &trace_of(delivery));
@@ -161,9 +166,9 @@ impl Worker {
     async fn receiver(&self, delivery: &Delivery) -> Result<Address, Unaddressed> {
         let row = self.store.row(delivery.thread, RowKind::Push, &delivery.target).await;
         let row = row.map_err(Unaddressed::Unread)?;
-        let target = row.and_then(|row| PushTarget::read(&row).ok()).flatten().ok_or(Unaddressed::Gone)?;
-        let address = target.address(delivery.tenant, self.outbox.directory.sealer());
-        address.map_err(Unaddressed::Unreadable)?.ok_or(Unaddressed::Gone)
+        let target = row.as_ref().map(PushTarget::read).transpose().map_err(Unaddressed::Unread)?;
+        let target = target.flatten().ok_or(Unaddressed::Gone)?;
+        target.address(delivery.tenant, self.outbox.directory.sealer())
     }
 }
 
@@ -171,19 +176,36 @@ impl Worker {
 type Address = (Destination, HeaderMap);
 
 /// Why it goes nowhere.
-enum Unaddressed {
+pub(super) enum Unaddressed {
     /// Nobody wants it any more.
     Gone,
     /// What must prove who sends it cannot be opened.
     Unreadable(Unreadable),
+    /// The store does not say, or what it says is damaged.
     Unread(store::Error),
+    /// What is stored of it cannot be read. It may be written again.
+    Illegible(Illegible),
+}
+
+/// Of what a webhook is told, that which names the trace.
+#[derive(Deserialize)]
+struct Told {
+    data: ToldData,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldData {
+    trace_id: String,
 }
 
 /// The trace of the run of the delivery, under a span of its own.
 fn trace_of(delivery: &Delivery) -> CallTrace {
-    let body: Value = serde_json::from_str(&delivery.body).unwrap_or_default();
-    let trace_id = body["data"]["traceId"].as_str().unwrap_or_default();
-    TraceOrigin::default().call(trace_id, delivery.id.as_str())
+    let unreadable =
+        |error: &serde_json::Error| tracing::warn!(%error, deliveryId = %delivery.id, "a delivery names no trace");
+    let told = serde_json::from_str::<Told>(&delivery.body).inspect_err(unreadable);
+    let trace_id = told.map_or_else(|_| String::new(), |told| told.data.trace_id);
+    TraceOrigin::default().call(&trace_id, delivery.id.as_str())
 }
 
 impl Pace {

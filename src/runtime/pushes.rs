@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::command::CommitExtras;
 use super::loaded::LoadedThread;
-use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{Metadata, StreamEvent, Task, TaskState};
@@ -32,7 +31,7 @@ impl Receivers {
     pub(super) fn of(rows: &[Row]) -> store::Result<Self> {
         let mut receivers = Self::default();
         for row in rows.iter().filter(|row| row.kind == RowKind::Push) {
-            if let Some(target) = read::<Option<PushTarget>>(row)? {
+            if let Some(target) = PushTarget::read(row)? {
                 receivers.0.insert(row.id.clone(), target);
             }
         }
@@ -44,7 +43,11 @@ impl Receivers {
         for row in written {
             match PushTarget::read(&row) {
                 Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id, target)),
-                Ok(_) | Err(_) => drop(self.0.remove(&row.id)),
+                Ok(_) => drop(self.0.remove(&row.id)),
+                Err(error) => {
+                    tracing::error!(%error, "a receiver is told nothing more");
+                    self.0.remove(&row.id);
+                }
             }
         }
     }

@@ -102,7 +102,7 @@ impl Resource for Policy {
 
 fn rules(document: &Document) -> Result<PolicyRules> {
     let unreadable = |_| Fault::new(Code::Internal, "The stored policy cannot be read; write it again.");
-    serde_json::from_value(document.body.clone().unwrap_or_default()).map_err(unreadable)
+    document.legible().map_err(unreadable)
 }
 
 /// What these rules would have decided about the tool calls that the tenant's agents made.

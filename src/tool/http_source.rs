@@ -10,7 +10,7 @@ use super::{Tool, ToolSource};
 use crate::domain::http_tool::HttpToolSpec;
 use crate::domain::ids::TenantPk;
 use crate::egress::{Destination, Egress};
-use crate::store::documents::{Document, DocumentCache, DocumentKind, Sealer};
+use crate::store::documents::{Document, DocumentCache, DocumentKind, Illegible, Sealer};
 
 pub struct HttpTools {
     documents: Arc<DocumentCache>,
@@ -22,19 +22,20 @@ pub struct HttpTools {
     kept: Mutex<HashMap<TenantPk, Made>>,
 }
 
-/// Tools with the versions of their documents.
-type Made = Vec<(i64, Arc<dyn Tool>)>;
+/// Tools with the versions of their documents; `None`: the document cannot be read.
+type Made = Vec<(i64, Option<Arc<dyn Tool>>)>;
 
 impl HttpTools {
     pub fn new(documents: Arc<DocumentCache>, sealer: Arc<Sealer>, egress: Arc<Egress>, bytes: usize) -> Self {
         Self { documents, sealer, egress, bytes, kept: Mutex::default() }
     }
 
-    fn tool(&self, document: &Document) -> Option<Arc<dyn Tool>> {
-        let spec: HttpToolSpec = serde_json::from_value(document.body.clone()?).ok()?;
-        let to = Destination::Untrusted { url: spec.url.parse().ok()?, tenant: document.tenant };
+    fn tool(&self, document: &Document) -> Result<Arc<dyn Tool>, Illegible> {
+        let spec: HttpToolSpec = document.legible()?;
+        let url = spec.url.parse().map_err(|why| document.illegible(format!("its url: {why}")))?;
+        let to = Destination::Untrusted { url, tenant: document.tenant };
         let secrets = document.signing_secrets(&self.sealer);
-        Some(Arc::new(HttpTool::new(spec.spec(), to, secrets, self.egress.clone(), self.bytes)))
+        Ok(Arc::new(HttpTool::new(spec.spec(), to, secrets, self.egress.clone(), self.bytes)))
     }
 }
 
@@ -46,13 +47,13 @@ impl ToolSource for HttpTools {
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
         let mut kept = self.kept.lock();
         let known = kept.remove(&tenant).unwrap_or_default();
-        let made = self.documents.of(tenant, DocumentKind::HttpTool).into_iter().filter_map(|document| {
+        let made = self.documents.of(tenant, DocumentKind::HttpTool).into_iter().map(|document| {
             let same = known.iter().find(|(version, _)| *version == document.version);
-            let tool = same.map(|(_, tool)| tool.clone()).or_else(|| self.tool(&document))?;
-            Some((document.version, tool))
+            let tool = same.map(|(_, tool)| tool.clone()).unwrap_or_else(|| self.tool(&document).ok());
+            (document.version, tool)
         });
         let made: Made = made.collect();
-        let tools = made.iter().map(|(_, tool)| tool.clone()).collect();
+        let tools = made.iter().filter_map(|(_, tool)| tool.clone()).collect();
         if !made.is_empty() {
             kept.insert(tenant, made);
         }

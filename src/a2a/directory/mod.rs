@@ -20,7 +20,9 @@ use crate::domain::ids::TenantPk;
 use crate::domain::trace::CallTrace;
 use crate::egress::{Destination, Egress};
 use crate::store;
-use crate::store::documents::{Document, DocumentCache, DocumentKind, Sealer, Unreadable, owner_of_document};
+use crate::store::documents::{
+    Document, DocumentCache, DocumentKind, Illegible, Sealer, Unreadable, owner_of_document,
+};
 
 use cards::Cards;
 pub use tool::Delegating;
@@ -109,13 +111,16 @@ impl Directory {
     /// The operator's first.
     pub fn of(&self, tenant: TenantPk) -> Vec<Peer> {
         let own = self.documents.of(tenant, DocumentKind::Agent);
-        let own = own.iter().filter_map(|document| self.peer(document));
+        let own = own.iter().filter_map(|document| self.peer(document).ok());
         self.vouched.iter().map(|agent| agent.peer(tenant)).chain(own).collect()
     }
 
     pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
-        let vouched = self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant));
-        vouched.or_else(|| self.peer(&*self.documents.get(tenant, DocumentKind::Agent, id)?))
+        self.vouched(tenant, id).or_else(|| self.peer(&*self.documents.get(tenant, DocumentKind::Agent, id)?).ok())
+    }
+
+    fn vouched(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
+        self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant))
     }
 
     /// The same, as it is stored now: one that was just added elsewhere is there, too.
@@ -135,7 +140,7 @@ impl Directory {
     /// Everybody's agents.
     fn all(&self) -> Vec<Peer> {
         let own = self.documents.all(DocumentKind::Agent);
-        let own = own.iter().filter_map(|document| self.peer(document));
+        let own = own.iter().filter_map(|document| self.peer(document).ok());
         self.vouched.iter().map(|agent| agent.peer(TenantPk(0))).chain(own).collect()
     }
 
@@ -153,9 +158,32 @@ impl Directory {
         }
     }
 
-    /// As clients see them.
+    /// Those that work can be given to, as clients see them.
     pub fn known(&self, tenant: TenantPk) -> Vec<KnownAgent> {
         self.of(tenant).iter().map(|peer| self.shown(peer)).collect()
+    }
+
+    /// All, also those that cannot be read.
+    pub fn listed(&self, tenant: TenantPk) -> Vec<KnownAgent> {
+        let own = self.documents.of(tenant, DocumentKind::Agent);
+        let own = own.iter().map(|document| self.look_at(document));
+        self.vouched.iter().map(|agent| self.shown(&agent.peer(tenant))).chain(own).collect()
+    }
+
+    /// One of [`listed`](Self::listed), with the version of what is stored of it.
+    pub fn look(&self, tenant: TenantPk, id: &str) -> Option<(KnownAgent, i64)> {
+        let vouched = self.vouched(tenant, id).map(|peer| (self.shown(&peer), peer.version));
+        vouched.or_else(|| {
+            let document = self.documents.get(tenant, DocumentKind::Agent, id)?;
+            Some((self.look_at(&document), document.version))
+        })
+    }
+
+    fn look_at(&self, document: &Document) -> KnownAgent {
+        match self.peer(document) {
+            Ok(peer) => self.shown(&peer),
+            Err(why) => KnownAgent::illegible(document.id.clone(), why.to_string()),
+        }
     }
 
     /// With what its card says, as it was read last.
@@ -163,12 +191,12 @@ impl Directory {
         known(peer, self.cards.kept(peer).as_deref())
     }
 
-    /// A tenant's agent as it is written, whatever its card says; `None`: what is stored cannot be read.
-    pub fn unread(&self, document: &Document) -> Option<KnownAgent> {
+    /// A tenant's agent as it is written, whatever its card says.
+    pub fn unread(&self, document: &Document) -> Result<KnownAgent, Illegible> {
         self.peer(document).map(|peer| known(&peer, None))
     }
 
-    /// What is stored of an agent: its token sealed for it, or the one that is `kept` where it brings none.
+    /// What is stored of an agent: its token sealed for it, or the one that is `kept`, sealed, where it brings none.
     pub fn stored(
         &self,
         tenant: TenantPk,
@@ -178,21 +206,22 @@ impl Directory {
         let owner = owner_of_document(tenant, DocumentKind::Agent, &spec.id);
         let token = match &spec.token {
             Some(token) => Some(self.sealer.seal(token, owner)?),
-            None => kept.and_then(|body| body["token"].as_str()).map(str::to_owned),
+            None => kept.and_then(serde_json::Value::as_str).map(str::to_owned),
         };
         let stored = Stored { card: spec.card.clone(), token, dedupes: spec.dedupes, timeout_ms: spec.timeout_ms };
         Ok(serde_json::json!(stored))
     }
 
-    fn peer(&self, document: &Document) -> Option<Peer> {
-        let stored: Stored = serde_json::from_value(document.body.clone()?).ok()?;
+    fn peer(&self, document: &Document) -> Result<Peer, Illegible> {
+        let stored: Stored = document.legible()?;
+        let card = stored.card.parse().map_err(|why| document.illegible(format!("its card: {why}")))?;
         let token = document.secrets(&self.sealer).and_then(|secrets| {
             let tokens = secrets.iter().map(|token| bearer(token).ok_or(Unreadable::Malformed));
             Ok(tokens.collect::<Result<Vec<_>, _>>()?.pop())
         });
-        Some(Peer {
+        Ok(Peer {
             id: document.id.clone(),
-            card: stored.card.parse().ok()?,
+            card,
             owner: Some(document.tenant),
             tenant: document.tenant,
             token,
@@ -220,10 +249,10 @@ impl Vouched {
     }
 }
 
-/// What a tenant wrote of an agent, without its token; `None`: what is stored cannot be read.
-pub fn sent(document: &Document) -> Option<AgentSpec> {
-    let Stored { card, token: _, dedupes, timeout_ms } = serde_json::from_value(document.body.clone()?).ok()?;
-    Some(AgentSpec { id: document.id.clone(), card, token: None, dedupes, timeout_ms })
+/// What a tenant wrote of an agent, without its token.
+pub fn sent(document: &Document) -> Result<AgentSpec, Illegible> {
+    let Stored { card, token: _, dedupes, timeout_ms } = document.legible()?;
+    Ok(AgentSpec { id: document.id.clone(), card, token: None, dedupes, timeout_ms })
 }
 
 fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
@@ -237,6 +266,7 @@ fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
         description: card.map(|card| card.description.clone()),
         skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
         secret_error: peer.token.as_ref().err().map(ToString::to_string),
+        stored_error: None,
     }
 }
 

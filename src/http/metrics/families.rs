@@ -39,6 +39,11 @@ pub const COUNTED: &[Family] = &[
     ("pes_mcp_progress_total", Counter, "Reports of progress by MCP servers."),
     ("pes_outbox_deliveries_total", Counter, "Attempts to tell somebody outside: delivered, failed, dead."),
     ("pes_secrets_unreadable_total", Counter, "What was not sent because its sealed secret cannot be opened, by kind."),
+    (
+        "pes_documents_illegible_total",
+        Counter,
+        "What was left out because what is stored of it cannot be read, by kind.",
+    ),
     ("pes_store_commit_duration_seconds", Histogram, "How long transactions of the committer took."),
     ("pes_store_commit_batch_size", Histogram, "Commits in one transaction."),
     ("pes_store_commits_total", Counter, "Transactions of the committer: done, refused, lost, unavailable, panicked."),

@@ -26,7 +26,7 @@ impl Resource for HttpTools {
     async fn get(service: &Service, caller: &Caller, name: &str) -> Result<Versioned<HttpToolResource>> {
         let document = service.documents.get(caller.tenant, Self::KIND, name);
         let document = document.ok_or_else(|| Fault::not_found(Self::NAME))?;
-        Ok(Versioned { value: shown(service, &document)?, version: document.version })
+        Ok(Versioned { value: shown(service, &document), version: document.version })
     }
 
     fn changed(service: &Service, caller: &Caller, known: &Document, spec: HttpToolSpec) -> Result<Value> {
@@ -34,12 +34,12 @@ impl Resource for HttpTools {
             return Err(Fault::new(Code::Invalid, "A tool keeps its name.").at("/name", "is not the one in the path"));
         }
         Toolset::check_changed(&spec.spec())?;
-        let sealed = known.body.as_ref().and_then(|body| body["secret"].as_str()).map(str::to_owned);
+        let sealed = known.kept_secrets().and_then(Value::as_str).map(str::to_owned);
         body(service, caller, spec, sealed)
     }
 
     fn written(service: &Service, _: &Caller, document: &Document) -> Result<HttpToolResource> {
-        shown(service, document)
+        Ok(shown(service, document))
     }
 }
 
@@ -50,7 +50,7 @@ impl Collection for HttpTools {
 
     fn list(service: &Service, caller: &Caller) -> Result<Vec<HttpToolResource>> {
         let documents = service.documents.of(caller.tenant, Self::KIND);
-        documents.iter().map(|document| shown(service, document)).collect()
+        Ok(documents.iter().map(|document| shown(service, document)).collect())
     }
 
     /// Without a secret it gets one, which the answer shows.
@@ -89,10 +89,12 @@ fn body(service: &Service, caller: &Caller, mut spec: HttpToolSpec, sealed: Opti
     serde_json::to_value(&spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))
 }
 
-fn shown(service: &Service, document: &Document) -> Result<HttpToolResource> {
-    let body = document.body.clone().unwrap_or_default();
-    let spec: HttpToolSpec = serde_json::from_value(body)
-        .map_err(|_| Fault::new(Code::Internal, "What is stored of this tool cannot be read."))?;
-    let secret_error = document.signing_secrets(&service.sealer).err().map(|why| why.to_string());
-    Ok(HttpToolResource::of(spec, None, secret_error))
+fn shown(service: &Service, document: &Document) -> HttpToolResource {
+    match document.legible() {
+        Ok(spec) => {
+            let secret_error = document.signing_secrets(&service.sealer).err().map(|why| why.to_string());
+            HttpToolResource::of(spec, None, secret_error)
+        }
+        Err(why) => HttpToolResource::illegible(document.id.clone(), why.to_string()),
+    }
 }

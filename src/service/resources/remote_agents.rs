@@ -17,7 +17,7 @@ use crate::runtime::CommitExtras;
 use crate::runtime::rows::read;
 use crate::service::pages::Entries;
 use crate::service::{Result, Service};
-use crate::store::documents::{Document, DocumentKind};
+use crate::store::documents::{Document, DocumentKind, Illegible};
 use crate::store::{PageAsk, StandingAsk};
 
 /// Runs read at once.
@@ -36,8 +36,9 @@ impl Resource for RemoteAgents {
     type View = KnownAgent;
 
     async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<KnownAgent>> {
-        let peer = service.agents.one(caller.tenant, id).ok_or_else(|| Fault::not_found(Self::NAME))?;
-        Ok(Versioned { value: service.agents.shown(&peer), version: peer.version })
+        let known = service.agents.look(caller.tenant, id);
+        let (value, version) = known.ok_or_else(|| Fault::not_found(Self::NAME))?;
+        Ok(Versioned { value, version })
     }
 
     fn changed(service: &Service, caller: &Caller, known: &Document, spec: AgentSpec) -> Result<Value> {
@@ -45,11 +46,11 @@ impl Resource for RemoteAgents {
             return Err(Fault::new(Code::Invalid, "An agent keeps its id.").at("/id", "is not the one in the path"));
         }
         check(service, caller, &spec)?;
-        service.agents.stored(caller.tenant, &spec, known.body.as_ref())
+        service.agents.stored(caller.tenant, &spec, known.kept_secrets())
     }
 
     fn sent(known: &Document) -> Result<Value> {
-        let spec = crate::a2a::directory::sent(known).ok_or_else(unreadable)?;
+        let spec = crate::a2a::directory::sent(known).map_err(unreadable)?;
         serde_json::to_value(spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))
     }
 
@@ -64,7 +65,7 @@ impl Resource for RemoteAgents {
     }
 
     fn written(service: &Service, _: &Caller, document: &Document) -> Result<KnownAgent> {
-        service.agents.unread(document).ok_or_else(unreadable)
+        service.agents.unread(document).map_err(unreadable)
     }
 
     /// Its card is read at once if it can be; an agent that does not answer yet is known all the same.
@@ -82,7 +83,7 @@ impl Collection for RemoteAgents {
     }
 
     fn list(service: &Service, caller: &Caller) -> Result<Vec<KnownAgent>> {
-        Ok(service.agents.known(caller.tenant))
+        Ok(service.agents.listed(caller.tenant))
     }
 
     fn draft(service: &Service, caller: &Caller, spec: AgentSpec) -> Result<Draft<KnownAgent>> {
@@ -102,6 +103,7 @@ impl Collection for RemoteAgents {
             description: None,
             skills: Vec::new(),
             secret_error: None,
+            stored_error: None,
         };
         Ok(Draft { id, body, view })
     }
@@ -140,8 +142,8 @@ fn check(service: &Service, caller: &Caller, spec: &AgentSpec) -> Result<()> {
     Ok(())
 }
 
-fn unreadable() -> Fault {
-    Fault::new(Code::Internal, "What is stored of this agent cannot be read.")
+fn unreadable(why: Illegible) -> Fault {
+    Fault::new(Code::Internal, format!("Of this agent, {why}."))
 }
 
 /// How the tasks of an agent stand is asked at once, and not only when it would be their turn.

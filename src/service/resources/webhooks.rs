@@ -8,7 +8,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::DeliveryId;
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
-use crate::outbox::Webhook;
+use crate::outbox::{StoredWebhook, Webhook};
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
@@ -30,24 +30,24 @@ impl Resource for Webhooks {
     type View = WebhookResource;
 
     async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<WebhookResource>> {
-        let webhook = service.outbox.directory.one(caller.tenant, id).ok_or_else(|| Fault::not_found(Self::NAME))?;
+        if let Some(fixed) = service.outbox.directory.fixed(caller.tenant).find(|webhook| webhook.id == id) {
+            return Ok(Versioned { value: shown(fixed), version: 0 });
+        }
         let document = service.documents.get(caller.tenant, Self::KIND, id);
-        Ok(Versioned { value: shown(&webhook), version: document.map_or(0, |document| document.version) })
+        let document = document.ok_or_else(|| Fault::not_found(Self::NAME))?;
+        Ok(Versioned { value: stored(service, &document), version: document.version })
     }
 
     fn changed(service: &Service, caller: &Caller, known: &Document, spec: WebhookSpec) -> Result<Value> {
         let secrets = match &spec.secrets {
             Some(secrets) => sealed(service, caller, &known.id, secrets)?,
-            None => known.body.as_ref().map(|body| body["secrets"].clone()).unwrap_or_default(),
+            None => known.kept_secrets().cloned().unwrap_or_default(),
         };
-        body(service, caller, &spec, secrets)
+        Ok(json!(checked(service, caller, &spec, secrets)?))
     }
 
     fn written(service: &Service, _: &Caller, document: &Document) -> Result<WebhookResource> {
-        let webhook = Webhook::of(document, &service.sealer);
-        let webhook =
-            webhook.ok_or_else(|| Fault::new(Code::Internal, "What is stored of this webhook cannot be read."));
-        Ok(shown(&webhook?))
+        Ok(stored(service, document))
     }
 }
 
@@ -57,7 +57,9 @@ impl Collection for Webhooks {
     }
 
     fn list(service: &Service, caller: &Caller) -> Result<Vec<WebhookResource>> {
-        Ok(service.outbox.directory.of(caller.tenant).iter().map(|webhook| shown(webhook)).collect())
+        let fixed = service.outbox.directory.fixed(caller.tenant).map(|webhook| shown(webhook));
+        let own = service.documents.of(caller.tenant, Self::KIND);
+        Ok(fixed.chain(own.iter().map(|document| stored(service, document))).collect())
     }
 
     /// Without secrets it gets one, which the answer shows.
@@ -68,17 +70,18 @@ impl Collection for Webhooks {
             None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
         };
         let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
-        let body = body(service, caller, &spec, sealed(service, caller, &id, &secrets)?)?;
+        let body = checked(service, caller, &spec, sealed(service, caller, &id, &secrets)?)?;
         let view = WebhookResource {
-            url: body["url"].as_str().unwrap_or_default().to_owned(),
+            url: body.url.clone(),
             webhook_id: id.clone(),
             events: spec.events,
             secret_count: secrets.len(),
             is_fixed: false,
             secret: made,
             secret_error: None,
+            stored_error: None,
         };
-        Ok(Draft { id, body, view })
+        Ok(Draft { id, body: json!(body), view })
     }
 
     fn taken() -> Fault {
@@ -140,7 +143,7 @@ fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> R
 }
 
 /// What is stored.
-fn body(service: &Service, caller: &Caller, spec: &WebhookSpec, sealed: Value) -> Result<Value> {
+fn checked(service: &Service, caller: &Caller, spec: &WebhookSpec, secrets: Value) -> Result<StoredWebhook> {
     let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
     let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
     let to = Destination::Untrusted { url, tenant: caller.tenant };
@@ -148,7 +151,24 @@ fn body(service: &Service, caller: &Caller, spec: &WebhookSpec, sealed: Value) -
     if spec.events.is_empty() {
         return Err(Fault::new(Code::Invalid, "`events` names none.").at("/events", "names none"));
     }
-    Ok(json!({ "url": to.url().as_str(), "events": spec.events, "secrets": sealed }))
+    Ok(StoredWebhook { url: to.url().to_string(), events: spec.events.clone(), secrets })
+}
+
+/// A tenant's own, also one that cannot be read.
+fn stored(service: &Service, document: &Document) -> WebhookResource {
+    match Webhook::of(document, &service.sealer) {
+        Ok(webhook) => shown(&webhook),
+        Err(why) => WebhookResource {
+            webhook_id: document.id.clone(),
+            url: String::new(),
+            events: Vec::new(),
+            secret_count: document.secret_count(),
+            is_fixed: false,
+            secret: None,
+            secret_error: None,
+            stored_error: Some(why.to_string()),
+        },
+    }
 }
 
 fn shown(webhook: &Webhook) -> WebhookResource {
@@ -160,6 +180,7 @@ fn shown(webhook: &Webhook) -> WebhookResource {
         is_fixed: webhook.is_fixed,
         secret: None,
         secret_error: webhook.secrets.as_ref().err().map(ToString::to_string),
+        stored_error: None,
     }
 }
 
@@ -179,6 +200,7 @@ fn delivery_resource(delivery: Delivery) -> DeliveryResource {
         due_at: delivery.due_at,
         finished_at: delivery.finished_at,
         said: delivery.said,
-        body: serde_json::from_str(&delivery.body).unwrap_or_default(),
+        // A body is sent as it is stored; one that is no JSON is shown as it is, too.
+        body: serde_json::from_str(&delivery.body).unwrap_or(Value::String(delivery.body)),
     }
 }

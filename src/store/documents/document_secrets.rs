@@ -59,6 +59,11 @@ impl Document {
         self.sealed().map_or(1, |sealed| sealed.len())
     }
 
+    /// Its secrets as they are stored, for a body that takes the place of this one.
+    pub fn kept_secrets(&self) -> Option<&Value> {
+        self.body.as_ref()?.get(self.kind.sealed_member()?)
+    }
+
     /// Its body as it would be without secrets.
     pub fn without_secrets(&self) -> Value {
         let mut body = self.body.clone().unwrap_or_default();
@@ -91,8 +96,7 @@ impl Document {
     }
 
     fn sealed(&self) -> Result<Vec<&str>, Unreadable> {
-        let member = self.kind.sealed_member().and_then(|member| self.body.as_ref()?.get(member));
-        match member {
+        match self.kept_secrets() {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::String(sealed)) => Ok(vec![sealed]),
             Some(Value::Array(sealed)) => {

@@ -3,6 +3,7 @@
 mod document_cache;
 mod document_secrets;
 mod key;
+mod legible;
 mod sealer;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use crate::domain::ids::TenantPk;
 pub use document_cache::{Change, DocumentCache};
 pub use document_secrets::{ANSWER, Survey, answer_id, owner_of_answer, owner_of_document};
 pub use key::KeySource;
+pub use legible::Illegible;
 pub use sealer::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
 
 macro_rules! kinds {

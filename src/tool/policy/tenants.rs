@@ -79,8 +79,7 @@ impl Policies {
 
 /// What a document says. One that cannot be read denies everything: nobody knows what it meant to forbid.
 fn rules(document: &Document) -> Vec<PolicyRule> {
-    let body = document.body.clone().unwrap_or_default();
-    let read = serde_json::from_value::<PolicyRules>(body).map_err(|error| error.to_string());
+    let read = document.legible::<PolicyRules>().map_err(|why| why.to_string());
     match read.and_then(|read| check(&read.rules).map(|()| read.rules).map_err(|fault| fault.detail)) {
         Ok(rules) => rules,
         Err(why) => {

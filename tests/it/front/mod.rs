@@ -16,6 +16,7 @@ mod fork;
 mod guard;
 mod http_tools;
 mod idempotency;
+mod illegible;
 mod layers;
 mod limits;
 mod metrics;

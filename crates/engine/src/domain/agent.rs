@@ -42,6 +42,27 @@ pub struct KnownAgent {
     /// Why nothing is sent to it: its token cannot be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_error: Option<String>,
+    /// Why it cannot be used: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_error: Option<String>,
+}
+
+impl KnownAgent {
+    /// One of which nothing is known but that it cannot be read.
+    pub fn illegible(id: String, why: String) -> Self {
+        Self {
+            id,
+            card: String::new(),
+            is_fixed: false,
+            dedupes: false,
+            timeout_ms: None,
+            name: None,
+            description: None,
+            skills: Vec::new(),
+            secret_error: None,
+            stored_error: Some(why),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
