@@ -7,11 +7,13 @@ use tokio::sync::oneshot;
 
 use super::loaded::LoadedThread;
 use super::rows::legible;
+use super::snapshot::plan_of;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, ThreadProfile};
 use crate::engine::event::Event;
+use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
 use crate::store::{AuditRow, IdempotencyRow, NewThread, ThreadRow};
@@ -61,8 +63,8 @@ pub(crate) struct Decided {
     /// The active run afterwards.
     pub(crate) current: Option<Run>,
     pub(crate) agent_state: Option<AgentState>,
-    /// The todo list and its version, with payload references.
-    pub(crate) plan: Option<(Value, i64)>,
+    /// With payload references, if it was wanted.
+    pub(crate) plan: Option<Result<ShownPlan, Fault>>,
     /// The log's last seq afterwards.
     pub(crate) last_seq: i64,
     /// Nothing changed: it had been so before.
@@ -75,10 +77,7 @@ impl Decided {
     /// What a step comes to, before it is committed.
     pub(super) fn of(step: &Step, loaded: &LoadedThread, extras: &CommitExtras) -> Self {
         let state = step.rows.iter().find(|row| row.kind == RowKind::AgentState);
-        let plan = extras.wants_plan.then(|| {
-            let mut view = loaded.machine.view();
-            (view["todoList"].take(), view["planVersion"].as_i64().unwrap_or(0))
-        });
+        let plan = extras.wants_plan.then(|| plan_of(&*loaded.machine));
         Self {
             runs: step.runs.clone(),
             current: loaded.machine.run().cloned(),

@@ -27,7 +27,7 @@ impl LoadedThread {
         if !shared.hub.is_watched(self.row.pk) {
             self.fold = None;
         } else if self.fold.is_none() {
-            self.fold = Some(Fold::of_view(&self.machine.view()).unwrap_or_else(|error| {
+            self.fold = Some(self.machine.plan().map(Fold::of_plan).unwrap_or_else(|error| {
                 let thread = &self.row.thread_id;
                 tracing::warn!(
                     threadId = %thread,

@@ -90,11 +90,8 @@ impl Shared {
         let contents: Vec<Value> = heard.iter().map(|record| record.fact.content()).collect();
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         self.fetch(pk, &contents, &mut known).await?;
-        let mut facts = Vec::with_capacity(heard.len());
-        for record in heard {
-            let damaged = |error| store::Error::Damaged(format!("a payload of {}: {error}", record.kind().as_str()));
-            facts.push((record, record.fact.inlined(&known).map_err(damaged)?));
-        }
+        let facts: Vec<(&Record, Fact)> =
+            heard.into_iter().map(|record| (record, record.fact.clone().inlined(&known))).collect();
         let (mut deliveries, mut over, mut mint) = (Vec::new(), Vec::new(), self.mint());
         for (mut target, mut task_events) in recipients.0 {
             let apply =

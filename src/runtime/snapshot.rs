@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::Runtime;
 use super::shared::Shared;
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadPk;
 use crate::domain::settings::RunSettings;
 use crate::engine::event::Event;
+use crate::engine::history::ShownPlan;
 use crate::engine::{Loaded, Machine, Stamp};
 use crate::store::ThreadRow;
 
@@ -38,6 +39,11 @@ impl ThreadSnapshot {
         self.machine.view()
     }
 
+    /// What the view shows of the plan, with payload references.
+    pub(crate) fn plan(&self) -> Result<ShownPlan, Fault> {
+        plan_of(&*self.machine)
+    }
+
     /// What the plan may do under the settings of the active run, else under these; `None`: its core makes no plan.
     pub(crate) fn forecast(&self, next: &RunSettings) -> Option<PlanForecast> {
         let tools = self.shared.tools.toolset(self.row.tenant);
@@ -51,4 +57,10 @@ impl ThreadSnapshot {
         self.machine.decide(&self.shared.world(&tools), stamp, event).map_err(|illegal| illegal.0)?;
         Ok(self)
     }
+}
+
+/// What a core's view shows of the plan. A core of somebody else's may have a view that is none.
+pub(super) fn plan_of(machine: &dyn Machine) -> Result<ShownPlan, Fault> {
+    let unreadable = |error| Fault::new(Code::Internal, format!("The thread's state tells no plan: {error}."));
+    machine.plan().map_err(unreadable)
 }

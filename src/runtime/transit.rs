@@ -15,6 +15,7 @@ use crate::domain::Millis;
 use crate::domain::run::RunStatus;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
+use crate::engine::history::ShownPlan;
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp};
 use crate::failpoint;
@@ -244,7 +245,7 @@ impl LoadedThread {
         commit.audit = audit::lines(&self.row, &commit.records);
         if let Some((actor, action, detail)) = &extras.audit {
             let mut detail = detail.clone();
-            if let Some((_, version)) = &decided.plan {
+            if let Some(Ok(ShownPlan { plan_version: version, .. })) = &decided.plan {
                 detail["planVersion"] = (*version).into();
             }
             commit.audit.push(audit::line(&self.row, now, actor, action, detail));

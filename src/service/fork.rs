@@ -11,6 +11,7 @@ use crate::domain::ids::{MessageId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::{AgentState, ForkedFrom, Thread};
 use crate::engine::event::{Event, PersonEvent};
+use crate::engine::history::ShownPlan;
 use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
 use crate::runtime::{AnswerToKeep, CommitExtras, Refusal};
 use crate::store::{self, NewThread, ThreadRow};
@@ -46,7 +47,7 @@ async fn copy(
     let fold = feed::fold_to(service, row.pk, at).await?;
     let event = Event::Person(PersonEvent::Forked {
         from: ForkedFrom { thread_id: id.clone(), seq: at },
-        state: Box::new(service.shown(row.pk, fold.view()).await?),
+        state: Box::new(plan(service, row.pk, &fold).await?),
         messages: conversation(service, row.pk, &fold).await?,
         agent_state: match fold.agent_state() {
             Some(writes) => whole_state(service, row.pk, writes).await?,
@@ -85,6 +86,12 @@ pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Re
     view["threadId"] = row.thread_id.as_str().into();
     view["minSeq"] = row.min_seq.into();
     Ok(view)
+}
+
+/// The plan as of then, its payloads put back in.
+async fn plan(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<ShownPlan> {
+    let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
+    Ok(ShownPlan::of(&service.shown(pk, fold.view()).await?).map_err(unreadable)?)
 }
 
 /// The application's state, its payloads put back in.

@@ -30,9 +30,8 @@ pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<(V
 }
 
 async fn list(service: &Service, thread: &ThreadSnapshot) -> Result<(Value, i64)> {
-    let mut view = thread.view();
-    let version = view["planVersion"].as_i64().unwrap_or(0);
-    Ok((service.shown(thread.row.pk, view["todoList"].take()).await?, version))
+    let plan = thread.plan()?;
+    Ok((service.shown(thread.row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }
 
 /// What the plan may do: under the settings of the active run, or those that the next one would have.
@@ -91,8 +90,8 @@ pub async fn edit(
     let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
     let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };
     let decided = service.runtime.decide(row.pk, event, extras).await?;
-    let (list, version) = decided.plan.unwrap_or_default();
-    Ok((service.shown(row.pk, list).await?, version))
+    let plan = decided.plan.transpose()?.unwrap_or_default();
+    Ok((service.shown(row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }
 
 fn stale(version: i64) -> Fault {

@@ -14,6 +14,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::task::{PeerFailure, Seen};
 use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::ToolOutcome;
+use crate::history::ShownPlan;
 
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -86,14 +87,14 @@ pub enum PersonEvent {
     PlanEdited { expected: i64, list: Vec<Value>, by: String, settings: Box<RunSettings> },
     /// A client wrote the application state. `expected` is from `If-Match`, if given.
     StatePut { data: Value, expected: Option<i64>, by: String },
-    /// A new, empty thread begins as a copy: `state` is the `PESAgentStateData` of the other one at some seq, payloads
-    /// in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes
+    /// A new, empty thread begins as a copy: `state` is the plan in the `PESAgentStateData` of the other one at some seq,
+    /// payloads in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes
     /// from and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base.
     /// `summary` is what stood for the oldest messages then ([`Fold::summary`](super::history::fold::Fold::summary)), its text in
     /// place.
     Forked {
         from: ForkedFrom,
-        state: Box<Value>,
+        state: Box<ShownPlan>,
         messages: Vec<ConversationMessage>,
         agent_state: AgentState,
         summary: Option<Summary>,

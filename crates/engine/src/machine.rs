@@ -19,6 +19,7 @@ use crate::domain::tool::PendingQuestion;
 use crate::domain::trace::CallTrace;
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::history::ShownPlan;
 use crate::step::{Row, Step};
 use crate::world::{Illegal, Stamp, World};
 
@@ -49,6 +50,10 @@ pub trait Machine: Send + Sync {
     fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     /// `PESAgentStateData`, with payload references.
     fn view(&self) -> Value;
+    /// What [`view`](Self::view) shows of the plan, with payload references. An error: the view is none.
+    fn plan(&self) -> serde_json::Result<ShownPlan> {
+        ShownPlan::of(&self.view())
+    }
     /// The active run, if any.
     fn run(&self) -> Option<&Run>;
     /// What people are asked, oldest first; with payload references.

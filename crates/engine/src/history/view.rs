@@ -7,6 +7,7 @@ use crate::domain::hitl::Suspension;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, StepType, TodoItem};
 use crate::domain::state::{A2aWait, PendingA2ATasks};
 use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
+use crate::history::ShownPlan;
 use crate::pes::state::{Item, Phase, State, TurnContent, run, text};
 
 /// The item without its calls.
@@ -109,21 +110,34 @@ pub(crate) fn changed_members(state: &State, item: &Item) -> ItemMembers {
     }
 }
 
+/// What the view shows of the plan.
+pub(crate) fn plan(state: &State) -> ShownPlan {
+    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
+    ShownPlan {
+        intent: state.head.intent.clone(),
+        title: state.head.title.clone(),
+        plan: if state.head.plan.is_null() { json!("") } else { state.head.plan.clone() },
+        plan_version: state.head.plan_version,
+        todo_list: state.list.iter().map(|item| whole_item(state, item)).collect(),
+        step_outputs: settled.map(|item| (item.def.id.clone(), step_output(state, item))).collect(),
+        last_seq: state.last_seq,
+    }
+}
+
 pub(crate) fn view(state: &State) -> Value {
-    let list: Vec<TodoItem> = state.list.iter().map(|item| whole_item(state, item)).collect();
+    let shown = plan(state);
     let current = state.list.iter().find(|item| match item.progress.status {
         ItemStatus::InProgress | ItemStatus::Waiting => true,
         ItemStatus::Pending | ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => false,
     });
-    let plan = if state.head.plan.is_null() { json!("") } else { state.head.plan.clone() };
     let suspensions: Vec<Value> = state.suspensions.values().map(|open| suspension(state, open)).collect();
     let waits = waits(state);
     let pending = PendingA2ATasks::of(&waits);
     let mut body = json!({
-        "threadId": state.thread_id, "intent": state.head.intent, "title": state.head.title, "plan": plan,
-        "todoList": list, "currentStepId": current.map(|item| &item.def.id), "isPaused": !suspensions.is_empty(),
-        "stepOutputs": outputs(state), "suspensions": suspensions, "a2aWaits": waits,
-        "planVersion": state.head.plan_version, "lastSeq": state.last_seq,
+        "threadId": state.thread_id, "intent": shown.intent, "title": shown.title, "plan": shown.plan,
+        "todoList": shown.todo_list, "currentStepId": current.map(|item| &item.def.id), "isPaused": !suspensions.is_empty(),
+        "stepOutputs": shown.step_outputs, "suspensions": suspensions, "a2aWaits": waits,
+        "planVersion": shown.plan_version, "lastSeq": shown.last_seq,
         "status": run::status_of(state).as_str(),
         "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
     });
@@ -151,11 +165,6 @@ fn phase_word(phase: Phase) -> &'static str {
         Phase::Executing => "executing",
         Phase::Synthesizing => "synthesizing",
     }
-}
-
-fn outputs(state: &State) -> Map<String, Value> {
-    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
-    settled.map(|item| (item.def.id.to_string(), text::to_value(&step_output(state, item)))).collect()
 }
 
 /// The seeds' `suspension`, with the prompt, the iteration so far and what the other calls of its batch brought.

@@ -28,7 +28,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::PendingQuestion;
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::history::view;
+use crate::history::{ShownPlan, view};
 use crate::prompt::render;
 use crate::simple::SimpleCore;
 use crate::step::Step;
@@ -103,6 +103,9 @@ impl Machine for State {
     }
     fn view(&self) -> Value {
         view::view(self)
+    }
+    fn plan(&self) -> serde_json::Result<ShownPlan> {
+        Ok(view::plan(self))
     }
     fn questions(&self) -> Vec<AskedQuestion> {
         self.suspensions.values().map(Suspension::asked).collect()

@@ -3,8 +3,11 @@
 //! `facts.ndjson` holds contents as the engine recorded them before facts were types: of each type, one of every shape
 //! that its tests brought forth.
 
+use std::sync::Arc;
+
 use pes_engine::domain::facts::Fact;
 use pes_engine::domain::observation::{Observation, ObservationType, Record};
+use pes_engine::domain::payload::Payloads;
 use pes_engine::history::fold::Fold;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,6 +45,40 @@ pub fn check(record: &Record) {
     let content = record.fact.content();
     let again = Fact::read(record.kind(), &content).unwrap_or_else(|why| panic!("{why}: {content}"));
     assert_eq!(again.content().to_string(), content.to_string(), "{}", record.kind().as_str());
+}
+
+/// Replaces every text under these names by a reference, as if it were large; what it was is kept.
+fn set_apart(value: &mut Value, payloads: &mut Payloads) {
+    const TEXTS: [&str; 9] =
+        ["query", "content", "plan", "rawOutput", "text", "thinking", "arguments", "output", "result"];
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                if TEXTS.contains(&name.as_str()) && !member.is_null() {
+                    let id = format!("p{}", payloads.len());
+                    let whole = std::mem::replace(member, json!({ "$payload": id }));
+                    payloads.insert(id.as_str().into(), Arc::new(whole));
+                } else {
+                    set_apart(member, payloads);
+                }
+            }
+        }
+        Value::Array(members) => members.iter_mut().for_each(|member| set_apart(member, payloads)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn payloads_are_put_back_wherever_they_may_stand() {
+    let mut apart = 0;
+    for Line { kind, content } in recorded() {
+        let (mut written, mut payloads) = (content.clone(), Payloads::new());
+        set_apart(&mut written, &mut payloads);
+        apart += payloads.len();
+        let fact = Fact::read(kind, &written).unwrap_or_else(|why| panic!("{}: {why}: {written}", kind.as_str()));
+        assert_eq!(fact.inlined(&payloads).content().to_string(), content.to_string(), "{}", kind.as_str());
+    }
+    assert!(apart > 50, "{apart} were set apart");
 }
 
 fn observation(kind: ObservationType, content: Value) -> Observation {

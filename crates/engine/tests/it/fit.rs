@@ -10,6 +10,7 @@ use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, RunSettings};
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
 use pes_engine::event::{Event, PersonEvent};
+use pes_engine::history::ShownPlan;
 use pes_engine::history::fold::Fold;
 use pes_engine::pes::Pes;
 use pes_engine::step::{Row, RowKind};
@@ -43,7 +44,7 @@ impl Sim {
         let mut copy = talker(tells);
         copy.book.window = self.book.window;
         copy.next_run = self.next_run + 100;
-        let state = Box::new(fold.view());
+        let state = Box::new(ShownPlan::of(&fold.view()).unwrap());
         let from = ForkedFrom { thread_id: "t1".into(), seq: records as i64 };
         copy.apply(Event::Person(PersonEvent::Forked {
             from,

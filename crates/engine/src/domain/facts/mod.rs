@@ -1,11 +1,13 @@
 //! Facts: what each type of observation says, as a type of its own.
 //!
 //! The engine records facts; whoever reads observations matches on them: the fold, the audit, the outbox, the metrics and
-//! the doors. A fact serialises to the `content` of its observation, member by member in the order of its struct. A reader
-//! that passes contents on passes on the JSON itself, with the members that no struct here knows.
+//! the doors. A fact serialises to the `content` of its observation, member by member in the order of its struct. A text that
+//! may be large is a `Value`: as it is recorded it may be a reference to a payload. A reader that passes contents on passes
+//! on the JSON itself, with the members that no struct here knows.
 
 mod call;
 mod model;
+mod payloads;
 mod plan;
 mod run;
 mod state;
@@ -23,14 +25,29 @@ pub use state::{StateUpdateBody, Summary};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+#[cfg(feature = "schema")]
+use utoipa::{
+    PartialSchema as _, ToSchema as _,
+    openapi::{RefOr, Schema},
+};
 
 use super::hitl::AskedQuestion;
 use super::observation::ObservationType;
-use super::payload::{self, Payloads};
 use super::tool::ToolResult;
 
+/// As readers are told it: as it is recorded, if nothing else is said.
+#[cfg(feature = "schema")]
+macro_rules! told {
+    ($body:ty) => {
+        $body
+    };
+    ($body:ty, $whole:ty) => {
+        $whole
+    };
+}
+
 macro_rules! facts {
-    ($($name:ident($body:ty)),+ $(,)?) => {
+    ($($name:ident($body:ty) $(told as $whole:ty)?),+ $(,)?) => {
         /// What an observation says, by its type, as it is recorded: payloads may be references, and a `PLAN` or
         /// `PLAN_UPDATE` names changes.
         #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,6 +65,19 @@ macro_rules! facts {
             }
         }
 
+        /// Of each type of observation the name of the schema of its content, as readers are told it. Adds those schemas, and
+        /// all that they name.
+        #[cfg(feature = "schema")]
+        pub fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) -> Vec<(ObservationType, String)> {
+            vec![$({
+                type Told = told!($body $(, $whole)?);
+                let name = Told::name().into_owned();
+                all.push((name.clone(), Told::schema()));
+                Told::schemas(all);
+                (ObservationType::$name, name)
+            },)+]
+        }
+
         $(impl From<$body> for Fact {
             fn from(body: $body) -> Self {
                 Fact::$name(body)
@@ -60,8 +90,8 @@ facts! {
     RunStarted(RunStartedBody),
     Intent(IntentBody),
     Title(TitleBody),
-    Plan(PlanBody),
-    PlanUpdate(PlanUpdateBody),
+    Plan(PlanBody) told as WholePlan,
+    PlanUpdate(PlanUpdateBody) told as WholePlanUpdate,
     ItemStatusChange(ItemStatusChangeBody),
     LlmStreamStart(LlmStreamStartBody),
     LlmStreamMetadata(LlmStreamMetadataBody),
@@ -85,11 +115,6 @@ impl Fact {
     /// As an observation holds it.
     pub fn content(&self) -> Value {
         serde_json::to_value(self).expect("our own types have string keys and finite numbers")
-    }
-
-    /// The fact with its payloads in place. An error: what stands there is not what its type says.
-    pub fn inlined(&self, payloads: &Payloads) -> serde_json::Result<Self> {
-        Fact::read(self.kind(), &payload::inline(self.content(), payloads))
     }
 }
 

@@ -1,35 +1,22 @@
 //! `PESAgentStateData` as of the last observation told, without what only the state knows (`iterationState`).
 
-use indexmap::IndexMap;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::list::List;
 use super::{Fold, StateWrites};
 use crate::domain::facts::{RecordedMessage, Summary};
-use crate::domain::ids::ItemId;
-use crate::domain::plan::{StepOutputEntry, TodoItem};
 use crate::domain::state::{A2aWait, OpenSuspension, PendingA2ATasks};
-
-/// What a fold goes on from. The view of a core without plans has none of it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct Begun {
-    intent: String,
-    title: String,
-    plan: Value,
-    plan_version: i64,
-    todo_list: Vec<TodoItem>,
-    step_outputs: IndexMap<ItemId, StepOutputEntry>,
-    last_seq: i64,
-}
+use crate::history::ShownPlan;
 
 impl Fold {
     /// Goes on from a view, that of a core or one made by [`Fold::view`], and tells whole lists from there.
     pub fn of_view(view: &Value) -> serde_json::Result<Self> {
-        let begun = Begun::deserialize(view)?;
-        Ok(Self {
+        ShownPlan::of(view).map(Self::of_plan)
+    }
+
+    /// The same, from what a view shows of the plan.
+    pub fn of_plan(begun: ShownPlan) -> Self {
+        Self {
             intent: begun.intent,
             title: begun.title,
             plan: begun.plan,
@@ -37,7 +24,7 @@ impl Fold {
             list: List::new(&begun.todo_list, begun.step_outputs),
             seq: begun.last_seq,
             ..Self::of_lists()
-        })
+        }
     }
 
     /// Tells whole lists, of a thread that has none yet.

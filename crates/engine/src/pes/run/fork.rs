@@ -1,15 +1,14 @@
 //! A thread begins as a copy of another: what was completed is kept, what was not begins anew.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::domain::facts::{IntentBody, PlanBody, StateUpdateBody, Summary, TitleBody};
-use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
-use crate::history::view;
+use crate::history::{ShownPlan, view};
 use crate::pes::run::{message, summary};
 use crate::pes::state::{Call, Definition, Item, Progress};
 use crate::pes::tx::{Handled, Taken, Tx};
@@ -19,24 +18,22 @@ use crate::pes::work::agent_state;
 pub(crate) fn begin(
     tx: &mut Tx<'_>,
     from: &ForkedFrom,
-    state: Value,
+    state: ShownPlan,
     messages: Vec<ConversationMessage>,
     agent: AgentState,
     summary: Option<Summary>,
 ) -> Handled {
-    let list = state.get("todoList").cloned().unwrap_or_else(|| json!([]));
-    let list: Vec<TodoItem> = serde_json::from_value(list)
-        .map_err(|e| Fault::new(Code::Internal, format!("The copied plan cannot be read: {e}.")))?;
-    let word = |key: &str| state.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    tx.state.head.intent = word("intent");
-    tx.state.head.title = word("title");
-    tx.title = Some(tx.state.head.title.clone()).filter(|title| !title.is_empty());
-    tx.state.head.plan = tx.store("plan", Value::String(word("plan")));
-    tx.state.head.plan_version = state.get("planVersion").and_then(Value::as_i64).unwrap_or(0);
+    let ShownPlan { intent, title, plan, plan_version, todo_list, .. } = state;
+    tx.title = Some(title.clone()).filter(|title| !title.is_empty());
+    (tx.state.head.intent, tx.state.head.title) = (intent, title);
+    // Of a core without plans there is none.
+    let plan = if plan.is_string() { plan } else { Value::String(String::new()) };
+    tx.state.head.plan = tx.store("plan", plan);
+    tx.state.head.plan_version = plan_version;
     let summary = summary.and_then(|summary| copied_summary(tx, summary, &messages));
     copy_messages(tx, from, messages);
     record_heading(tx);
-    let items: Vec<Item> = list.into_iter().enumerate().map(|(at, todo)| copied(tx, at as i64, todo)).collect();
+    let items: Vec<Item> = todo_list.into_iter().enumerate().map(|(at, todo)| copied(tx, at as i64, todo)).collect();
     for item in &items {
         tx.definition_changed(&item.def.id);
     }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::Loaded;
 use crate::domain::fault::{Code, Fault};
@@ -14,7 +13,7 @@ use crate::domain::run::Run;
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::CallRecord;
-use crate::pes::state::rows::VERSION;
+use crate::pes::state::rows::{StoredItem, Tombstone, VERSION};
 use crate::pes::state::{Call, Definition, Head, Item, Progress, Shape, State, TodoList, Turn};
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
@@ -67,13 +66,10 @@ impl Gathered {
     }
 
     fn add_item(&mut self, row: &Row) -> Result<(), Fault> {
-        let body: Value = read(&row.id, &row.body)?;
-        if let Some(version) = body.get("removed").and_then(Value::as_i64) {
-            self.removed.insert(row.id.as_str().into(), version);
-            return Ok(());
+        match read(&row.id, &row.body)? {
+            StoredItem::Removed(Tombstone { removed }) => _ = self.removed.insert(row.id.as_str().into(), removed),
+            StoredItem::Defined(definition) => self.definitions.push((row.ord, *definition)),
         }
-        let definition = serde_json::from_value(body).map_err(|e| damaged(&row.id, &e.to_string()))?;
-        self.definitions.push((row.ord, definition));
         Ok(())
     }
 

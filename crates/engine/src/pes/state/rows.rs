@@ -1,6 +1,6 @@
 //! The stored form: which rows the state consists of.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::domain::Millis;
@@ -10,7 +10,7 @@ use crate::domain::run::Run;
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::usage::ModelUse;
-use crate::pes::state::{Call, Item, Turn};
+use crate::pes::state::{Call, Definition, Item, Turn};
 use crate::step::{Keep, Row, RowKind};
 
 /// The version of the head and of the rows that are the core's own.
@@ -34,10 +34,24 @@ pub(crate) fn progress(item: &Item) -> Row {
     row(RowKind::Progress, item.def.id.as_str(), item.ord, Keep::Always, &item.progress)
 }
 
+/// What the row of an item holds.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum StoredItem {
+    Removed(Tombstone),
+    Defined(Box<Definition>),
+}
+
+/// Of a removed item, the version of the plan that has it no more.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Tombstone {
+    pub removed: i64,
+}
+
 /// A removed item: remembered until the run ends, so that a model that had seen it cannot bring it back.
 pub(crate) fn tombstone(id: &ItemId, ord: i64, version: i64) -> [Row; 2] {
     [
-        row(RowKind::Item, id.as_str(), ord, Keep::UntilFloor, &json!({ "removed": version })),
+        row(RowKind::Item, id.as_str(), ord, Keep::UntilFloor, &Tombstone { removed: version }),
         row(RowKind::Progress, id.as_str(), ord, Keep::Never, &json!({})),
     ]
 }
