@@ -1,18 +1,51 @@
-//! The frames of live events and the ops of a socket, as schemas. No path of a document can refer to them, so they stand
-//! beside those that can; `docs/EVENTS.md` has an example of each, which a test compares.
+//! Observations, the frames of live events and the ops of a socket, as schemas. No path of a document can refer to frames
+//! and ops, so they stand beside those that can; `docs/EVENTS.md` has an example of each, which a test compares. An
+//! observation is one of its types, each with the content that its fact has.
 
 use serde_json::{Map, Value, json};
+use utoipa::OpenApi as _;
+use utoipa::openapi::{Components, OpenApi};
 
+use crate::domain::facts;
 use crate::domain::frame::Token;
+use crate::domain::observation::ObservationType;
 use crate::http::events::Subscribe;
 
 /// What the frames and ops are made of and no route says.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(Token, Subscribe)))]
-pub(super) struct Parts;
+struct Parts;
+
+/// A document of nothing but what the frames, ops and observations are made of.
+pub(super) fn parts() -> OpenApi {
+    let mut document = Parts::openapi();
+    let mut contents = Vec::new();
+    facts::schemas(&mut contents);
+    document.components.get_or_insert_with(Components::new).schemas.extend(contents);
+    document
+}
+
+/// Makes of `Observation` the choice between its types. Each has the members that all have, its own word for `type`, and
+/// the content of its fact.
+fn choose_observations(schemas: &mut Map<String, Value>) {
+    let any = schemas["Observation"].take();
+    let about = any["description"].as_str().unwrap_or_default();
+    let mut names = Vec::new();
+    for (kind, content) in facts::schemas(&mut Vec::new()) {
+        let mut one = any.clone();
+        one["description"] = format!("An observation of the type `{}`.", kind.as_str()).into();
+        one["properties"]["type"] = json!({ "type": "string", "enum": [kind.as_str()] });
+        one["properties"]["content"] = reference(&content);
+        let name = observation_name(kind);
+        names.push((name.clone(), kind.as_str().to_owned()));
+        schemas.insert(name, one);
+    }
+    schemas["Observation"] = one_of("type", about, &names);
+}
 
 /// Adds the frames and the ops to the schemas, which hold their parts.
 pub(super) fn add(schemas: &mut Map<String, Value>) {
+    choose_observations(schemas);
     let number = |name: &str, about: &str| {
         json!({
             "type": "object", "required": [name],
@@ -130,6 +163,12 @@ fn reference(name: &str) -> Value {
 fn frame_name(event: &str) -> String {
     let words: String = event.split('_').map(capitalised).collect();
     format!("{words}Frame")
+}
+
+/// `TOOL_CALL` → `ToolCallObservation`
+fn observation_name(kind: ObservationType) -> String {
+    let words: String = kind.as_str().to_ascii_lowercase().split('_').map(capitalised).collect();
+    format!("{words}Observation")
 }
 
 fn capitalised(word: &str) -> String {

@@ -4,7 +4,6 @@ mod live;
 mod tidy;
 
 use serde_json::{Map, Value, json};
-use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 
 use super::problem::MEDIA_TYPE;
@@ -19,7 +18,7 @@ const ABOUT: &str = "A durable server for agents that plan, execute and synthesi
 
 /// What the document holds before any route has said a word.
 pub(super) fn begun() -> OpenApi {
-    live::Parts::openapi()
+    live::parts()
 }
 
 /// Adds path parameters, the key and the problem to every operation.

@@ -2,5 +2,6 @@
 
 mod blocks;
 mod commands;
+mod events;
 mod examples;
 mod shape;

@@ -167,7 +167,7 @@ pub struct Suspension {
     pub resolution: Option<Resolution>,
 }
 
-/// The content of `AGENT_SUSPENDED`: a question as it is put to people.
+/// `AGENT_SUSPENDED`: a question as it is put to people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

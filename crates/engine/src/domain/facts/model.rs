@@ -45,8 +45,9 @@ pub struct LlmStreamMetadataBody {
     pub thinking_tokens: u64,
     /// Among the input.
     pub cached_input_tokens: u64,
-    /// Absent or `null`: it was not measured.
+    /// `null`: it was not measured.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub time_to_first_token_ms: Option<i64>,
     pub total_generation_time_ms: i64,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -64,7 +65,6 @@ pub struct LlmStreamMetadataBody {
 #[serde(rename_all = "camelCase")]
 pub struct LlmStreamEndBody {
     pub stream_id: StreamId,
-    /// The text, or a reference to it.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub text: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,6 @@ pub struct LlmStreamErrorBody {
 pub struct ThoughtsBody {
     pub stream_id: StreamId,
     pub phase: Phase,
-    /// The text, or a reference to it.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub text: Value,
 }

@@ -29,10 +29,10 @@ pub enum PlanSource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanBody {
-    /// The text, or a reference to it.
+    /// The text.
     pub plan: Value,
     pub plan_version: i64,
-    /// What the model replied, or a reference to it.
+    /// What the model replied.
     pub raw_output: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<TodoItemChange>>,
@@ -53,12 +53,12 @@ pub struct PlanUpdateBody {
     /// The items in their new order, if that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Vec<ItemId>>,
-    /// The text, or a reference to it, if that changed.
+    /// The text, if that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
 }
 
-/// `PLAN` as it is read.
+/// `PLAN`: what is to be done, as it is read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -73,7 +73,7 @@ pub struct WholePlan {
     pub raw_output: Value,
 }
 
-/// `PLAN_UPDATE` as it is read.
+/// `PLAN_UPDATE`: what changed in the plan, as it is read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -89,7 +89,7 @@ pub struct WholePlanUpdate {
     pub changes: TodoListChanges,
 }
 
-/// `ITEM_STATUS_CHANGE`.
+/// `ITEM_STATUS_CHANGE`: an item begins, waits, or is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

@@ -9,12 +9,12 @@ use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model::{Phase, Usage};
 use crate::domain::run::{ResultStatus, RunStatus};
 
-/// `RUN_STARTED`.
+/// `RUN_STARTED`: a run begins with this message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunStartedBody {
-    /// The text of `message`, or a reference to it.
+    /// The text of `message`.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub query: Value,
     #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
@@ -31,7 +31,7 @@ pub struct IntentBody {
     pub intent: String,
 }
 
-/// `TITLE` of the thread.
+/// `TITLE`: what the thread is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -70,7 +70,7 @@ pub struct FinalResponseBody {
     pub message: RecordedMessage,
 }
 
-/// `ERROR`.
+/// `ERROR`: something failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -108,7 +108,7 @@ pub struct RecordedMessage {
     pub message_id: MessageId,
     pub thread_id: ThreadId,
     pub role: MessageRole,
-    /// The text, or a reference to it.
+    /// The text.
     pub content: Value,
     pub timestamp: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]

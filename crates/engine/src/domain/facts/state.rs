@@ -50,7 +50,6 @@ impl StateUpdateBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Summary {
-    /// The text, or a reference to it.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub text: Value,
     /// How long it is, in bytes.
