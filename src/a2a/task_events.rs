@@ -61,15 +61,7 @@ impl StreamedAnswer {
 
 impl TaskEvents {
     /// What it must hear.
-    pub const HEARD: [ObservationType; 7] = [
-        ObservationType::RunStarted,
-        ObservationType::AgentSuspended,
-        ObservationType::AgentResumed,
-        ObservationType::SuspensionTimeout,
-        ObservationType::Error,
-        ObservationType::FinalResponse,
-        ObservationType::RunFinished,
-    ];
+    pub const HEARD: [ObservationType; 7] = ObservationType::STANDING;
 
     /// Continues from this state; `open` are the open questions, oldest first.
     pub fn new(task_id: &str, context_id: &str, state: TaskState, open: Vec<AskedQuestion>) -> Self {

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
 
+use super::stream::Said;
+use crate::domain::frame::Token;
 use crate::domain::ids::RunId;
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::{RunResource, RunStatus};
@@ -41,6 +43,16 @@ pub struct Encoded {
     json: Bytes,
     data: Range<usize>,
     sse: OnceLock<Bytes>,
+    told: Told,
+}
+
+/// What a frame says, for a reader in this process.
+#[derive(Debug)]
+enum Told {
+    Observation(Box<Observation>),
+    Token(Said),
+    /// What nobody here reads; the bytes say it.
+    Bytes,
 }
 
 impl Encoded {
@@ -50,7 +62,16 @@ impl Encoded {
             kind: observation.kind,
             run_id: observation.run_id.clone(),
         };
-        Self::of(kind, observation)
+        let told = if ObservationType::STANDING.contains(&observation.kind) {
+            Told::Observation(Box::new(observation.clone()))
+        } else {
+            Told::Bytes
+        };
+        Self { told, ..Self::of(kind, observation) }
+    }
+
+    pub(super) fn said(said: Said, run_id: RunId, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        Self { told: Told::Token(said), ..Self::wrap(EncodedKind::Token { run_id }, write) }
     }
 
     pub fn run(run: &RunResource) -> Self {
@@ -76,7 +97,7 @@ impl Encoded {
     }
 
     /// `write` appends the data's JSON text, on one line.
-    pub(super) fn wrap(kind: EncodedKind, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+    fn wrap(kind: EncodedKind, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut json = Vec::with_capacity(512);
         json.extend_from_slice(b"{\"event\":\"");
         json.extend_from_slice(kind.event().as_bytes());
@@ -85,7 +106,7 @@ impl Encoded {
         write(&mut json);
         let data = start..json.len();
         json.push(b'}');
-        Self { kind, json: json.into(), data, sse: OnceLock::new() }
+        Self { kind, json: json.into(), data, sse: OnceLock::new(), told: Told::Bytes }
     }
 
     /// `{"event": …, "data": …}`, UTF-8: the text of a WebSocket message.
@@ -96,6 +117,22 @@ impl Encoded {
     /// The `data` alone.
     pub fn data(&self) -> Bytes {
         self.json.slice(self.data.clone())
+    }
+
+    /// The observation, if it is one of [`ObservationType::STANDING`].
+    pub fn told(&self) -> Option<&Observation> {
+        match &self.told {
+            Told::Observation(observation) => Some(observation),
+            Told::Token(_) | Told::Bytes => None,
+        }
+    }
+
+    /// The token, if it is one.
+    pub fn token(&self) -> Option<Token> {
+        match &self.told {
+            Told::Token(said) => Some(said.token()),
+            Told::Observation(_) | Told::Bytes => None,
+        }
     }
 
     /// A whole server-sent event. Made from the same serialisation when first asked for, then shared.
@@ -116,8 +153,11 @@ impl Encoded {
         text.into()
     }
 
-    /// What it weighs in a socket's queue.
+    /// What it weighs in a socket's queue: an observation that is kept beside its bytes weighs about twice as much.
     pub(super) fn weight(&self) -> usize {
-        self.json.len()
+        match &self.told {
+            Told::Observation(_) => 2 * self.json.len(),
+            Told::Token(_) | Told::Bytes => self.json.len(),
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::StreamHead;
-use super::encoded::{Encoded, EncodedKind};
-use crate::domain::frame::TokenType;
-use crate::domain::ids::RunId;
+use super::encoded::Encoded;
+use crate::domain::frame::{Token, TokenKind, TokenType};
 
 /// What a token frame weighs besides its text, roughly.
 pub(super) const ENVELOPE: usize = 512;
@@ -19,7 +19,7 @@ pub(super) struct OpenStream {
     middle: [Vec<u8>; 2],
     /// What follows the offset.
     tail: Vec<u8>,
-    run_id: RunId,
+    head: StreamHead,
     texts: Mutex<[String; 2]>,
 }
 
@@ -43,7 +43,7 @@ impl OpenStream {
         Self {
             middle: [middle(head, Channel::Response), middle(head, Channel::Thinking)],
             tail: tail(head),
-            run_id: head.run_id.clone(),
+            head: head.clone(),
             texts: Mutex::default(),
         }
     }
@@ -62,16 +62,44 @@ impl OpenStream {
     }
 
     /// The token frame of a range made of whole pieces.
-    pub(super) fn encode(&self, channel: Channel, range: Range<usize>) -> Encoded {
+    pub(super) fn encode(self: &Arc<Self>, channel: Channel, range: Range<usize>) -> Encoded {
         let texts = self.texts.lock();
         let text = &texts[channel as usize][range.clone()];
-        Encoded::wrap(EncodedKind::Token { run_id: self.run_id.clone() }, |json| {
+        let said = Said { stream: self.clone(), channel, range: range.clone() };
+        Encoded::said(said, self.head.run_id.clone(), |json| {
             json.extend_from_slice(b"{\"type\":\"TOKEN\",\"data\":");
             write_json(json, text);
             json.extend_from_slice(&self.middle[channel as usize]);
             write!(json, "{}", range.start).expect("a Vec takes every write");
             json.extend_from_slice(&self.tail);
         })
+    }
+}
+
+/// A piece of a stream's text, which all frames of it share.
+#[derive(Debug)]
+pub(super) struct Said {
+    stream: Arc<OpenStream>,
+    channel: Channel,
+    range: Range<usize>,
+}
+
+impl Said {
+    pub(super) fn token(&self) -> Token {
+        let head = &self.stream.head;
+        Token {
+            kind: TokenKind::Token,
+            data: self.stream.texts.lock()[self.channel as usize][self.range.clone()].to_owned(),
+            token_type: TokenType::of(head.phase, self.channel == Channel::Thinking),
+            phase: head.phase,
+            step_id: head.step_id.clone(),
+            step_description: head.step_description.clone(),
+            stream_id: head.stream_id.clone(),
+            offset: self.range.start as u64,
+            thread_id: head.thread_id.clone(),
+            run_id: head.run_id.clone(),
+            trace_id: head.trace_id.clone(),
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+mod told;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

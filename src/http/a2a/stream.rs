@@ -9,7 +9,6 @@ use std::pin::Pin;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::caller::Asker;
@@ -21,9 +20,7 @@ use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use crate::a2a::view;
 use crate::domain::caller::Scope;
-use crate::domain::frame::Token;
 use crate::domain::hitl::{AskedQuestion, Suspension};
-use crate::domain::observation::Observation;
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
 use crate::service::a2a::tasks;
@@ -151,28 +148,17 @@ impl Telling {
 
 /// What a frame of the thread means for the task.
 fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
-    match &frame.kind {
-        EncodedKind::Observation { .. } => {
-            let Some(seen) = legible::<Observation>(frame) else { return Vec::new() };
-            match seen.fact() {
-                Ok(fact) => task_events.apply(&seen.run_id, seen.timestamp, fact),
-                Err(error) => {
-                    tracing::warn!(threadId = %seen.thread_id, %error, "a task's events are told without it");
-                    Vec::new()
-                }
-            }
-        }
-        EncodedKind::Token { .. } => {
-            legible::<Token>(frame).and_then(|token| task_events.token(&token)).into_iter().collect()
-        }
-        EncodedKind::Run { .. } | EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => Vec::new(),
+    if let Some(token) = frame.token() {
+        return task_events.token(&token).into_iter().collect();
     }
-}
-
-/// A frame is made by this server: one that it cannot read is a defect.
-fn legible<T: DeserializeOwned>(frame: &Encoded) -> Option<T> {
-    let unreadable = |error: &serde_json::Error| tracing::error!(%error, kind = ?frame.kind, "a frame cannot be read");
-    serde_json::from_slice(&frame.data()).inspect_err(unreadable).ok()
+    let Some(seen) = frame.told() else { return Vec::new() };
+    match seen.fact() {
+        Ok(fact) => task_events.apply(&seen.run_id, seen.timestamp, fact),
+        Err(error) => {
+            tracing::warn!(threadId = %seen.thread_id, %error, "a task's events are told without it");
+            Vec::new()
+        }
+    }
 }
 
 /// The answer: each event as the binding says it.

@@ -54,6 +54,19 @@ kinds! {
     RunFinished = "RUN_FINISHED",
 }
 
+impl ObservationType {
+    /// What tells how a run stands: that it began, what it asks, how that was answered, and how it ended.
+    pub const STANDING: [ObservationType; 7] = [
+        ObservationType::RunStarted,
+        ObservationType::AgentSuspended,
+        ObservationType::AgentResumed,
+        ObservationType::SuspensionTimeout,
+        ObservationType::Error,
+        ObservationType::FinalResponse,
+        ObservationType::RunFinished,
+    ];
+}
+
 /// A fact that the engine recorded, before it has its number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
