@@ -58,6 +58,14 @@ impl Subject {
         let server = Server::start(&place).await?;
         Ok(Self { name, place, server })
     }
+
+    /// The same after a crash.
+    pub async fn crash(self) -> Outcome<Self> {
+        let Self { name, place, server } = self;
+        server.kill().await?;
+        let server = Server::start(&place).await?;
+        Ok(Self { name, place, server })
+    }
 }
 
 /// What is measured in a slice of a round.
@@ -212,6 +220,7 @@ impl Reading {
             counted: Counted {
                 commits: after.counted.commits - self.counted.commits,
                 transactions: after.counted.transactions - self.counted.transactions,
+                items: after.counted.items - self.counted.items,
             },
             rss: after.subject.rss,
             model_share: share(self.model, after.model),

@@ -53,11 +53,12 @@ impl Place {
     }
 }
 
-/// What the server counted: commits, and the transactions that they were grouped into.
+/// What the server counted: commits, the transactions that they were grouped into, and todo items that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
     pub commits: f64,
     pub transactions: f64,
+    pub items: f64,
 }
 
 pub struct Server {
@@ -111,6 +112,11 @@ impl Server {
         self.child.wait().await?;
         Ok(())
     }
+
+    /// As a crash ends it.
+    pub async fn kill(mut self) -> Outcome<()> {
+        Ok(self.child.kill().await?)
+    }
 }
 
 fn counted(metrics: &str) -> Counted {
@@ -121,6 +127,7 @@ fn counted(metrics: &str) -> Counted {
     Counted {
         commits: of("pes_store_commit_batch_size_sum"),
         transactions: of(r#"pes_store_commits_total{outcome="done""#),
+        items: of("pes_items_finished_total{"),
     }
 }
 
@@ -132,7 +139,7 @@ mod tests {
     fn commits_and_transactions_are_told_apart() {
         let text = "# TYPE pes_store_commits_total counter\npes_store_commits_total{outcome=\"done\"} 7\n\
             pes_store_commits_total{outcome=\"lost\"} 2\npes_store_commit_batch_size_bucket{le=\"1\"} 5\n\
-            pes_store_commit_batch_size_sum 12\npes_store_commit_batch_size_count 7\n";
-        assert_eq!(counted(text), Counted { commits: 12.0, transactions: 7.0 });
+            pes_items_finished_total{status=\"completed\"} 3\npes_store_commit_batch_size_sum 12\npes_store_commit_batch_size_count 7\n";
+        assert_eq!(counted(text), Counted { commits: 12.0, transactions: 7.0, items: 3.0 });
     }
 }

@@ -1,5 +1,7 @@
 //! The workloads. Each measures its subjects in turns, round after round, so that all of them see the same machine.
 
+mod age;
+mod restart;
 mod runs;
 mod sockets;
 mod suspended;
@@ -10,15 +12,18 @@ use crate::bed::Bed;
 use crate::report::Book;
 
 /// By name, in the order in which they are done.
-pub const ALL: [&str; 5] = ["W1", "W2", "W3", "W6", "W7"];
+pub const ALL: [&str; 8] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"];
 
 pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
     match name {
         "W1" => runs::measure(bed, book).await,
         "W2" => tokens::measure(bed, book).await,
         "W3" => suspended::measure(bed, book).await,
+        "W4" => restart::start(bed, book).await,
+        "W5" => age::measure(bed, book).await,
         "W6" => sockets::idle(bed, book).await,
         "W7" => sockets::back(bed, book).await,
+        "W8" => restart::steps(bed, book).await,
         _ => Err(format!("no workload {name}; there are {}", ALL.join(", ")).into()),
     }
 }
