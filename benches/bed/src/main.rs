@@ -25,7 +25,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub type Outcome<T> = Result<T, Failure>;
 
 const USAGE: &str =
-    "pes-bed run --server PES [--against PES] [--database sqlite|postgres|both] [--quick] [--out FOLDER] [W1 …]
+    "pes-bed run --server PES [--against PES] [--database sqlite|postgres|both] [--quick] [--save | --out FOLDER] [W1 …]
 pes-bed model [EVERY]    a scripted model; with a number, every so many calls one fails
 pes-bed proxy ADDRESS    a bare proxy to it";
 
@@ -74,6 +74,7 @@ fn wanted(arguments: &[String]) -> Outcome<Wanted> {
                     other => return Err(format!("no database {other}\n{USAGE}").into()),
                 }
             }
+            "--save" => out = PathBuf::from("docs/bench"),
             "--quick" => is_quick = true,
             name if name.starts_with('-') => return Err(format!("no flag {name}\n{USAGE}").into()),
             name => workloads.push(name.to_owned()),
@@ -97,5 +98,8 @@ async fn run(wanted: Wanted) -> Outcome<()> {
     println!("{book}");
     std::fs::create_dir_all(&wanted.out)?;
     std::fs::write(wanted.out.join("bench.json"), format!("{:#}\n", book.json()))?;
+    for (name, picture) in book.plots() {
+        std::fs::write(wanted.out.join(format!("{name}.svg")), picture)?;
+    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What was measured, and what is told of it: a table, a file of JSON, and a plot per workload.
 
+mod plot;
 mod table;
 
 use serde_json::{Value, json};
