@@ -1,40 +1,24 @@
-//! The clients: each built when it is first used, so that a server that calls nobody pays nothing.
+//! The clients: what each may reach, its connections, and how a request is sent over one of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
-};
-use http::{HeaderMap, HeaderName, Method};
-use tokio::time::{Instant, timeout_at};
-use url::Url;
+use http::Method;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+use url::{Position, Url};
 
 use super::answer::Answer;
-use super::guard::{BadAddress, CheckedNames, Guard, Names, System, Way};
-use super::{Allow, Destination, Error, Post, redirect};
+use super::connect::{self, Resolver};
+use super::connection::{Connection, SendError};
+use super::guard::{Guard, Names, System, Way};
+use super::pool::Pool;
+use super::{Allow, Destination, Error, Post, redirect, request};
 use crate::domain::ids::TenantPk;
 
-/// How long an unused connection is kept for the next call.
-const IDLE: Duration = Duration::from_secs(30);
 /// How many redirects are followed.
 const HOPS: usize = 3;
-/// Headers that say how a request travels, or to whom: only the operator sets them.
-const OURS: [HeaderName; 10] = [
-    CONNECTION,
-    CONTENT_LENGTH,
-    EXPECT,
-    HOST,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-
 /// What may be called besides what the operator's settings name.
 #[derive(Clone)]
 pub struct Walls {
@@ -58,19 +42,24 @@ impl Default for Walls {
 }
 
 pub struct Egress {
-    connect: Duration,
-    open: Client,
+    operators: Client,
     everybody: Gate,
     tenants: HashMap<TenantPk, Gate>,
 }
 
-type Client = OnceLock<Result<reqwest::Client, Error>>;
-
 /// A guard and its own connections: none of them is shared with those whom another guard lets through.
 struct Gate {
     guard: Arc<Guard>,
-    names: Arc<dyn Names>,
     client: Client,
+}
+
+/// Connections that one resolver led to.
+struct Client {
+    resolver: Resolver,
+    connect: Duration,
+    pool: Arc<Pool>,
+    /// Made when it is first needed: a server that calls nobody reads no certificates.
+    tls: OnceLock<Result<TlsConnector, Error>>,
 }
 
 impl Egress {
@@ -82,13 +71,14 @@ impl Egress {
 
     /// The same with another judgement of what the operator did not name.
     pub fn behind(connect: Duration, walls: Walls) -> Self {
-        let gate = |allow: Allow| Gate {
-            guard: Arc::new(Guard { allow, deny: walls.deny, plain_http: walls.plain_http }),
-            names: walls.names.clone(),
-            client: OnceLock::new(),
+        let gate = |allow: Allow| {
+            let guard = Arc::new(Guard { allow, deny: walls.deny, plain_http: walls.plain_http });
+            let resolver = Resolver { names: walls.names.clone(), guard: Some(guard.clone()) };
+            Gate { guard, client: Client::new(resolver, connect) }
         };
         let tenants = walls.tenants.iter().map(|(tenant, own)| (*tenant, gate(walls.allow.and(own)))).collect();
-        Self { connect, open: OnceLock::new(), everybody: gate(walls.allow.clone()), tenants }
+        let operators = Client::new(Resolver { names: Arc::new(System), guard: None }, connect);
+        Self { operators, everybody: gate(walls.allow.clone()), tenants }
     }
 
     /// Sends once, and gives back status and headers as soon as they are there.
@@ -126,25 +116,19 @@ impl Egress {
     }
 
     async fn once(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
-        let (client, headers) = match &post.to {
-            Destination::Operator(_) => (self.client()?, post.headers.clone()),
+        let client = match &post.to {
+            Destination::Operator(_) => &self.operators,
             Destination::Untrusted { url, tenant } => {
                 let gate = self.gate(*tenant);
-                let client = match gate.guard.judge(url)? {
-                    Way::Named => self.client()?,
-                    Way::Checked => gate.client(self.connect)?,
-                };
-                (client, without_ours(&post.headers))
+                match gate.guard.judge(url)? {
+                    Way::Named => &self.operators,
+                    Way::Checked => &gate.client,
+                }
             }
         };
-        let mut request = client.request(method.clone(), post.to.url().clone()).headers(headers);
-        if !post.body.is_empty() {
-            request = request.body(post.body.clone());
-        }
         let until = deadline.min(Instant::now() + post.bounds.headers);
-        match timeout_at(until, request.send()).await {
-            Ok(Ok(response)) => Ok(Answer::new(response, post.bounds, deadline)),
-            Ok(Err(error)) => Err(of(error)),
+        match timeout_at(until, client.send(method, post, deadline)).await {
+            Ok(sent) => sent,
             Err(_) => Err(Error::NoHeaders(post.bounds.headers.min(post.bounds.total))),
         }
     }
@@ -152,57 +136,56 @@ impl Egress {
     fn gate(&self, tenant: TenantPk) -> &Gate {
         self.tenants.get(&tenant).unwrap_or(&self.everybody)
     }
+}
 
-    fn client(&self) -> Result<&reqwest::Client, Error> {
-        kept(&self.open, || builder(self.connect).build())
+impl Client {
+    fn new(resolver: Resolver, connect: Duration) -> Self {
+        Self { resolver, connect, pool: Arc::default(), tls: OnceLock::new() }
     }
-}
 
-impl Gate {
-    fn client(&self, connect: Duration) -> Result<&reqwest::Client, Error> {
-        let names = || CheckedNames { names: self.names.clone(), guard: self.guard.clone() };
-        kept(&self.client, || builder(connect).dns_resolver(names()).build())
-    }
-}
-
-fn kept(client: &Client, build: impl FnOnce() -> reqwest::Result<reqwest::Client>) -> Result<&reqwest::Client, Error> {
-    client.get_or_init(|| build().map_err(of)).as_ref().map_err(Clone::clone)
-}
-
-/// Makes aws-lc-rs the process's one TLS provider. Asking again changes nothing.
-pub fn install_tls() {
-    // The error only says that a provider is installed already.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-}
-
-fn builder(connect: Duration) -> reqwest::ClientBuilder {
-    install_tls();
-    reqwest::Client::builder()
-        .user_agent(concat!("pes/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .connect_timeout(connect)
-        .pool_idle_timeout(IDLE)
-}
-
-fn without_ours(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = headers.clone();
-    OURS.iter().for_each(|name| drop(kept.remove(name)));
-    kept
-}
-
-/// Without the URL, which may hold a secret, but for host and port; with the causes, which say what is wrong.
-pub(super) fn of(error: reqwest::Error) -> Error {
-    let unreachable = error.is_connect() || error.is_builder();
-    let host = error.url().and_then(|url| Some((url.host_str()?.to_owned(), url.port_or_known_default()?)));
-    let error = error.without_url();
-    let mut text = String::new();
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    while let Some(error) = cause {
-        if let Some(bad) = error.downcast_ref::<BadAddress>() {
-            return Error::Refused(bad.to_string());
+    /// Over a connection that is there, else over a new one.
+    async fn send(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
+        let url = post.to.url();
+        let place = &url[..Position::AfterPort];
+        let mut request = request::of(method, post)?;
+        loop {
+            let (mut connection, is_new) = match self.pool.take(place) {
+                Some(connection) => (connection, false),
+                None => (self.connect(url).await?, true),
+            };
+            tracing::trace!(%method, to = connect::place(url), is_new, "a request is sent");
+            match connection.send(request).await {
+                Ok(response) => {
+                    tracing::trace!(status = response.status().as_u16(), "an answer begins");
+                    let kept = (self.pool.clone(), place.into());
+                    return Ok(Answer::new(response, connection, kept, post.bounds, deadline));
+                }
+                Err(SendError::Unsent(unsent)) if !is_new => request = unsent,
+                Err(SendError::Unsent(_)) => return Err(Error::Cut("it closed the connection at once".to_owned())),
+                Err(SendError::Broken(error)) => return Err(cut(&error)),
+            }
         }
+    }
+
+    async fn connect(&self, url: &Url) -> Result<Connection, Error> {
+        let tls = if url.scheme() == "https" { Some(self.tls()?) } else { None };
+        let transport = timeout(self.connect, connect::connect(url, &self.resolver, tls)).await;
+        let too_late = |_| {
+            Error::Unreachable(format!("{}: no connection within {} ms", connect::place(url), self.connect.as_millis()))
+        };
+        Connection::new(transport.map_err(too_late)??).await.map_err(|error| cut(&error))
+    }
+
+    fn tls(&self) -> Result<&TlsConnector, Error> {
+        self.tls.get_or_init(connect::tls).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// With the causes, which say what is wrong.
+pub(super) fn cut(error: &hyper::Error) -> Error {
+    let mut text = String::new();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
         let said = error.to_string();
         if !text.contains(&said) {
             text.push_str(if text.is_empty() { "" } else { ": " });
@@ -210,9 +193,5 @@ pub(super) fn of(error: reqwest::Error) -> Error {
         }
         cause = error.source();
     }
-    match (unreachable, host) {
-        (true, Some((host, port))) => Error::Unreachable(format!("{host}:{port}: {text}")),
-        (true, None) => Error::Unreachable(text),
-        (false, _) => Error::Cut(text),
-    }
+    Error::Cut(text)
 }

@@ -1,11 +1,9 @@
 //! The judge of everything that the operator did not name: first the URL, then every address that its name leads to.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use async_trait::async_trait;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
 use super::address::not_public;
@@ -86,34 +84,9 @@ impl Guard {
         }
     }
 
-    fn refuses(&self, address: IpAddr) -> Option<&'static str> {
+    /// What kind of address that is, if it is not called.
+    pub(super) fn refuses(&self, address: IpAddr) -> Option<&'static str> {
         if self.allow.covers(address) { None } else { not_public(address).or(self.deny.then_some("an unlisted")) }
-    }
-}
-
-/// Looks a name up and lets only checked addresses through: what the connection is made to is what was checked. One
-/// bad address condemns the name.
-pub(super) struct CheckedNames {
-    pub(super) names: Arc<dyn Names>,
-    pub(super) guard: Arc<Guard>,
-}
-
-/// Found in the chain of causes of a failed call.
-#[derive(Debug, thiserror::Error)]
-#[error("the name leads to {0} address, which is not called unless PES_EGRESS_ALLOW names it")]
-pub(super) struct BadAddress(&'static str);
-
-impl Resolve for CheckedNames {
-    fn resolve(&self, name: Name) -> Resolving {
-        let (names, guard) = (self.names.clone(), self.guard.clone());
-        Box::pin(async move {
-            let found = names.addresses(name.as_str()).await?;
-            if let Some(kind) = found.iter().find_map(|address| guard.refuses(*address)) {
-                return Err(BadAddress(kind).into());
-            }
-            let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
-            Ok(addresses)
-        })
     }
 }
 

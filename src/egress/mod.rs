@@ -1,5 +1,5 @@
 //! Everything that calls out goes through here: one HTTP client that follows no redirect by itself, reads no proxy
-//! variable, never sends anything twice, and bounds time and size. The home of `reqwest`.
+//! variable, never sends anything twice, and bounds time and size. Plain HTTP/1.1 on hyper: no layer stands between.
 //!
 //! Who named an address decides what is checked: [`Destination`] says so at every call.
 //!
@@ -17,8 +17,12 @@ mod address;
 mod allow;
 mod answer;
 mod client;
+mod connect;
+mod connection;
 mod guard;
+mod pool;
 mod redirect;
+mod request;
 mod retry_after;
 mod signature;
 pub(crate) mod sse;

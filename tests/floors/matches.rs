@@ -6,7 +6,7 @@ use super::lexer::Token;
 use super::{Source, all_sources, keep};
 
 /// Crates that have enums of the same name as ours.
-const FOREIGN: &[&str] = &["sqlx", "reqwest", "std", "io", "toml", "serde_json", "jsonschema"];
+const FOREIGN: &[&str] = &["sqlx", "hyper", "std", "io", "toml", "serde_json", "jsonschema"];
 
 fn own_enums(sources: &[Source]) -> HashSet<String> {
     let pairs = sources.iter().flat_map(|source| source.tokens.windows(2));

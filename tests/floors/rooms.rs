@@ -25,7 +25,8 @@ const STRANGERS: &[(&str, &[&str])] = &[("http", &["engine", "provider", "egress
 const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http", "app", "shutdown"]),
-    ("reqwest", &["egress"]),
+    ("hyper", &["egress", "http"]),
+    ("tokio_rustls", &["egress"]),
     (
         "tokio",
         &[
@@ -186,7 +187,7 @@ fn a_crate_away_from_home_is_seen() {
     for (path, text) in [
         ("src/runtime/a.rs", "use sqlx::Pool;"),
         ("src/live/a.rs", "fn f() -> axum::Response {}"),
-        ("src/cli/a.rs", "use reqwest::Client;"),
+        ("src/cli/a.rs", "use hyper::client::conn::http1;"),
         ("src/config/a.rs", "tokio::spawn(f)"),
     ] {
         assert_eq!(check_homes(&Source::new(path, text)).len(), 1, "{path}: {text}");

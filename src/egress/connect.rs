@@ -1,0 +1,161 @@
+//! A connection to a server: where its name leads, the first address that takes it, and TLS where the URL asks for it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use super::Error;
+use super::guard::{Guard, Names};
+
+/// How long an address is tried before the next is tried beside it (RFC 8305, 5).
+const HEAD_START: Duration = Duration::from_millis(250);
+/// After so much silence the system asks whether the peer is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What bytes go through.
+pub(super) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+/// Looks names up. With a guard, one address that it refuses condemns the name: what is connected to was checked.
+pub(super) struct Resolver {
+    pub(super) names: Arc<dyn Names>,
+    pub(super) guard: Option<Arc<Guard>>,
+}
+
+impl Resolver {
+    /// An address that stands in the URL was checked with the URL.
+    async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Error> {
+        let port = url.port_or_known_default().unwrap_or_default();
+        let found = match url.host() {
+            Some(Host::Ipv4(address)) => vec![IpAddr::V4(address)],
+            Some(Host::Ipv6(address)) => vec![IpAddr::V6(address)],
+            Some(Host::Domain(name)) => self.look_up(name).await?,
+            None => Vec::new(),
+        };
+        Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, Error> {
+        let found = self.names.addresses(name).await.map_err(|error| Error::Unreachable(format!("{name}: {error}")))?;
+        match self.guard.as_ref().and_then(|guard| found.iter().find_map(|address| guard.refuses(*address))) {
+            Some(kind) => Err(Error::Refused(format!(
+                "the name leads to {kind} address, which is not called unless PES_EGRESS_ALLOW names it"
+            ))),
+            None => Ok(found),
+        }
+    }
+}
+
+/// TLS with the certificate authorities of the system.
+pub(super) fn tls() -> Result<TlsConnector, Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let trusting = builder.with_safe_default_protocol_versions().and_then(|builder| builder.with_platform_verifier());
+    let trusting = trusting.map_err(|error| Error::Unreachable(format!("any server by TLS: {error}")))?;
+    let mut config = trusting.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Connects to the server of the URL; `tls` is given where its scheme is https.
+pub(super) async fn connect(
+    url: &Url,
+    resolver: &Resolver,
+    tls: Option<&TlsConnector>,
+) -> Result<Box<dyn Transport>, Error> {
+    let unreachable = |error: io::Error| Error::Unreachable(format!("{}: {error}", place(url)));
+    let addresses = resolver.addresses(url).await?;
+    let stream = dial(interleaved(addresses)).await.map_err(unreachable)?;
+    let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE));
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let name = server_name(url).map_err(unreachable)?;
+    Ok(Box::new(tls.connect(name, stream).await.map_err(unreachable)?))
+}
+
+/// Host and port: all that is told of a URL, which may hold a secret.
+pub(super) fn place(url: &Url) -> String {
+    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
+}
+
+fn server_name(url: &Url) -> io::Result<ServerName<'static>> {
+    match url.host() {
+        Some(Host::Ipv4(address)) => Ok(IpAddr::V4(address).into()),
+        Some(Host::Ipv6(address)) => Ok(IpAddr::V6(address).into()),
+        Some(Host::Domain(name)) => ServerName::try_from(name.to_owned()).map_err(io::Error::other),
+        None => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// The resolver's order, with the two families taking turns.
+fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let Some(is_ipv6) = addresses.first().map(SocketAddr::is_ipv6) else { return addresses };
+    let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == is_ipv6);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut mixed = Vec::with_capacity(first.len() + second.len());
+    while first.len() + second.len() > 0 {
+        mixed.extend(first.next());
+        mixed.extend(second.next());
+    }
+    mixed
+}
+
+/// The first address to take the connection; each has a head start over the next.
+async fn dial(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut rest = addresses.into_iter();
+    let mut attempts = FuturesUnordered::new();
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name leads to no address");
+    loop {
+        match rest.next() {
+            Some(address) => attempts.push(TcpStream::connect(address)),
+            None if attempts.is_empty() => return Err(failed),
+            None => {}
+        }
+        tokio::select! {
+            Some(attempt) = attempts.next() => match attempt {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failed = error,
+            },
+            () = tokio::time::sleep(HEAD_START), if rest.len() > 0 => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_families_take_turns() {
+        let of = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let found = of(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1", "192.0.2.1:1"]);
+        let expected = of(&["[2001:db8::1]:1", "192.0.2.1:1", "[2001:db8::2]:1", "[2001:db8::3]:1"]);
+        assert_eq!(interleaved(found), expected);
+        assert_eq!(interleaved(Vec::new()), Vec::new());
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_does_not_keep_the_next_from_being_tried() {
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = dial(vec![closed, open.local_addr().unwrap()]).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open.local_addr().unwrap());
+        assert!(dial(vec![closed]).await.is_err());
+        assert_eq!(dial(Vec::new()).await.unwrap_err().to_string(), "the name leads to no address");
+    }
+}
