@@ -105,10 +105,8 @@ impl Hub {
         }
         let channel = Channel::of(thinking);
         let range = open.append(channel, text);
-        let mut frame = None;
         for subscriber in topic.subscribers.iter().filter(|subscriber| subscriber.wants.tokens) {
-            let frame = frame.get_or_insert_with(|| Arc::new(open.encode(channel, range.clone())));
-            subscriber.put(|queue| queue.token(open, channel, range.clone(), frame));
+            subscriber.put(|queue| queue.token(open, channel, range.clone()));
         }
     }
 
@@ -147,7 +145,7 @@ impl Hub {
         }
         let subscriber = Arc::new(Subscriber { wants, queue: Mutex::new(queue) });
         topic.subscribers.push(subscriber.clone());
-        Subscription { hub: self.clone(), pk, subscriber }
+        Subscription { hub: self.clone(), pk, subscriber, joins: false }
     }
 
     /// Whether anybody listens. Who subscribes later reads what is committed by then from the store.

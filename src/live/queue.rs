@@ -31,15 +31,20 @@ enum Entry {
     Draining(i64),
 }
 
-/// A range of a stream's text. Without its frame it is encoded when it is taken.
+/// A range of a stream's text. It is encoded when it is taken.
 #[derive(Debug)]
 struct Piece {
     stream: Arc<OpenStream>,
     channel: Channel,
     range: Range<usize>,
-    frame: Option<Arc<Encoded>>,
     /// What was said before the socket came: never dropped.
     catch_up: bool,
+}
+
+impl Piece {
+    fn is_followed_by(&self, next: &Piece) -> bool {
+        Arc::ptr_eq(&self.stream, &next.stream) && self.channel == next.channel && self.range.end == next.range.start
+    }
 }
 
 impl Entry {
@@ -47,7 +52,7 @@ impl Entry {
         match self {
             Entry::Frame(frame) => frame.weight(),
             Entry::Piece(piece) if piece.catch_up => 0,
-            Entry::Piece(piece) => piece.frame.as_ref().map_or(ENVELOPE + piece.range.len(), |frame| frame.weight()),
+            Entry::Piece(piece) => ENVELOPE + piece.range.len(),
             Entry::Gap | Entry::Draining(_) => 0,
         }
     }
@@ -68,19 +73,12 @@ impl Queue {
     pub(super) fn catch_up(&mut self, stream: &Arc<OpenStream>, channel: Channel) {
         let range = 0..stream.length(channel);
         if !range.is_empty() {
-            self.push(Entry::Piece(Piece { stream: stream.clone(), channel, range, frame: None, catch_up: true }));
+            self.push(Entry::Piece(Piece { stream: stream.clone(), channel, range, catch_up: true }));
         }
     }
 
-    pub(super) fn token(
-        &mut self,
-        stream: &Arc<OpenStream>,
-        channel: Channel,
-        range: Range<usize>,
-        frame: &Arc<Encoded>,
-    ) {
-        let frame = Some(frame.clone());
-        self.push(Entry::Piece(Piece { stream: stream.clone(), channel, range, frame, catch_up: false }));
+    pub(super) fn token(&mut self, stream: &Arc<OpenStream>, channel: Channel, range: Range<usize>) {
+        self.push(Entry::Piece(Piece { stream: stream.clone(), channel, range, catch_up: false }));
     }
 
     pub(super) fn draining(&mut self, retry_in_ms: i64) {
@@ -94,20 +92,33 @@ impl Queue {
         }
     }
 
-    pub(super) fn take(&mut self) -> Option<Live> {
-        let entry = self.entries.pop_front()?;
-        self.weight -= entry.weight();
+    /// The next thing to send. `joined`: pieces of one text that wait in a row are one frame.
+    pub(super) fn take(&mut self, joined: bool) -> Option<Live> {
+        let entry = self.pop()?;
         Some(match entry {
             Entry::Frame(frame) => Live::Frame(frame),
-            Entry::Piece(piece) => Live::Frame(
-                piece.frame.unwrap_or_else(|| Arc::new(piece.stream.encode(piece.channel, piece.range.clone()))),
-            ),
+            Entry::Piece(mut piece) => {
+                while joined
+                    && let Some(Entry::Piece(next)) = self.entries.front()
+                    && piece.is_followed_by(next)
+                {
+                    piece.range.end = next.range.end;
+                    self.pop();
+                }
+                Live::Frame(piece.stream.frame(piece.channel, piece.range))
+            }
             Entry::Gap => {
                 self.gapped = false;
                 Live::Gap { overflowed: std::mem::take(&mut self.overflowed) }
             }
             Entry::Draining(retry_in_ms) => Live::Draining(retry_in_ms),
         })
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.weight -= entry.weight();
+        Some(entry)
     }
 
     /// One frame may be larger than the limit when nothing else waits: a fast reader gets it without a detour.
@@ -150,7 +161,6 @@ impl Queue {
                 let key = (Arc::as_ptr(&piece.stream), piece.channel);
                 if let Some(Entry::Piece(earlier)) = first.get(&key).and_then(|at| merged.get_mut(*at)) {
                     earlier.range.end = piece.range.end;
-                    earlier.frame = None;
                     continue;
                 }
                 first.insert(key, merged.len());

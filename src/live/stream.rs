@@ -1,5 +1,6 @@
 //! A stream that is open: its whole text so far, for those who join late and for those who read slowly.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,9 +20,21 @@ pub(super) struct OpenStream {
     middle: [Vec<u8>; 2],
     /// What follows the offset.
     tail: Vec<u8>,
-    head: StreamHead,
+    head: Arc<StreamHead>,
     texts: Mutex<[String; 2]>,
+    /// The frames that were encoded last: subscribers who are equally far share them.
+    encoded: Mutex<VecDeque<EncodedPiece>>,
 }
+
+#[derive(Debug)]
+struct EncodedPiece {
+    channel: Channel,
+    range: Range<usize>,
+    frame: Arc<Encoded>,
+}
+
+/// How many of a stream's frames are kept for other subscribers.
+const SHARED: usize = 8;
 
 /// One of a stream's two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,8 +56,9 @@ impl OpenStream {
         Self {
             middle: [middle(head, Channel::Response), middle(head, Channel::Thinking)],
             tail: tail(head),
-            head: head.clone(),
+            head: Arc::new(head.clone()),
             texts: Mutex::default(),
+            encoded: Mutex::default(),
         }
     }
 
@@ -61,11 +75,22 @@ impl OpenStream {
         self.texts.lock()[channel as usize].len()
     }
 
-    /// The token frame of a range made of whole pieces.
-    pub(super) fn encode(self: &Arc<Self>, channel: Channel, range: Range<usize>) -> Encoded {
+    /// The token frame of a range made of whole pieces; encoded once for all who take the same.
+    pub(super) fn frame(&self, channel: Channel, range: Range<usize>) -> Arc<Encoded> {
+        let mut encoded = self.encoded.lock();
+        if let Some(known) = encoded.iter().find(|known| known.channel == channel && known.range == range) {
+            return known.frame.clone();
+        }
+        let frame = Arc::new(self.encode(channel, range.clone()));
+        encoded.truncate(SHARED - 1);
+        encoded.push_front(EncodedPiece { channel, range, frame: frame.clone() });
+        frame
+    }
+
+    fn encode(&self, channel: Channel, range: Range<usize>) -> Encoded {
         let texts = self.texts.lock();
         let text = &texts[channel as usize][range.clone()];
-        let said = Said { stream: self.clone(), channel, range: range.clone() };
+        let said = Said { head: self.head.clone(), channel, offset: range.start, text: text.to_owned() };
         Encoded::said(said, self.head.run_id.clone(), |json| {
             json.extend_from_slice(b"{\"type\":\"TOKEN\",\"data\":");
             write_json(json, text);
@@ -76,26 +101,27 @@ impl OpenStream {
     }
 }
 
-/// A piece of a stream's text, which all frames of it share.
+/// A piece of a stream's text. It does not hold the stream, which holds the frames of such pieces.
 #[derive(Debug)]
 pub(super) struct Said {
-    stream: Arc<OpenStream>,
+    head: Arc<StreamHead>,
     channel: Channel,
-    range: Range<usize>,
+    offset: usize,
+    text: String,
 }
 
 impl Said {
     pub(super) fn token(&self) -> Token {
-        let head = &self.stream.head;
+        let head = &self.head;
         Token {
             kind: TokenKind::Token,
-            data: self.stream.texts.lock()[self.channel as usize][self.range.clone()].to_owned(),
+            data: self.text.clone(),
             token_type: TokenType::of(head.phase, self.channel == Channel::Thinking),
             phase: head.phase,
             step_id: head.step_id.clone(),
             step_description: head.step_description.clone(),
             stream_id: head.stream_id.clone(),
-            offset: self.range.start as u64,
+            offset: self.offset as u64,
             thread_id: head.thread_id.clone(),
             run_id: head.run_id.clone(),
             trace_id: head.trace_id.clone(),

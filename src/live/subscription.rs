@@ -16,6 +16,7 @@ pub struct Subscription {
     pub(super) hub: Arc<Hub>,
     pub(super) pk: ThreadPk,
     pub(super) subscriber: Arc<Subscriber>,
+    pub(super) joins: bool,
 }
 
 pub(super) struct Subscriber {
@@ -37,11 +38,16 @@ impl Subscriber {
 }
 
 impl Subscription {
+    /// From here on tokens that wait in a row are one frame. Else all who keep up receive the same frames.
+    pub fn join_tokens(&mut self) {
+        self.joins = true;
+    }
+
     /// The next thing to send. Cancel safe: a dropped future takes nothing.
     pub async fn next(&mut self) -> Live {
         poll_fn(|context| {
             let mut queue = self.subscriber.queue.lock();
-            match queue.take() {
+            match queue.take(self.joins) {
                 Some(live) => Poll::Ready(live),
                 None => {
                     queue.waker = Some(context.waker().clone());
@@ -54,7 +60,7 @@ impl Subscription {
 
     /// What waits already, if anything: so that several frames can go out in one write.
     pub fn try_next(&mut self) -> Option<Live> {
-        self.subscriber.queue.lock().take()
+        self.subscriber.queue.lock().take(self.joins)
     }
 }
 

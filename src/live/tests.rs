@@ -1,9 +1,8 @@
+mod random;
 mod told;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -105,13 +104,46 @@ fn an_event_carries_its_seq_and_the_same_data() {
 fn all_sockets_share_one_encoding() {
     let hub = Hub::new(1 << 18);
     let mut readers: Vec<Subscription> = (0..3).map(|_| hub.subscribe(PK, Wants::default())).collect();
+    readers.iter_mut().for_each(Subscription::join_tokens);
     hub.observation(PK, &observation(1, 10));
-    let mut frames = readers.iter_mut().map(|reader| match reader.try_next() {
-        Some(Live::Frame(frame)) => frame,
-        other => panic!("{other:?}"),
-    });
-    let first = frames.next().unwrap();
-    assert!(frames.all(|frame| Arc::ptr_eq(&frame, &first)));
+    hub.open_stream(PK, head("s"));
+    hub.token(PK, &"s".into(), false, "a");
+    hub.token(PK, &"s".into(), false, "b");
+    for _observation_then_token in 0..2 {
+        let mut frames = readers.iter_mut().map(|reader| match reader.try_next() {
+            Some(Live::Frame(frame)) => frame,
+            other => panic!("{other:?}"),
+        });
+        let first = frames.next().unwrap();
+        assert!(frames.all(|frame| Arc::ptr_eq(&frame, &first)));
+    }
+}
+
+#[test]
+fn tokens_that_wait_in_a_row_are_one_frame() {
+    let hub = Hub::new(1 << 18);
+    let mut reader = hub.subscribe(PK, Wants::default());
+    reader.join_tokens();
+    let mut other = hub.subscribe(PK, Wants::default());
+    hub.open_stream(PK, head("s"));
+    hub.open_stream(PK, head("other"));
+    let says = |stream: &str, thinking, text: &str| hub.token(PK, &stream.into(), thinking, text);
+    says("s", false, "a");
+    says("s", false, "b");
+    says("s", true, "c");
+    says("s", false, "d");
+    says("other", false, "e");
+    hub.observation(PK, &observation(1, 1));
+    says("other", false, "f");
+    says("other", false, "g");
+    let mut told = Vec::new();
+    while let Some(frame) = frame(&mut reader) {
+        let data = &frame["data"];
+        told.push(format!("{}{}", data["data"].as_str().unwrap_or("seq"), data["offset"].as_i64().unwrap_or(1)));
+    }
+    assert_eq!(told, ["ab0", "c0", "d2", "e0", "seq1", "fg1"]);
+    let as_said = std::iter::from_fn(|| frame(&mut other)).count();
+    assert_eq!(as_said, 8, "who did not ask for it gets what was said, piece by piece");
 }
 
 #[test]
@@ -200,161 +232,6 @@ fn a_large_observation_reaches_a_reader_that_keeps_up() {
     let mut reader = hub.subscribe(PK, Wants::default());
     hub.observation(PK, &observation(1, 100_000));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1);
-}
-
-/// What may happen to one thread; texts and sizes are small, and so is the queue.
-#[derive(Clone, Debug)]
-enum Op {
-    Open(u8),
-    Token(u8, bool, String),
-    Close(u8),
-    Observe(usize),
-    Subscribe,
-    /// A reader takes up to n frames.
-    Read(usize, usize),
-    Leave(usize),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        1 => (0u8..3).prop_map(Op::Open),
-        8 => (0u8..3, any::<bool>(), "[aé\"\n]{1,30}").prop_map(|(s, t, text)| Op::Token(s, t, text)),
-        1 => (0u8..3).prop_map(Op::Close),
-        3 => (0usize..600).prop_map(Op::Observe),
-        1 => Just(Op::Subscribe),
-        4 => (0usize..4, 0usize..12).prop_map(|(r, n)| Op::Read(r, n)),
-        1 => (0usize..4).prop_map(Op::Leave),
-    ]
-}
-
-/// A subscriber that checks every frame against what was said.
-struct Reader {
-    subscription: Subscription,
-    /// Where each text stands for this reader.
-    heard: HashMap<(String, String), usize>,
-    last_seq: i64,
-    misses: bool,
-}
-
-#[derive(Default)]
-struct Said {
-    /// Whole texts by stream id and token type.
-    texts: HashMap<(String, String), String>,
-    open: [Option<String>; 3],
-    streams: usize,
-    seq: i64,
-}
-
-impl Reader {
-    fn read(&mut self, said: &Said, frames: usize) {
-        for _ in 0..frames {
-            let Some(live) = self.subscription.try_next() else { return };
-            match live {
-                Live::Gap { .. } => {
-                    self.misses = true;
-                    self.last_seq = said.seq;
-                }
-                Live::Draining(_) => unreachable!("nobody drains here"),
-                Live::Frame(frame) => self.take(said, &json(&frame)),
-            }
-        }
-    }
-
-    fn take(&mut self, said: &Said, frame: &Value) {
-        let data = &frame["data"];
-        if frame["event"] == "observation" {
-            let seq = data["seq"].as_i64().unwrap();
-            if seq > self.last_seq {
-                assert_eq!(seq, self.last_seq + 1, "an observation is missing without a gap");
-                self.last_seq = seq;
-            }
-            return;
-        }
-        let key = (data["streamId"].as_str().unwrap().to_owned(), data["tokenType"].as_str().unwrap().to_owned());
-        let (offset, text) = (data["offset"].as_u64().unwrap() as usize, data["data"].as_str().unwrap());
-        let heard = self.heard.entry(key.clone()).or_default();
-        assert!(offset >= *heard, "a byte came twice");
-        self.misses |= offset > *heard;
-        assert_eq!(&said.texts[&key][offset..offset + text.len()], text);
-        *heard = offset + text.len();
-    }
-}
-
-fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
-    let hub = Hub::new(queue_bytes);
-    let mut said = Said::default();
-    let mut readers: Vec<Reader> = Vec::new();
-    for op in ops {
-        match op {
-            Op::Open(slot) if said.open[slot as usize].is_none() => {
-                said.streams += 1;
-                let id = format!("s{}", said.streams);
-                hub.open_stream(PK, head(&id));
-                said.open[slot as usize] = Some(id);
-            }
-            Op::Token(slot, thinking, text) => {
-                if let Some(id) = &said.open[slot as usize] {
-                    let kind = serde_json::to_value(TokenType::of(Phase::Execution, thinking)).unwrap();
-                    hub.token(PK, &id.as_str().into(), thinking, &text);
-                    let key = (id.clone(), kind.as_str().unwrap().to_owned());
-                    said.texts.entry(key).or_default().push_str(&text);
-                }
-            }
-            Op::Close(slot) => {
-                if let Some(id) = said.open[slot as usize].take() {
-                    hub.close_stream(PK, &id.as_str().into());
-                }
-            }
-            Op::Observe(size) => {
-                said.seq += 1;
-                hub.observation(PK, &observation(said.seq, size));
-            }
-            Op::Subscribe if readers.len() < 4 => readers.push(Reader {
-                subscription: hub.subscribe(PK, Wants::default()),
-                heard: closed_texts(&said),
-                last_seq: said.seq,
-                misses: false,
-            }),
-            Op::Read(reader, frames) if reader < readers.len() => readers[reader].read(&said, frames),
-            Op::Leave(reader) if reader < readers.len() => drop(readers.swap_remove(reader)),
-            Op::Open(_) | Op::Subscribe | Op::Read(..) | Op::Leave(_) => {}
-        }
-        for reader in &mut readers {
-            if keeps_up {
-                reader.read(&said, usize::MAX);
-            }
-            let queue = reader.subscription.subscriber.queue.lock();
-            assert!(queue.weight <= queue_bytes.max(1500), "a queue grew beyond its limit: {}", queue.weight);
-        }
-    }
-    for mut reader in readers {
-        reader.read(&said, usize::MAX);
-        assert_eq!(reader.last_seq, said.seq, "observations were lost without a gap");
-        if keeps_up {
-            let whole: HashMap<_, _> = said.texts.iter().map(|(key, text)| (key.clone(), text.len())).collect();
-            assert!(!reader.misses && reader.heard == whole, "a fast reader missed something");
-        }
-    }
-}
-
-/// What a new subscriber is not told any more: texts of streams that are closed.
-fn closed_texts(said: &Said) -> HashMap<(String, String), usize> {
-    let is_closed = |id: &String| !said.open.iter().flatten().any(|open| open == id);
-    said.texts.iter().filter(|((id, _), _)| is_closed(id)).map(|(key, text)| (key.clone(), text.len())).collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
-
-    #[test]
-    fn slow_readers_see_each_byte_at_most_once_in_order(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
-        play(ops, queue, false);
-    }
-
-    #[test]
-    fn fast_readers_see_each_byte_exactly_once(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
-        play(ops, queue, true);
-    }
 }
 
 #[test]

@@ -24,8 +24,12 @@ use crate::live::{Encoded, EncodedKind};
 use crate::service::feed::{self, After, EarlySubscription, Feed, FeedAsk};
 use crate::service::runs::Receipt;
 
-/// Frames of one thread, in order; its end is the end of the stream. Never loses a frame, however it is polled.
-pub(crate) type Frames = Pin<Box<dyn Stream<Item = Arc<Encoded>> + Send>>;
+/// Frames of one thread, in order, those that wait together in one item; its end is the end of the stream. Never loses a
+/// frame, however it is polled.
+pub(crate) type Frames = Pin<Box<dyn Stream<Item = Vec<Arc<Encoded>>> + Send>>;
+
+/// How many bytes of frames that wait go out in one write, about.
+const WRITE_BYTES: usize = 16 << 10;
 
 /// Backlog, `caught_up`, live.
 pub(crate) async fn open(app: &AppState, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
@@ -40,7 +44,8 @@ fn every(period: Duration) -> Interval {
 }
 
 fn frames(feed: Feed) -> Frames {
-    Box::pin(stream::unfold(feed, |mut feed| async { feed.next().await.map(|frame| (frame, feed)) }))
+    let feed = feed.with_joined_tokens();
+    Box::pin(stream::unfold(feed, |mut feed| async { feed.next_few(WRITE_BYTES).await.map(|few| (few, feed)) }))
 }
 
 /// One run's events until it ends or suspends: those that the subscription receives, or all from the beginning.
@@ -57,13 +62,14 @@ pub(crate) async fn run_events(
         Some(early) => frames(feed::continued(&app.service, caller, &receipt.thread_id, early, ask).await?),
         None => open(app, caller, &receipt.thread_id, ask).await?,
     };
-    Ok(Box::pin(frames.filter(move |frame| {
-        let passes = match &frame.kind {
-            EncodedKind::Observation { run_id, .. }
-            | EncodedKind::Run { run_id, .. }
-            | EncodedKind::Token { run_id } => *run_id == run,
-            EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
-        };
-        std::future::ready(passes)
+    let is_of_run = move |frame: &Arc<Encoded>| match &frame.kind {
+        EncodedKind::Observation { run_id, .. } | EncodedKind::Run { run_id, .. } | EncodedKind::Token { run_id } => {
+            *run_id == run
+        }
+        EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
+    };
+    Ok(Box::pin(frames.map(move |mut few| {
+        few.retain(&is_of_run);
+        few
     })))
 }

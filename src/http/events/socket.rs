@@ -1,17 +1,19 @@
 //! A WebSocket: frames out, ops in. Whatever its peer does, no run waits for it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseCode, CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::SinkExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Interval;
 
 use super::ops::{self, Op};
 use super::sse::RETRY_MS;
-use super::{Frames, every, open};
+use super::{Frames, WRITE_BYTES, every, open};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
@@ -50,14 +52,14 @@ impl SocketSession {
     }
 }
 
-/// Small buffers: tungstenite's own defaults hold 128 KiB per socket and take messages of 64 MiB. Each frame is flushed
-/// before the next, so what waits to be written is one frame.
+/// Small buffers: tungstenite's own defaults hold 128 KiB per socket and take messages of 64 MiB. What waits to be
+/// written is flushed before anything else is waited for, so it is `WRITE_BYTES` and one frame at most.
 pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames: Frames) -> Response {
     let largest = session.app.config.limits.ws_message_bytes;
     upgrade
         .protocols([SUBPROTOCOL])
         .read_buffer_size(4 << 10)
-        .write_buffer_size(0)
+        .write_buffer_size(WRITE_BYTES)
         .max_message_size(largest)
         .max_frame_size(largest)
         .on_upgrade(|socket| async {
@@ -118,8 +120,8 @@ impl Conversation {
         tokio::select! {
             message = self.socket.recv(), if self.ops.len() < AT_ONCE => self.hear(message).await,
             Some(answer) = self.ops.next(), if !self.ops.is_empty() => self.say(answer.into()).await,
-            frame = self.frames.next() => match frame {
-                Some(frame) => self.show(&frame).await,
+            few = self.frames.next() => match few {
+                Some(few) => self.show(few).await,
                 None if self.is_behind => Ok(Next::Close(AGAIN, "come again")),
                 None => Ok(Next::Close(close_code::NORMAL, "the end")),
             },
@@ -132,17 +134,17 @@ impl Conversation {
         }
     }
 
-    async fn show(&mut self, frame: &Encoded) -> Told<Next> {
-        self.say(text(frame.json())).await?;
-        self.is_behind = matches!(frame.kind, EncodedKind::Gap);
-        Ok(match frame.kind {
-            EncodedKind::Draining => Next::Close(RESTART, "draining"),
-            EncodedKind::Gap
-            | EncodedKind::CaughtUp
-            | EncodedKind::Observation { .. }
-            | EncodedKind::Token { .. }
-            | EncodedKind::Run { .. } => Next::On,
-        })
+    /// Sends frames that waited together in one write.
+    async fn show(&mut self, few: Vec<Arc<Encoded>>) -> Told<Next> {
+        for frame in few {
+            self.socket.feed(Message::Text(text(frame.json()))).await?;
+            self.is_behind = matches!(frame.kind, EncodedKind::Gap);
+            if matches!(frame.kind, EncodedKind::Draining) {
+                return Ok(Next::Close(RESTART, "draining"));
+            }
+        }
+        self.socket.flush().await?;
+        Ok(Next::On)
     }
 
     async fn hear(&mut self, message: Option<Told<Message>>) -> Told<Next> {

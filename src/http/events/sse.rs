@@ -1,7 +1,9 @@
 //! Frames as server-sent events. A comment every 15 seconds keeps proxies from hanging up.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -29,8 +31,15 @@ pub(crate) type Written = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 pub(crate) fn response(app: &AppState, pass: Pass, frames: Frames) -> Response {
     // No blank line: it belongs to the first event. Some readers take a block without data for an empty event.
     let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n")) });
-    let events = hello.chain(frames.map(|frame| frame.sse()));
+    let events = hello.chain(frames.map(|few| one_piece(&few)).filter(|piece| ready(!piece.is_empty())));
     written(app, pass, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
+}
+
+fn one_piece(few: &[Arc<Encoded>]) -> Bytes {
+    match few {
+        [one] => one.sse(),
+        _ => few.iter().flat_map(|frame| frame.sse()).collect(),
+    }
 }
 
 /// What is written, with comments in its pauses; `goodbye` when the server stops. It ends when the pass is worth nothing

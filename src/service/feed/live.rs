@@ -167,6 +167,13 @@ pub(crate) fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
 }
 
 impl Feed {
+    /// Tokens that wait in a row are one frame from here on. Else all who keep up receive the same frames.
+    #[must_use]
+    pub fn with_joined_tokens(mut self) -> Self {
+        self.live.join_tokens();
+        self
+    }
+
     /// The next frame; `None`: the feed is over. Cancel safe.
     pub async fn next(&mut self) -> Option<Arc<Encoded>> {
         self.is_slow |= self.handed_at.take().is_some_and(|at| at.elapsed() > SLOW);
@@ -196,6 +203,36 @@ impl Feed {
                         self.source = Source::Over;
                     }
                 }
+            }
+        }
+    }
+
+    /// The same, with the frames that wait right behind it, until they are about so many bytes. Cancel safe.
+    pub async fn next_few(&mut self, bytes: usize) -> Option<Vec<Arc<Encoded>>> {
+        let first = self.next().await?;
+        let mut together = first.json().len();
+        let mut few = vec![first];
+        while together < bytes
+            && let Some(frame) = self.waiting()
+        {
+            together += frame.json().len();
+            few.push(frame);
+        }
+        Some(few)
+    }
+
+    fn waiting(&mut self) -> Option<Arc<Encoded>> {
+        loop {
+            match self.ready.pop_front() {
+                Some(frame) => match self.pass(frame) {
+                    Some(frame) => return Some(frame),
+                    None => continue,
+                },
+                None if self.source == Source::Live => {
+                    let told = self.live.try_next()?;
+                    self.take(told);
+                }
+                None => return None,
             }
         }
     }

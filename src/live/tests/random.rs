@@ -1,0 +1,163 @@
+//! Readers of every pace beside random streams and observations: what each of them is told, in which order.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+/// What may happen to one thread; texts and sizes are small, and so is the queue.
+#[derive(Clone, Debug)]
+enum Op {
+    Open(u8),
+    Token(u8, bool, String),
+    Close(u8),
+    Observe(usize),
+    Subscribe,
+    /// A reader takes up to n frames.
+    Read(usize, usize),
+    Leave(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        1 => (0u8..3).prop_map(Op::Open),
+        8 => (0u8..3, any::<bool>(), "[aé\"\n]{1,30}").prop_map(|(s, t, text)| Op::Token(s, t, text)),
+        1 => (0u8..3).prop_map(Op::Close),
+        3 => (0usize..600).prop_map(Op::Observe),
+        1 => Just(Op::Subscribe),
+        4 => (0usize..4, 0usize..12).prop_map(|(r, n)| Op::Read(r, n)),
+        1 => (0usize..4).prop_map(Op::Leave),
+    ]
+}
+
+/// A subscriber that checks every frame against what was said.
+struct Reader {
+    subscription: Subscription,
+    /// Where each text stands for this reader.
+    heard: HashMap<(String, String), usize>,
+    last_seq: i64,
+    misses: bool,
+}
+
+#[derive(Default)]
+struct Said {
+    /// Whole texts by stream id and token type.
+    texts: HashMap<(String, String), String>,
+    open: [Option<String>; 3],
+    streams: usize,
+    seq: i64,
+}
+
+impl Reader {
+    fn read(&mut self, said: &Said, frames: usize) {
+        for _ in 0..frames {
+            let Some(live) = self.subscription.try_next() else { return };
+            match live {
+                Live::Gap { .. } => {
+                    self.misses = true;
+                    self.last_seq = said.seq;
+                }
+                Live::Draining(_) => unreachable!("nobody drains here"),
+                Live::Frame(frame) => self.take(said, &json(&frame)),
+            }
+        }
+    }
+
+    fn take(&mut self, said: &Said, frame: &Value) {
+        let data = &frame["data"];
+        if frame["event"] == "observation" {
+            let seq = data["seq"].as_i64().unwrap();
+            if seq > self.last_seq {
+                assert_eq!(seq, self.last_seq + 1, "an observation is missing without a gap");
+                self.last_seq = seq;
+            }
+            return;
+        }
+        let key = (data["streamId"].as_str().unwrap().to_owned(), data["tokenType"].as_str().unwrap().to_owned());
+        let (offset, text) = (data["offset"].as_u64().unwrap() as usize, data["data"].as_str().unwrap());
+        let heard = self.heard.entry(key.clone()).or_default();
+        assert!(offset >= *heard, "a byte came twice");
+        self.misses |= offset > *heard;
+        assert_eq!(&said.texts[&key][offset..offset + text.len()], text);
+        *heard = offset + text.len();
+    }
+}
+
+fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
+    let hub = Hub::new(queue_bytes);
+    let mut said = Said::default();
+    let mut readers: Vec<Reader> = Vec::new();
+    for op in ops {
+        match op {
+            Op::Open(slot) if said.open[slot as usize].is_none() => {
+                said.streams += 1;
+                let id = format!("s{}", said.streams);
+                hub.open_stream(PK, head(&id));
+                said.open[slot as usize] = Some(id);
+            }
+            Op::Token(slot, thinking, text) => {
+                if let Some(id) = &said.open[slot as usize] {
+                    let kind = serde_json::to_value(TokenType::of(Phase::Execution, thinking)).unwrap();
+                    hub.token(PK, &id.as_str().into(), thinking, &text);
+                    let key = (id.clone(), kind.as_str().unwrap().to_owned());
+                    said.texts.entry(key).or_default().push_str(&text);
+                }
+            }
+            Op::Close(slot) => {
+                if let Some(id) = said.open[slot as usize].take() {
+                    hub.close_stream(PK, &id.as_str().into());
+                }
+            }
+            Op::Observe(size) => {
+                said.seq += 1;
+                hub.observation(PK, &observation(said.seq, size));
+            }
+            Op::Subscribe if readers.len() < 4 => readers.push(Reader {
+                subscription: hub.subscribe(PK, Wants::default()),
+                heard: closed_texts(&said),
+                last_seq: said.seq,
+                misses: false,
+            }),
+            Op::Read(reader, frames) if reader < readers.len() => readers[reader].read(&said, frames),
+            Op::Leave(reader) if reader < readers.len() => drop(readers.swap_remove(reader)),
+            Op::Open(_) | Op::Subscribe | Op::Read(..) | Op::Leave(_) => {}
+        }
+        for reader in &mut readers {
+            if keeps_up {
+                reader.read(&said, usize::MAX);
+            }
+            let queue = reader.subscription.subscriber.queue.lock();
+            assert!(queue.weight <= queue_bytes.max(1500), "a queue grew beyond its limit: {}", queue.weight);
+        }
+    }
+    for mut reader in readers {
+        reader.read(&said, usize::MAX);
+        assert_eq!(reader.last_seq, said.seq, "observations were lost without a gap");
+        if keeps_up {
+            let whole: HashMap<_, _> = said.texts.iter().map(|(key, text)| (key.clone(), text.len())).collect();
+            assert!(!reader.misses && reader.heard == whole, "a fast reader missed something");
+        }
+    }
+}
+
+/// What a new subscriber is not told any more: texts of streams that are closed.
+fn closed_texts(said: &Said) -> HashMap<(String, String), usize> {
+    let is_closed = |id: &String| !said.open.iter().flatten().any(|open| open == id);
+    said.texts.iter().filter(|((id, _), _)| is_closed(id)).map(|(key, text)| (key.clone(), text.len())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn slow_readers_see_each_byte_at_most_once_in_order(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
+        play(ops, queue, false);
+    }
+
+    #[test]
+    fn fast_readers_see_each_byte_exactly_once(ops in prop::collection::vec(op(), 1..150), queue in 600usize..4000) {
+        play(ops, queue, true);
+    }
+}
