@@ -1,7 +1,7 @@
 //! The worst that others may send, as far as it is accepted: each must take less than 50 ms where it runs on the threads
 //! that serve everybody. The bounds stand beside the code; docs/GUARANTEES.md lists them.
 //!
-//! `cargo bench --bench bounds`.
+//! `cargo bench --features internals --bench bounds`.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What waiting for other agents takes, and how soon a report of theirs is acted on: 1,000 delegations that wait at once,
 //! then one report on each, all of them within a second. Server, agent and client share one process, and the machine.
 //!
-//! `cargo bench --bench delegate`
+//! `cargo bench --features internals --bench delegate`
 #![allow(clippy::unwrap_used, reason = "it shares a server with the tests")]
 
 use std::time::{Duration, SystemTime};

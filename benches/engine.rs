@@ -1,7 +1,7 @@
 //! What one decision of the engine costs, and what it writes: for plans of 10, 100 and 1,000 items and outputs of 1 KB
 //! and 1 MB. Neither may grow with the plan or with earlier outputs; the table that is printed first shows the bytes.
 //!
-//! `cargo bench --bench engine`.
+//! `cargo bench --features internals --bench engine`.
 
 use std::hint::black_box;
 use std::sync::Arc;

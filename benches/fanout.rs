@@ -1,6 +1,6 @@
 //! One model's tokens to many readers: in the process, and over real WebSockets of a whole server.
 //!
-//! `cargo bench --bench fanout`. What is counted is token frames delivered per second.
+//! `cargo bench --features internals --bench fanout`. What is counted is token frames delivered per second.
 
 use std::fmt::Write;
 use std::sync::Arc;

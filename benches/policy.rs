@@ -1,7 +1,7 @@
 //! What one decision of the policy costs with 1,000 rules of a tenant, however they are written: each about another
 //! tool, each a glob, or all about the same tool with conditions. It must stay below 20 µs.
 //!
-//! `cargo bench --bench policy`.
+//! `cargo bench --features internals --bench policy`.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! calls) on a model without delay, beside 8 bare calls of that model and 12 bare commits of the same kind of database:
 //! with a tool whose calls are effects, and with `calculator`, whose calls are answered at once.
 //!
-//! `cargo bench --bench run`
+//! `cargo bench --features internals --bench run`
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

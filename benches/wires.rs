@@ -1,7 +1,7 @@
 //! What it costs to read a reply of 100,000 tokens, from bytes to deltas, on each wire; and a tool call whose arguments
 //! are a megabyte in 100,000 pieces.
 //!
-//! `cargo bench --bench wires`. Prints `MISSED` beside a rate under a million tokens a second, and beside arguments that
+//! `cargo bench --features internals --bench wires`. Prints `MISSED` beside a rate under a million tokens a second, and beside arguments that
 //! take longer than a second.
 
 use std::hint::black_box;

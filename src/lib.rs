@@ -1,27 +1,68 @@
 //! A durable server for agents that plan, execute and synthesize.
-
-pub mod a2a;
-pub mod auth;
-pub mod config;
-pub mod domain;
-pub mod egress;
-
-pub mod http;
-pub mod live;
-pub mod mcp;
-pub mod outbox;
-pub mod provider;
-pub mod runtime;
-pub mod service;
-pub mod store;
-pub mod tool;
-pub mod usage;
+//!
+//! [`Instance`] runs one inside another program, with tools ([`tool`]), models ([`provider`]) and agent cores ([`engine`])
+//! of its own. The other modules are the server's inside; the feature `internals` shows them to its tests and benches.
 
 pub mod app;
 pub mod cli;
+pub mod config;
+pub mod domain;
+pub mod provider;
+pub mod service;
+pub mod tool;
+
+#[cfg(not(feature = "internals"))]
+mod a2a;
+#[cfg(feature = "internals")]
+pub mod a2a;
+#[cfg(not(feature = "internals"))]
+mod auth;
+#[cfg(feature = "internals")]
+pub mod auth;
+#[cfg(not(feature = "internals"))]
+mod egress;
+#[cfg(feature = "internals")]
+pub mod egress;
+#[cfg(not(feature = "internals"))]
+mod failpoint;
+#[cfg(feature = "internals")]
 pub mod failpoint;
+#[cfg(not(feature = "internals"))]
+mod http;
+#[cfg(feature = "internals")]
+pub mod http;
+#[cfg(not(feature = "internals"))]
+mod live;
+#[cfg(feature = "internals")]
+pub mod live;
+#[cfg(not(feature = "internals"))]
+mod mcp;
+#[cfg(feature = "internals")]
+pub mod mcp;
+#[cfg(not(feature = "internals"))]
+mod outbox;
+#[cfg(feature = "internals")]
+pub mod outbox;
+#[cfg(not(feature = "internals"))]
+mod runtime;
+#[cfg(feature = "internals")]
+pub mod runtime;
+#[cfg(not(feature = "internals"))]
+mod shutdown;
+#[cfg(feature = "internals")]
 pub mod shutdown;
+#[cfg(not(feature = "internals"))]
+mod store;
+#[cfg(feature = "internals")]
+pub mod store;
+#[cfg(not(feature = "internals"))]
+mod telemetry;
+#[cfg(feature = "internals")]
 pub mod telemetry;
+#[cfg(not(feature = "internals"))]
+mod usage;
+#[cfg(feature = "internals")]
+pub mod usage;
 
 pub use pes_engine as engine;
 

@@ -1,8 +1,8 @@
 //! What grouping commits is worth: transitions per second beside the raw commit rate of the same database, in the same
 //! run, and the ratios between them.
 //!
-//! `cargo bench --bench committer [-- sqlite|postgres]`, and with every fsync made 2 ms slower:
-//! `scripts/slow-fsync cargo bench --bench committer -- slow [sqlite|postgres]`
+//! `cargo bench --features internals --bench committer [-- sqlite|postgres]`, and with every fsync made 2 ms slower:
+//! `scripts/slow-fsync cargo bench --features internals --bench committer -- slow [sqlite|postgres]`
 
 mod load;
 mod postgres;

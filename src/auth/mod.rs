@@ -8,7 +8,11 @@ mod ledger;
 mod mint;
 mod wrong_key_throttle;
 
+#[cfg(feature = "internals")]
+pub use keys::Now;
 pub(crate) use keys::taken;
-pub use keys::{Keys, LOOK_AGAIN, Now, OPEN_TENANT, Pass};
+pub use keys::{Keys, LOOK_AGAIN, OPEN_TENANT, Pass};
 pub use ledger::{ApiKey, Issued, NewKey, check_tenant, issue, list, revoke};
-pub use mint::{hash, mint_key};
+#[cfg(feature = "internals")]
+pub use mint::hash;
+pub use mint::mint_key;

@@ -39,6 +39,7 @@ use crate::domain::ids::TenantPk;
 pub use allow::Allow;
 pub use answer::Answer;
 pub use client::{Egress, Walls};
+#[cfg(feature = "internals")]
 pub use guard::{Names, System};
 pub(crate) use retry_after::{LONGEST_WAIT, retry_after};
 pub use signature::{SigningSecret, sign};

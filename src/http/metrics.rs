@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 mod families;
 
+#[cfg(feature = "internals")]
 pub use families::{COUNTED, Family, Kind, LOOKED_UP};
 
 const SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];

@@ -31,6 +31,8 @@ pub(crate) mod serve;
 mod trace;
 
 pub use app_state::AppState;
+#[cfg(feature = "internals")]
 pub use metrics::{COUNTED, Family, Kind, LOOKED_UP};
+#[cfg(feature = "internals")]
 pub use openapi::PUBLIC;
 pub use router::{openapi, router};

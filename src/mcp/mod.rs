@@ -35,6 +35,9 @@ mod test_messages;
 mod view;
 
 pub use catalog::{Catalog, Parts};
+#[cfg(feature = "internals")]
 pub use server::Health;
 pub use tenants::{Endpoint, exists};
-pub use view::{Origin, ServerView, ToolStanding, ToolView};
+pub use view::ServerView;
+#[cfg(feature = "internals")]
+pub use view::{Origin, ToolStanding, ToolView};

@@ -3,13 +3,17 @@
 //! Two times: what people see, and how long something took. The first follows the system's clock, but not its steps:
 //! timers are stored by it, and a clock that is set back must not delay them.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+#[cfg(any(test, feature = "internals"))]
+mod manual;
+
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::domain::Millis;
+#[cfg(any(test, feature = "internals"))]
+pub use manual::Manual;
 
 /// Where time and seeds come from.
 pub trait Clock: Send + Sync + 'static {
@@ -75,34 +79,6 @@ impl Steady {
 
 fn millis(span: Duration) -> Millis {
     Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// A clock that stands until it is moved, with countable seeds, for tests.
-#[derive(Debug)]
-pub struct Manual {
-    now: AtomicI64,
-    seed: AtomicU64,
-}
-
-impl Manual {
-    pub fn at(now: Millis) -> Self {
-        Self { now: AtomicI64::new(now), seed: AtomicU64::new(1) }
-    }
-    pub fn advance(&self, by: Millis) {
-        self.now.fetch_add(by, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Manual {
-    fn now(&self) -> Millis {
-        self.now.load(Ordering::SeqCst)
-    }
-    fn uptime(&self) -> Duration {
-        Duration::from_millis(u64::try_from(self.now()).unwrap_or(0))
-    }
-    fn seed(&self) -> u64 {
-        self.seed.fetch_add(0x9E37_79B9, Ordering::SeqCst)
-    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,9 @@ mod v03_rest;
 mod v1;
 
 pub use card::{card, card_of_both, read_card};
-pub use json::{Read, Unreadable};
+#[cfg(any(test, feature = "internals"))]
+pub use json::Read;
+pub use json::Unreadable;
 pub use method::Method;
 
 /// A version of the protocol, as JSON.
