@@ -4,7 +4,7 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
-use super::batch_sql::{ALL_TABLES_SQL, LANDED, ROWS_AND_LOG_SQL, SINGLE_COMMIT_SQL};
+use super::batch_sql::{BATCH_SQL, LANDED, SINGLE_COMMIT_SQL};
 use super::nul::escaped;
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
@@ -26,14 +26,9 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     {
         return single_commit(prepared, sending);
     }
-    let is_rows_and_log_only = prepared_commits.iter().all(PreparedCommit::is_rows_and_log_only);
-    let sql = if is_rows_and_log_only { &ROWS_AND_LOG_SQL } else { &ALL_TABLES_SQL };
-    let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
+    let query = with_threads(sqlx::query(BATCH_SQL.of_sending(sending)), prepared_commits);
     let query = with_rows(query, prepared_commits);
     let query = with_entries(query, prepared_commits);
-    if is_rows_and_log_only {
-        return query;
-    }
     let query = with_new_threads(query, prepared_commits);
     let query = with_keys(query, prepared_commits);
     let query = with_audit(query, prepared_commits);

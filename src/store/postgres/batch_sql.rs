@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use crate::store::committer::Sending;
 
-/// What travels of every thread, as its first arguments. The last three only where a lease may change.
+/// What travels of every thread, as its first arguments. A single commit does without the last three: it keeps its lease.
 const COLUMNS: [(&str, &str); 18] = [
     ("pk", "bigint"),
     ("version", "bigint"),
@@ -93,7 +93,7 @@ fn held(when_locked: &str) -> String {
     )
 }
 
-fn moved(condition: &str) -> String {
+fn moved() -> String {
     let set = set(of_many);
     format!(
         "
@@ -102,7 +102,7 @@ fn moved(condition: &str) -> String {
         lease = CASE u.change WHEN 0 THEN t.lease ELSE u.lease END,
         replica = CASE u.change WHEN 0 THEN t.replica ELSE u.replica END
     FROM held u
-    WHERE t.pk = u.pk AND {condition}
+    WHERE t.pk = u.pk AND u.pk NOT IN (SELECT pk FROM known)
     RETURNING t.pk, t.tenant"
     )
 }
@@ -134,14 +134,9 @@ v AS (
     ) v JOIN ok ON ok.pk = v.pk
 )";
 
-/// A statement of its own because each part of a statement costs when it starts, whether it finds anything to do or not.
-fn rows_and_log(when_locked: &str) -> String {
-    let (u, held, ok) = (threads(), held(when_locked), moved("true"));
-    format!("WITH u AS ({u}), held AS ({held}), ok AS ({ok}), {WRITTEN} SELECT pk, 1 FROM ok")
-}
-
-/// Fast path: one such commit that does not change the lease, as nearly every commit of a server that is not busy. Here an
-/// upsert's longer log costs less than one more part of the statement.
+/// Fast path: one commit that does not change the lease, and writes only rows and log entries, as nearly every commit of a
+/// server that is not busy. A statement of its own because each part of a statement costs when it starts, whether it finds
+/// anything to do or not. Here an upsert's longer log costs less than one more part of the statement.
 fn single_commit(when_locked: &str) -> String {
     let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
     format!(
@@ -164,8 +159,8 @@ SELECT pk, 1 FROM ok"
 }
 
 /// Returns the verdicts as `(pk, verdict)`; a thread may have two.
-fn all_tables(when_locked: &str) -> String {
-    let (u, held, moved) = (threads(), held(when_locked), moved("u.pk NOT IN (SELECT pk FROM known)"));
+fn batch(when_locked: &str) -> String {
+    let (u, held, moved) = (threads(), held(when_locked), moved());
     format!(
         "WITH u AS ({u},
         unnest($30::bigint[]) AS tenant, unnest($31::text[]) AS thread_id, unnest($32::text[]) AS core,
@@ -247,7 +242,5 @@ impl SqlBySending {
 
 /// A batch of one commit that changes an existing thread and writes only rows and log entries.
 pub(super) static SINGLE_COMMIT_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(single_commit));
-/// Several such commits.
-pub(super) static ROWS_AND_LOG_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(rows_and_log));
-/// Every other batch: one that creates a thread, or writes to another table (keys, audit, deliveries).
-pub(super) static ALL_TABLES_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(all_tables));
+/// Every other batch: any commits, of any tables.
+pub(super) static BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(batch));
