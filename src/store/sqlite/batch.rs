@@ -5,12 +5,13 @@
 //! body is escaped or parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what
 //! is judged first holds until it is written.
 //!
-//! The end of each statement wakes whoever waits for the call. Nearly every batch is therefore one statement, an insert
-//! into a view whose trigger does the work, and so a transaction by itself; the others are a script.
+//! The end of each statement wakes whoever waits for the call. A batch is therefore one statement, an insert into a view
+//! whose trigger does the work, and so a transaction by itself. The verdicts are read after it: only this connection
+//! writes them, in memory.
 
 use uuid::Uuid;
 
-use super::batch_sql::{ALL_TABLES_SQL, ROWS_AND_LOG_SQL, SINGLE_COMMIT_SQL};
+use super::batch_sql::{BATCH_SQL, SINGLE_COMMIT_SQL};
 use super::packed_rows::PackedRows;
 use super::writer::Script;
 use crate::domain::ids::ThreadId;
@@ -31,13 +32,9 @@ pub(super) fn script(prepared_commits: &[PreparedCommit], sending: Sending) -> S
     }
     let mut threads = PackedRows::new();
     prepared_commits.iter().for_each(|prepared| thread(&mut threads, prepared));
+    let [keys, audit, deliveries] = beside(prepared_commits);
     let (rows, log) = (rows(prepared_commits), log(prepared_commits));
-    if prepared_commits.iter().all(PreparedCommit::is_rows_and_log_only) {
-        bound(sqlx::query(ROWS_AND_LOG_SQL), [threads, rows, log])
-    } else {
-        let [keys, audit, deliveries] = beside(prepared_commits);
-        bound(sqlx::query(ALL_TABLES_SQL.as_str()), [threads, rows, log, keys, audit, deliveries])
-    }
+    bound(sqlx::query(BATCH_SQL), [threads, rows, log, keys, audit, deliveries])
 }
 
 fn rows(prepared_commits: &[PreparedCommit]) -> PackedRows {
