@@ -66,10 +66,10 @@ impl Directory {
         mint: &mut Mint,
     ) -> Vec<NewDelivery> {
         let events: Vec<_> = records.iter().filter_map(|record| Some((record, event(record)?))).collect();
-        if events.is_empty() {
+        let webhooks = if events.is_empty() { Vec::new() } else { self.of(tenant) };
+        if webhooks.is_empty() {
             return Vec::new();
         }
-        let webhooks = self.of(tenant);
         let mut deliveries = Vec::new();
         for (record, (event, details)) in events {
             let body = body(thread, record, event, details);
