@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -36,6 +37,8 @@ use crate::store::{self, LeaseChange};
 /// Between two tries to commit the result of an effect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How many results are committed together at most.
+const MOST_TOGETHER: usize = 32;
 /// How long a wake-up that found nothing is put off.
 const PUT_OFF: Millis = 1_000;
 
@@ -157,7 +160,7 @@ impl Actor {
 
     /// A decision with what it brings about: a cancel goes on until the effects are stopped.
     async fn decide_and_settle(&mut self, event: &Arc<Event>, extras: &CommitExtras) -> Result<Decided, Refusal> {
-        let mut decided = self.transit(event, extras).await?;
+        let mut decided = self.transit(std::slice::from_ref(event), extras).await?;
         self.complete(&mut decided).await?;
         Ok(decided)
     }
@@ -186,12 +189,18 @@ impl Actor {
         }
     }
 
-    /// Commits the results of effects, oldest first; one that the store does not take now is tried again later. Returns
-    /// the runs that changed.
+    /// Commits the results of effects, oldest first, those that have ended by then together; what the store does not take
+    /// now is tried again later. Returns the runs that changed.
     async fn commit_pending(&mut self) -> Vec<Run> {
-        let mut moved = Vec::new();
-        while let Some(event) = self.uncommitted.front().cloned() {
-            match self.transit(&event, &CommitExtras::default()).await {
+        let (mut moved, mut most) = (Vec::new(), MOST_TOGETHER);
+        while !self.uncommitted.is_empty() {
+            while self.uncommitted.len() < most
+                && let Some(event) = self.work.next().now_or_never()
+            {
+                self.uncommitted.push_back(Arc::new(event));
+            }
+            let events: Vec<Arc<Event>> = self.uncommitted.iter().take(most).cloned().collect();
+            match self.transit(&events, &CommitExtras::default()).await {
                 // A lease that was lost on the way has emptied it.
                 Ok(decided) => moved.extend(decided.runs),
                 Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
@@ -200,12 +209,17 @@ impl Actor {
                     return moved;
                 }
                 Err(Refusal::Gone) => {}
+                // Each by itself shows which of them it is about.
+                Err(_) if events.len() > 1 => {
+                    most = 1;
+                    continue;
+                }
                 Err(refusal) => {
                     tracing::error!(thread = self.pk.0, ?refusal, "the result of an effect was refused");
-                    self.uncommitted.extend(unstorable(&event).map(Arc::new));
+                    self.uncommitted.extend(events.iter().filter_map(|event| unstorable(event)).map(Arc::new));
                 }
             }
-            self.uncommitted.pop_front();
+            self.uncommitted.drain(..events.len().min(self.uncommitted.len()));
         }
         self.retry = None;
         self.reply_to_calls();
@@ -218,7 +232,7 @@ impl Actor {
         let now = self.shared.now();
         let is_due = |loaded: &LoadedThread| loaded.row.wake_at.is_some_and(|at| at <= now);
         self.loaded = self.loaded.take().filter(|loaded| self.is_ours(loaded) && is_due(loaded));
-        let woken = self.transit(&Arc::new(Event::System(SystemEvent::Woke)), &CommitExtras::default()).await;
+        let woken = self.transit(&[Event::System(SystemEvent::Woke).into()], &CommitExtras::default()).await;
         match woken {
             Ok(mut decided) if decided.stop_effects => self.complete(&mut decided).await,
             Ok(decided) if decided.is_noop => self.put_off().await,

@@ -172,7 +172,11 @@ impl Actor {
             }
             self.drop_work_in_progress();
             return self
-                .attempt(Event::System(SystemEvent::Unreadable), &CommitExtras::default(), ClaimMode::NewEpoch)
+                .attempt(
+                    &[Event::System(SystemEvent::Unreadable).into()],
+                    &CommitExtras::default(),
+                    ClaimMode::NewEpoch,
+                )
                 .await
                 .map(drop);
         }
@@ -189,7 +193,7 @@ impl Actor {
         } else {
             Event::System(SystemEvent::Recovered)
         };
-        self.attempt(event, &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop)
+        self.attempt(&[event.into()], &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop)
     }
 
     /// Whether the result of this effect waits to be committed.

@@ -22,48 +22,54 @@ use crate::failpoint;
 use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
 
 impl Actor {
-    /// Decides until a decision holds. An effect of it has started only if all of it is durable.
-    pub(super) async fn transit(&mut self, event: &Arc<Event>, extras: &CommitExtras) -> Result<Decided, Refusal> {
+    /// Decides until the decision holds: one event after the other, and all of them in one commit. An effect of it has
+    /// started only if all of it is durable.
+    pub(super) async fn transit(&mut self, events: &[Arc<Event>], extras: &CommitExtras) -> Result<Decided, Refusal> {
         for _ in 0..TRIES {
             self.ensure_loaded(extras).await?;
-            if let Some(decided) = self.attempt(Event::clone(event), extras, ClaimMode::IfFree).await? {
+            if let Some(decided) = self.attempt(events, extras, ClaimMode::IfFree).await? {
                 return Ok(decided);
             }
         }
         Err(contended())
     }
 
-    /// One decision on the thread as it is in memory; `None`: it was stale, and must be read again.
+    /// Decides on the thread as it is in memory and commits that; `None`: it was stale, and must be read again. Where one
+    /// of several events is refused, nothing of the others has happened.
     pub(super) async fn attempt(
         &mut self,
-        event: Event,
+        events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<Decided>, Refusal> {
         let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
         let mut lease = self.lease_for_commit(loaded, mode);
         let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
-        let stamp = Stamp { now: self.shared.now(), seed: self.shared.clock.seed(), holder: lease.epoch };
+        let now = self.shared.now();
         let shared = self.shared.clone();
         let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
         loaded.keep_fold_while_watched(&shared);
         let before = loaded.machine.running();
-        let releases = matches!(event, Event::System(SystemEvent::Released));
-        let is_result = matches!(
-            event,
-            Event::Model(ModelEvent::Replied { .. })
-                | Event::Tool(ToolEvent::Returned { .. })
-                | Event::Peer(PeerEvent::Seen { .. })
-        );
+        let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras);
         let tools = shared.tools.toolset(loaded.row.tenant);
-        let mut step = match step::decide(&mut *loaded.machine, &shared.world(&tools), stamp, event) {
-            Ok(step) => step,
-            Err(Illegal(fault)) => return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) },
-        };
+        let mut step = Step::nothing();
+        for (at, event) in events.iter().enumerate() {
+            let stamp = Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
+            match step::decide(&mut *loaded.machine, &shared.world(&tools), stamp, Event::clone(event)) {
+                Ok(next) => step = step.then(next),
+                Err(Illegal(fault)) if at == 0 => {
+                    return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) };
+                }
+                Err(Illegal(fault)) => {
+                    self.loaded = None;
+                    return Err(fault.into());
+                }
+            }
+        }
         let decided = Decided::of(&step, loaded, extras);
         if step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined) {
-            return self.commit_noop(extras, decided, stamp.now).await;
+            return self.commit_noop(extras, decided, now).await;
         }
         let is_at_rest = loaded.machine.running().is_empty();
         if gives_back && is_at_rest {
@@ -92,7 +98,7 @@ impl Actor {
             receivers.extend(over);
         }
         let has_deliveries = !deliveries.is_empty();
-        let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, stamp.now) };
+        let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, now) };
         commit.rows.extend(receivers);
         if !self.write(commit).await? {
             return Ok(None);
@@ -104,7 +110,7 @@ impl Actor {
         if has_deliveries {
             self.shared.outbox.bell.ring();
         }
-        if is_result && step.progress {
+        if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }
         self.publish(news, &step).await;
@@ -197,6 +203,16 @@ impl Actor {
             self.start(started).await;
         }
     }
+}
+
+/// Whether it is what an effect came to, which shows that the thread gets on.
+fn is_result(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Model(ModelEvent::Replied { .. })
+            | Event::Tool(ToolEvent::Returned { .. })
+            | Event::Peer(PeerEvent::Seen { .. })
+    )
 }
 
 impl LoadedThread {

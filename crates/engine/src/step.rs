@@ -145,6 +145,38 @@ impl Step {
         }));
     }
 
+    /// This step and the one that was decided right after it, as one transition: of what both write, the later counts.
+    #[must_use]
+    pub fn then(mut self, next: Step) -> Step {
+        let stop_effects = self.stop_effects || next.stop_effects;
+        if self.is_noop {
+            return Step { stop_effects, ..next };
+        }
+        if next.is_noop {
+            return Step { stop_effects, ..self };
+        }
+        self.rows.retain(|row| next.rows.iter().all(|later| (later.kind, &later.id) != (row.kind, &row.id)));
+        self.rows.extend(next.rows);
+        self.runs.retain(|run| next.runs.iter().all(|later| later.run_id != run.run_id));
+        self.runs.extend(next.runs);
+        self.records.extend(next.records);
+        self.payloads.extend(next.payloads);
+        Step {
+            head: next.head.or(self.head),
+            rows: self.rows,
+            records: self.records,
+            runs: self.runs,
+            payloads: self.payloads,
+            status: next.status,
+            title: next.title.or(self.title),
+            wake_at: next.wake_at,
+            floor: next.floor,
+            progress: self.progress || next.progress,
+            is_noop: false,
+            stop_effects,
+        }
+    }
+
     /// Nothing changes: a late answer, a wake-up with nothing due.
     pub fn nothing() -> Self {
         Self { is_noop: true, ..Self::default() }
@@ -168,4 +200,37 @@ pub fn started(before: &[Effect], machine: &dyn Machine) -> Vec<Effect> {
 pub fn stopped<'a>(before: &'a [Effect], machine: &dyn Machine) -> Vec<&'a Effect> {
     let now = machine.running();
     before.iter().filter(|effect| !now.contains(effect)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: &str, body: &str) -> Row {
+        Row { kind: RowKind::Item, id: id.to_owned(), ord: 1, keep: Keep::Always, body: body.to_owned() }
+    }
+
+    #[test]
+    fn of_two_steps_the_later_counts_where_both_write() {
+        let first = Step {
+            head: Some("1".to_owned()),
+            rows: vec![row("a", "1"), row("b", "1")],
+            title: Some("T".to_owned()),
+            wake_at: Some(5),
+            progress: true,
+            ..Step::default()
+        };
+        let second =
+            Step { rows: vec![row("b", "2"), row("c", "2")], status: ThreadStatus::Running, ..Step::default() };
+        let both = first.clone().then(second.clone());
+        assert_eq!(both.rows, [row("a", "1"), row("b", "2"), row("c", "2")]);
+        assert_eq!((both.head.as_deref(), both.title.as_deref(), both.wake_at), (Some("1"), Some("T"), None));
+        assert_eq!((both.status, both.progress, both.is_noop), (ThreadStatus::Running, true, false));
+        assert_eq!(first.clone().then(Step::nothing()).rows, first.rows, "nothing changes nothing");
+        assert_eq!(Step::nothing().then(second.clone()).rows, second.rows);
+        let waits = Step { stop_effects: true, ..Step::nothing() };
+        for step in [Step::nothing().then(waits.clone()), waits.then(second)] {
+            assert!(step.stop_effects, "a cancel goes on waiting for its effects to be stopped");
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod custom_model;
 mod embed;
 mod reading;
 mod simple_core;
+mod together;
 
 use crate::support::store::fresh_store;
 use pes::domain::fault::Code;

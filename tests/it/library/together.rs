@@ -1,0 +1,79 @@
+//! Results that have ended together are one commit.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::tool::{Tool, ToolContext, ToolOutput};
+use pes::{AgentProps, Config, Instance};
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+
+use crate::support::store::fresh_store;
+
+/// Returns when as many calls run as are awaited: all of them at once.
+struct Meet(Barrier);
+
+#[async_trait]
+impl Tool for Meet {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "meet".to_owned(),
+            description: "Waits for the others.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 10_000,
+            risk_level: None,
+        })
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.wait().await;
+        Ok(ToolOutput { output: arguments["who"].clone(), ..ToolOutput::default() })
+    }
+}
+
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "Meet", intent = "Meet", plan = "Meet.", todoList = [
+    { id = "a", description = "Meet", stepType = "tool", requiredTools = ["meet"] },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [
+    { tool = "meet", arguments = { who = 1 } },
+    { tool = "meet", arguments = { who = 2 } },
+    { tool = "meet", arguments = { who = 3 } },
+]
+
+[[reply]]
+when = { phase = "execution" }
+text = "They have met."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "They have met."
+"#;
+
+#[tokio::test]
+async fn results_that_wait_are_committed_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, SCRIPT).unwrap();
+    let mut config = Config::default();
+    config.models.demo.pace_ms = 0;
+    config.models.demo.script = Some(script);
+    let store = fresh_store().await;
+    let meet = Arc::new(Meet(Barrier::new(3)));
+    let instance = Instance::build(config).store(store.clone()).tool(meet).open().await.unwrap();
+    let answer = instance.process(AgentProps::new("t", "Meet")).await.unwrap();
+    assert_eq!((answer.metadata.tool_calls, answer.metadata.tool_errors), (3, 0));
+    let row = store.thread(instance.caller().tenant, &"t".into()).await.unwrap().unwrap();
+    // The question, the plan, three calls, their results, the item's end, the answer: each result alone would be two more.
+    assert!(row.fence.version <= 7, "{} commits", row.fence.version);
+    instance.close().await;
+}
