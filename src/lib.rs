@@ -1,7 +1,7 @@
 //! A durable server for agents that plan, execute and synthesize.
 //!
-//! [`Instance`] runs one inside another program, with tools ([`tool`]), models ([`provider`]) and agent cores ([`engine`])
-//! of its own. The other modules are the server's inside; the feature `internals` shows them to its tests and benches.
+//! [`Instance`] runs one inside another program, with tools ([`tool`]), models ([`provider`]), agent cores ([`engine`])
+//! and a store ([`store`]) of its own. The other modules are the server's inside; the feature `internals` shows them to its tests and benches.
 
 pub mod app;
 pub mod cli;
@@ -9,6 +9,7 @@ pub mod config;
 pub mod domain;
 pub mod provider;
 pub mod service;
+pub mod store;
 pub mod tool;
 
 #[cfg(not(feature = "internals"))]
@@ -52,10 +53,6 @@ mod shutdown;
 #[cfg(feature = "internals")]
 pub mod shutdown;
 #[cfg(not(feature = "internals"))]
-mod store;
-#[cfg(feature = "internals")]
-pub mod store;
-#[cfg(not(feature = "internals"))]
 mod telemetry;
 #[cfg(feature = "internals")]
 pub mod telemetry;
@@ -69,3 +66,4 @@ pub use pes_engine as engine;
 pub use app::App;
 pub use app::instance::{AgentProps, Builder, Instance};
 pub use config::Config;
+pub use runtime::clock::Clock;

@@ -97,6 +97,7 @@ impl Builder {
         self.cores.push(core);
         self
     }
+    /// Takes the time and seeds from this clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
