@@ -160,7 +160,7 @@ impl Client {
                     let kept = (self.pool.clone(), place.into());
                     return Ok(Answer::new(response, connection, kept, post.bounds, deadline));
                 }
-                Err(SendError::Unsent(unsent)) if !is_new => request = unsent,
+                Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
                 Err(SendError::Unsent(_)) => return Err(Error::Cut("it closed the connection at once".to_owned())),
                 Err(SendError::Broken(error)) => return Err(cut(&error)),
             }

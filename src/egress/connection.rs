@@ -25,7 +25,7 @@ type Http = http1::Connection<TokioIo<Box<dyn Transport>>, Full<Bytes>>;
 /// Why there is no response.
 pub(super) enum SendError {
     /// The connection had ended before anything of the request was written: it may go over another one.
-    Unsent(Request<Full<Bytes>>),
+    Unsent(Box<Request<Full<Bytes>>>),
     Broken(hyper::Error),
 }
 
@@ -47,7 +47,7 @@ impl Connection {
             response.as_mut().poll(context)
         });
         sent.await.map_err(|mut error| match error.take_message() {
-            Some(request) => SendError::Unsent(request),
+            Some(request) => SendError::Unsent(Box::new(request)),
             None => SendError::Broken(error.into_error()),
         })
     }

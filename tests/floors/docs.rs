@@ -10,7 +10,6 @@ const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/AGENTS.md",
     "docs/ARCHITECTURE.md",
-    "docs/BENCHMARKS.md",
     "docs/DEMO_SCRIPT.md",
     "docs/DESIGN.md",
     "docs/ERRORS.md",
