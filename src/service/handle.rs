@@ -45,7 +45,10 @@ pub struct Inner {
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
     pub(super) config: Arc<Config>,
+    /// Of lists, for pages of logs.
     pub(super) folds: Arc<Folds>,
+    /// Of everything, for states of the past.
+    pub(super) states: Arc<Folds>,
     pub(super) flights: Flights,
     pub(super) reports: Reports,
     pub(super) figures: Read,
@@ -79,6 +82,7 @@ impl Service {
             models: parts.models,
             config: parts.config,
             folds: Default::default(),
+            states: Default::default(),
             flights: Default::default(),
             reports: Default::default(),
             figures: Default::default(),

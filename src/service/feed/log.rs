@@ -138,9 +138,9 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// A fold that has everything up to `seq`.
+/// A fold that has everything up to `seq`. It begins at the nearest one that was kept.
 pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
-    let (mut fold, mut after) = (Fold::default(), 0);
+    let (mut after, mut fold) = service.states.nearest(pk, seq).unwrap_or_default();
     while after < seq {
         let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
         let chunk = service.reads.observations(pk, &ask).await?;
@@ -149,6 +149,7 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
         for observation in &chunk {
             folded(&mut fold, observation);
         }
+        service.states.offer(pk, after, &fold);
     }
     Ok(fold)
 }

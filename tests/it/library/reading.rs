@@ -8,6 +8,7 @@ use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, FeedAsk};
+use pes::service::threads;
 use pes::store::{Commit, Committed, Fence, NewThread, Store};
 use pes::{Config, Instance};
 use serde_json::{Value, json};
@@ -92,6 +93,24 @@ async fn a_page_costs_what_it_holds() {
         assert!(cost <= 8 * PAGE as usize, "page {page} read {cost} observations");
     }
     assert!(read(last).await <= 8 * PAGE as usize);
+}
+
+#[tokio::test]
+async fn a_state_of_the_past_costs_what_stands_before_it_once() {
+    let (instance, store) = instance().await;
+    let id = ThreadId::from("t");
+    let read = async |seq: i64| {
+        let state = threads::state(instance.service(), instance.caller(), &id, Some(seq)).await.unwrap();
+        (state, store.observations_read())
+    };
+    let last = i64::from(PAGE) * PAGES as i64;
+    let (before, cost) = read(last).await;
+    assert!(cost >= last as usize, "nothing is known of it yet");
+    for seq in [last, last - 1, last / 2] {
+        let cost = read(seq).await.1;
+        assert!(cost <= 8 * PAGE as usize, "the state at {seq} read {cost} observations");
+    }
+    assert_eq!(read(last).await.0, before, "it is the same, wherever its fold began");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::size;
 use crate::domain::facts::ToolCallBody;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::plan::TodoItem;
@@ -28,6 +29,11 @@ impl Called {
 }
 
 impl Calls {
+    pub(super) fn bytes(&self) -> usize {
+        let made = self.0.values().flat_map(|called| &called.made).map(size::call).sum::<usize>();
+        made + self.0.values().flat_map(|called| called.results.values()).map(size::result).sum::<usize>()
+    }
+
     /// What a whole list tells of settled items: they may be begun again.
     pub(super) fn of(items: &[TodoItem]) -> Self {
         let called = items.iter().filter(|item| !item.tool_calls.is_empty()).map(|item| {

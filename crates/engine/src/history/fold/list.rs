@@ -23,7 +23,8 @@ impl List {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.items.values().map(size::item).sum::<usize>() + self.outputs.values().map(size::output).sum::<usize>()
+        let items: usize = self.items.values().map(size::item).sum();
+        items + self.outputs.values().map(size::output).sum::<usize>() + self.calls.bytes()
     }
 
     pub(super) fn items(&self) -> Vec<TodoItem> {

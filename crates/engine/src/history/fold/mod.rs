@@ -51,10 +51,13 @@ impl Fold {
     pub const LISTED: [ObservationType; 3] =
         [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
 
-    /// What it takes in memory, roughly, if it was told nothing but [`Self::LISTED`].
+    /// What it takes in memory, roughly.
     pub fn bytes(&self) -> usize {
         let texts = self.intent.len() + self.title.len();
         let changed: usize = self.changed.iter().map(size::change).sum();
-        size_of::<Self>() + texts + size::value(&self.plan) + changed + self.list.bytes()
+        let messages: usize = self.messages.iter().map(size::message).sum();
+        let summary = self.summary.as_ref().map_or(0, |summary| size::value(&summary.text));
+        let state = self.open.bytes() + self.written.bytes();
+        size_of::<Self>() + texts + size::value(&self.plan) + changed + self.list.bytes() + messages + summary + state
     }
 }

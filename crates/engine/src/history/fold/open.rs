@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 
+use super::size;
 use super::tell::Place;
 use crate::domain::facts::{A2aTaskBody, Fact};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionStatus};
@@ -24,6 +25,11 @@ pub(super) struct Open {
 }
 
 impl Open {
+    pub(super) fn bytes(&self) -> usize {
+        let begun: usize = self.begun.iter().map(|id| size_of::<String>() + id.len()).sum();
+        begun + self.suspensions.values().map(size::suspension).sum::<usize>() + self.waits.len() * size_of::<A2aWait>()
+    }
+
     pub(super) fn tell(&mut self, place: &Place<'_>, fact: &Fact) {
         match fact {
             Fact::RunStarted(_) => *self = Self { run: Some(place.run.clone()), ..Self::default() },

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use crate::domain::facts::RecordedMessage;
 use crate::domain::plan::{StepOutputEntry, TodoItem, TodoItemChange};
+use crate::domain::state::OpenSuspension;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 pub(super) fn value(value: &Value) -> usize {
@@ -38,11 +40,22 @@ pub(super) fn change(change: &TodoItemChange) -> usize {
     size_of::<TodoItemChange>() + change.item.iter().chain(&change.previous_item).map(item).sum::<usize>()
 }
 
-fn call(call: &ToolCall) -> usize {
+pub(super) fn message(message: &RecordedMessage) -> usize {
+    let metadata = message.metadata.iter().flatten().map(|(name, member)| name.len() + value(member)).sum::<usize>();
+    size_of::<RecordedMessage>() + value(&message.content) + metadata
+}
+
+pub(super) fn suspension(open: &OpenSuspension) -> usize {
+    let said = open.question.message.len() + open.tool_call.as_ref().map_or(0, call);
+    let results: usize = open.partial_tool_results.iter().flatten().map(result).sum();
+    size_of::<OpenSuspension>() + said + open.question.tool_input.as_ref().map_or(0, value) + results
+}
+
+pub(super) fn call(call: &ToolCall) -> usize {
     size_of::<ToolCall>() + call.tool_name.len() + value(&call.arguments)
 }
 
-fn result(result: &ToolResult) -> usize {
+pub(super) fn result(result: &ToolResult) -> usize {
     let error = result.error.as_ref().map_or(0, |error| error.message.len());
     let values = result.output.iter().chain(&result.metadata).map(value).sum::<usize>();
     size_of::<ToolResult>() + result.tool_name.len() + error + values

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::size;
 use crate::domain::facts::StateUpdateBody;
 use crate::domain::thread::AgentState;
 
@@ -30,6 +31,13 @@ pub struct StateWrites {
 }
 
 impl Written {
+    pub(super) fn bytes(&self) -> usize {
+        let values = self.writes.iter().map(|write| match write {
+            StateWrite::Whole(value) | StateWrite::Patch(value) => size::value(value),
+        });
+        values.sum()
+    }
+
     /// Takes in what a `STATE_UPDATE` says; most are about something else.
     pub(super) fn tell(&mut self, told: &StateUpdateBody) {
         let before = self.version;
