@@ -7,6 +7,7 @@
 mod a2a;
 mod app_state;
 mod caller;
+mod console;
 mod cors;
 mod envelope;
 mod etag;

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,7 +17,7 @@ use super::routes::{
     messages, offers, pause, plan, policy, process, release, resume, runs, state, suspensions, tasks, threads,
     tool_calls, usage, webhooks,
 };
-use super::{a2a, cors, metrics};
+use super::{a2a, console, cors, metrics};
 use crate::domain::fault::{Code, Fault};
 
 /// All routes.
@@ -24,7 +25,12 @@ pub fn router(app: AppState) -> Router {
     metrics::install();
     let (routes, _) = documented().split_for_parts();
     let base_path = app.links.base_path.clone();
-    let routes = if base_path.is_empty() { routes } else { Router::new().nest(&base_path, routes) };
+    let routes = if base_path.is_empty() {
+        routes
+    } else {
+        // Nested, the first of all paths has no slash at its end; the page's links need one.
+        Router::new().nest(&base_path, routes).route(&format!("{base_path}/"), get(index::index))
+    };
     let mut routes = routes
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
@@ -43,6 +49,7 @@ pub fn openapi() -> Value {
 fn documented() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(super::openapi::begun())
         .routes(routes!(index::index))
+        .route("/console/{*path}", get(console::part))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::get, threads::patch, threads::delete))
         .routes(routes!(process::process))

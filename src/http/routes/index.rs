@@ -1,10 +1,15 @@
-//! `/`: the name of the service, and links to its documents.
+//! `/`: the page for browsers; for others the name of the service, and links to its documents.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
+use axum::http::HeaderMap;
+use axum::http::header::VARY;
+use axum::response::{IntoResponse, Redirect, Response};
 use serde::Serialize;
 
 use crate::http::app_state::AppState;
+use crate::http::console;
+use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 
 /// What this server is, and where its parts are.
@@ -21,11 +26,28 @@ pub(crate) struct Index {
     r#try: String,
 }
 
-/// What this server is, with links.
+/// What this server is, with links; the page, where `text/html` is accepted.
 #[utoipa::path(get, path = "/", operation_id = "getIndex", tag = "server", responses((status = 200, body = Index)))]
-pub(crate) async fn index(State(_): State<AppState>, preferences: ReplyPreferences) -> Json<Index> {
-    let link = |path: &str| format!("{}{path}", preferences.base);
-    Json(Index {
+pub(crate) async fn index(
+    State(_): State<AppState>,
+    OriginalUri(uri): OriginalUri,
+    preferences: ReplyPreferences,
+    headers: HeaderMap,
+) -> HttpResult<Response> {
+    if console::wants_page(&headers) {
+        // The page names its parts relative to where it stands.
+        return if uri.path().ends_with('/') {
+            console::page(&headers).await
+        } else {
+            Ok(Redirect::permanent(&format!("{}/", uri.path())).into_response())
+        };
+    }
+    Ok(([(VARY, "accept")], Json(links(&preferences.base))).into_response())
+}
+
+fn links(base: &str) -> Index {
+    let link = |path: &str| format!("{base}{path}");
+    Index {
         name: env!("CARGO_PKG_NAME"),
         version: env!("CARGO_PKG_VERSION"),
         description: env!("CARGO_PKG_DESCRIPTION"),
@@ -37,5 +59,5 @@ pub(crate) async fn index(State(_): State<AppState>, preferences: ReplyPreferenc
             "curl {} -H 'content-type: application/json' -H 'prefer: wait=60' -d '{{\"query\": \"…\"}}'",
             link("/threads/hello/process")
         ),
-    })
+    }
 }

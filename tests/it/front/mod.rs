@@ -7,6 +7,7 @@ mod budget;
 mod cancel;
 mod client_tools;
 mod clients;
+mod console;
 mod context;
 mod drain;
 mod errors;

@@ -1,0 +1,54 @@
+//! Embeds the page for people: every file of `console/`, as it is and compressed. There is no list to keep by hand.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=console");
+    #[expect(clippy::disallowed_methods, reason = "cargo tells a build script by its environment where to write")]
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names it"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("console");
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let mut list = String::from("&[\n");
+    for (number, file) in files.iter().enumerate() {
+        let path = file.strip_prefix(&root).expect("it was found there").to_string_lossy().replace('\\', "/");
+        let compressed = out.join(format!("console-{number}.gz"));
+        fs::write(&compressed, gzip(&fs::read(file)?)?)?;
+        writeln!(
+            list,
+            "    Embedded {{ path: {path:?}, plain: include_bytes!({file:?}), gzip: include_bytes!({compressed:?}) }},"
+        )
+        .expect("a text takes all that is written");
+    }
+    list.push_str("]\n");
+    fs::write(out.join("console.rs"), list)
+}
+
+/// Every file below the folder but hidden ones.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), files)?;
+        } else {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}

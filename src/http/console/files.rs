@@ -1,0 +1,72 @@
+//! The files of the page by their paths. A debug build looks into the folder first, so that a change is seen without
+//! building the server again; a release knows what was embedded and nothing else.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+/// A file as `build.rs` lists it.
+struct Embedded {
+    path: &'static str,
+    plain: &'static [u8],
+    gzip: &'static [u8],
+}
+
+static EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
+
+/// A file, ready to be sent. Clones share the bytes.
+#[derive(Clone)]
+pub(super) struct File {
+    pub(super) path: Cow<'static, str>,
+    pub(super) plain: Bytes,
+    /// The same compressed, where that is shorter.
+    pub(super) gzip: Option<Bytes>,
+    /// Of `plain`.
+    pub(super) hash: String,
+}
+
+static FILES: LazyLock<HashMap<&'static str, File>> =
+    LazyLock::new(|| EMBEDDED.iter().map(|file| (file.path, File::of(file))).collect());
+
+/// The file at this path, which is compared with whole paths of files: it leads nowhere else.
+pub(super) async fn find(path: &str) -> Option<File> {
+    let embedded = FILES.get(path);
+    #[cfg(debug_assertions)]
+    if let Some(plain) = in_folder(path).await
+        && embedded.is_none_or(|file| file.plain != plain)
+    {
+        let hash = hash(&plain);
+        return Some(File { path: Cow::Owned(path.to_owned()), plain, gzip: None, hash });
+    }
+    embedded.cloned()
+}
+
+/// What stands in the folder of the sources now.
+#[cfg(debug_assertions)]
+async fn in_folder(path: &str) -> Option<Bytes> {
+    let is_name = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']);
+    if !path.split('/').all(is_name) {
+        return None;
+    }
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("console").join(path);
+    tokio::fs::read(file).await.ok().map(Bytes::from)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl File {
+    fn of(file: &Embedded) -> Self {
+        let is_shorter = file.gzip.len() < file.plain.len();
+        Self {
+            path: Cow::Borrowed(file.path),
+            plain: Bytes::from_static(file.plain),
+            gzip: is_shorter.then(|| Bytes::from_static(file.gzip)),
+            hash: hash(file.plain),
+        }
+    }
+}
