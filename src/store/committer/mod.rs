@@ -13,6 +13,7 @@
 
 mod health;
 mod prepared;
+mod slice;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use health::CommitHealth;
 pub(crate) use prepared::PreparedCommit;
+pub(crate) use slice::CommitSlice;
 
 use super::{Commit, Committed, Error, Result};
 use worker::CommitWorker;
@@ -40,7 +42,7 @@ pub(crate) trait Batch: Send + 'static {
     /// the ones whose token is found are `Done`.
     fn apply(
         &mut self,
-        prepared_commits: &[PreparedCommit],
+        commits: CommitSlice,
         sending: Sending,
     ) -> impl Future<Output = std::result::Result<Vec<Committed>, BatchError>> + Send;
 

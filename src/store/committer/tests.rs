@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{Batch, BatchError, Bounds, Committer, PreparedCommit, Sending};
+use super::{Batch, BatchError, Bounds, CommitSlice, Committer, Sending};
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::thread::ThreadProfile;
 use crate::store::{Commit, Committed, Error, IdempotencyRow, NewThread};
@@ -46,8 +46,8 @@ impl Script {
 }
 
 impl Batch for Script {
-    async fn apply(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Reply {
-        let pks: Vec<i64> = prepared_commits.iter().map(|prepared| prepared.commit.pk.0).collect();
+    async fn apply(&mut self, commits: CommitSlice, sending: Sending) -> Reply {
+        let pks: Vec<i64> = commits.iter().map(|prepared| prepared.commit.pk.0).collect();
         self.calls.lock().push((pks.clone(), sending));
         self.gate.acquire().await.unwrap().forget();
         if self.poison.is_some_and(|poison| pks.contains(&poison)) {
@@ -241,8 +241,8 @@ impl Broken {
 }
 
 impl Batch for Broken {
-    async fn apply(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> Reply {
-        if prepared_commits.iter().any(|prepared| prepared.commit.pk.0 == self.on) {
+    async fn apply(&mut self, commits: CommitSlice, sending: Sending) -> Reply {
+        if commits.iter().any(|prepared| prepared.commit.pk.0 == self.on) {
             let mut times = self.times.lock();
             if *times > 0 {
                 *times -= 1;
@@ -250,7 +250,7 @@ impl Batch for Broken {
                 panic!("a defect")
             }
         }
-        self.script.apply(prepared_commits, sending).await
+        self.script.apply(commits, sending).await
     }
 
     async fn reset(&mut self) {

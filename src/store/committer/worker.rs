@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, BatchError, Bounds, CommitHealth, Job, PreparedCommit, Sending};
+use super::{Batch, BatchError, Bounds, CommitHealth, CommitSlice, Job, PreparedCommit, Sending};
 use crate::store::{Committed, Error, Result};
 
 /// How often a gathering worker yields, as long as that brings commits: an actor that was just answered can send its next
@@ -61,9 +61,8 @@ enum SendOutcome {
 }
 
 /// The commits of one transaction, and where their outcomes go.
-#[derive(Default)]
 struct Batched {
-    prepared_commits: Vec<PreparedCommit>,
+    prepared_commits: Arc<Vec<PreparedCommit>>,
     answers: Vec<Option<oneshot::Sender<Result<Committed>>>>,
 }
 
@@ -152,24 +151,24 @@ impl<B: Batch> CommitWorker<B> {
     /// The longest batch in order of arrival whose commits have no key in common. A commit that does not fit keeps its
     /// place, and holds back those that share a key with it.
     fn take(&mut self) -> Batched {
-        let mut batch = Batched::default();
+        let (mut prepared_commits, mut answers) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut taken = HashSet::new();
         let mut left = VecDeque::new();
         for job in self.waiting.drain(..) {
             let is_free = job.prepared.keys.iter().all(|key| !taken.contains(key));
             taken.extend(job.prepared.keys.iter().copied());
-            let fits = batch.prepared_commits.is_empty() || bytes + job.prepared.bytes <= self.bounds.bytes;
-            if is_free && fits && batch.prepared_commits.len() < self.bounds.commits {
+            let fits = prepared_commits.is_empty() || bytes + job.prepared.bytes <= self.bounds.bytes;
+            if is_free && fits && prepared_commits.len() < self.bounds.commits {
                 bytes += job.prepared.bytes;
-                batch.prepared_commits.push(job.prepared);
-                batch.answers.push(Some(job.answer));
+                prepared_commits.push(job.prepared);
+                answers.push(Some(job.answer));
             } else {
                 left.push_back(job);
             }
         }
         self.waiting = left;
-        batch
+        Batched { prepared_commits: Arc::new(prepared_commits), answers }
     }
 
     /// Sends, halves and sends again until every commit of the batch has its answer.
@@ -177,8 +176,9 @@ impl<B: Batch> CommitWorker<B> {
         let mut parts = vec![Part { places: 0..batch.prepared_commits.len(), sending: Sending::First, panics: 0 }];
         let mut failures = 0;
         while let Some(part) = parts.pop() {
-            let bytes = batch.prepared_commits[part.places.clone()].iter().map(|prepared| prepared.bytes).sum();
-            match self.send(&batch.prepared_commits[part.places.clone()], part.sending).await {
+            let commits = CommitSlice::of(&batch.prepared_commits, part.places.clone());
+            let bytes = commits.iter().map(|prepared| prepared.bytes).sum();
+            match self.send(commits, part.sending).await {
                 SendOutcome::Answered(Ok(outcomes)) => {
                     debug_assert_eq!(outcomes.len(), part.places.len(), "one outcome for each");
                     self.health.succeeds(bytes);
@@ -220,10 +220,10 @@ impl<B: Batch> CommitWorker<B> {
         }
     }
 
-    async fn send(&mut self, prepared_commits: &[PreparedCommit], sending: Sending) -> SendOutcome {
-        let began = Instant::now();
-        let applied = AssertUnwindSafe(self.writer.apply(prepared_commits, sending)).catch_unwind().await;
-        count_transaction(applied.as_ref().ok(), sending, prepared_commits.len(), began.elapsed());
+    async fn send(&mut self, commits: CommitSlice, sending: Sending) -> SendOutcome {
+        let (began, count) = (Instant::now(), commits.len());
+        let applied = AssertUnwindSafe(self.writer.apply(commits, sending)).catch_unwind().await;
+        count_transaction(applied.as_ref().ok(), sending, count, began.elapsed());
         applied.map_or(SendOutcome::Panicked, SendOutcome::Answered)
     }
 

@@ -91,6 +91,15 @@ pub trait DocumentStore: Send + Sync + 'static {
 }
 
 impl Expected {
+    /// Whether a document of this version, or none, lets `new` be written.
+    pub(crate) fn is_met(self, version: Option<i64>, new: &Document) -> bool {
+        match self {
+            Self::Absent => version.is_none(),
+            Self::Version(expected) => version == Some(expected),
+            Self::Any => version.is_some() || new.body.is_some(),
+        }
+    }
+
     /// As a number. A version is never below 1: 0 is none, -1 is any.
     pub(crate) fn code(self) -> i64 {
         match self {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::batch::{self, DONE, DUPLICATE, EXISTS};
 use super::fault::{Failure, batch_error, failure};
 use crate::store::Committed;
-use crate::store::committer::{Batch, BatchError, PreparedCommit, Sending};
+use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
 
 /// Longer than the server lets a statement run: a later answer does not come.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
@@ -106,11 +106,8 @@ impl Writer {
 }
 
 impl Batch for Writer {
-    async fn apply(
-        &mut self,
-        prepared_commits: &[PreparedCommit],
-        sending: Sending,
-    ) -> Result<Vec<Committed>, BatchError> {
+    async fn apply(&mut self, commits: CommitSlice, sending: Sending) -> Result<Vec<Committed>, BatchError> {
+        let prepared_commits = &commits[..];
         self.plan_again().await?;
         let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(prepared_commits.len());
         for row in self.run(|| batch::write(prepared_commits, sending)).await? {

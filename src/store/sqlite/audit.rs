@@ -1,6 +1,7 @@
 //! The audit.
 
 use async_trait::async_trait;
+use rusqlite::{Transaction, params};
 
 use super::Sqlite;
 use super::fault::unreadable;
@@ -14,6 +15,23 @@ SELECT pk, tenant, thread_id, at, actor, action, detail FROM audit WHERE tenant 
 const OF_TENANT: &str = "
 SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit
 WHERE pk = 0 AND tenant = ? AND rowid < ? ORDER BY rowid DESC LIMIT ?";
+
+/// `detail` is the row's detail as text.
+pub(super) fn insert(tx: &Transaction<'_>, row: &AuditRow, detail: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        row.thread.0,
+        row.tenant.0,
+        row.at,
+        row.thread_id.as_ref().map(ThreadId::as_str),
+        row.actor,
+        row.action,
+        detail,
+    ])?;
+    Ok(())
+}
 
 #[async_trait]
 impl AuditStore for Sqlite {

@@ -1,138 +1,172 @@
-//! A batch as one call.
-//!
-//! Small values travel as JSON arrays, one per row (a lone thread's as they are), and `json_each` reads them back as tables;
-//! bodies, and names that we did not choose, travel beside them as one blob per table, and `substr` cuts them out again: no
-//! body is escaped or parsed, and no text ends early (SQLite's JSON stops at `\u0000`). Only one connection writes, so what
-//! is judged first holds until it is written.
-//!
-//! The end of each statement wakes whoever waits for the call. A batch is therefore one statement, an insert into a view
-//! whose trigger does the work, and so a transaction by itself. The verdicts are read after it: only this connection
-//! writes them, in memory.
+//! A batch: many threads' commits in one transaction, each judged by its own fence.
 
-use uuid::Uuid;
+use rusqlite::{OptionalExtension as _, Result, Transaction, params};
 
-use super::batch_sql::{BATCH_SQL, SINGLE_COMMIT_SQL};
-use super::packed_rows::PackedRows;
-use super::writer::Script;
-use crate::domain::ids::ThreadId;
+use super::{audit, idempotency, outbox, stored_id};
 use crate::store::committer::{PreparedCommit, Sending};
+use crate::store::{Committed, Fence, NewThread};
 
-pub(super) const DONE: i64 = 0;
-pub(super) const STALE: i64 = 1;
-pub(super) const EXISTS: i64 = 2;
-pub(super) const DUPLICATE: i64 = 3;
-/// Written by an earlier sending of the same batch.
-pub(super) const LANDED: i64 = 4;
+pub(super) fn write(tx: &Transaction<'_>, commits: &[PreparedCommit], sending: Sending) -> Result<Vec<Committed>> {
+    commits.iter().map(|prepared| write_commit(tx, prepared, sending)).collect()
+}
 
-pub(super) fn script(prepared_commits: &[PreparedCommit], sending: Sending) -> Script {
-    if let ([prepared], Sending::First) = (prepared_commits, sending)
-        && prepared.is_rows_and_log_only()
+fn write_commit(tx: &Transaction<'_>, prepared: &PreparedCommit, sending: Sending) -> Result<Committed> {
+    let commit = &prepared.commit;
+    if sending == Sending::Again && has_landed(tx, prepared)? {
+        return Ok(Committed::Done);
+    }
+    if let Some(key) = &commit.idempotency
+        && idempotency::is_taken(tx, key)?
     {
-        return bound(single_commit(prepared), [rows(prepared_commits), log(prepared_commits)]);
+        return Ok(Committed::Duplicate);
     }
-    let mut threads = PackedRows::new();
-    prepared_commits.iter().for_each(|prepared| thread(&mut threads, prepared));
-    let [keys, audit, deliveries] = beside(prepared_commits);
-    let (rows, log) = (rows(prepared_commits), log(prepared_commits));
-    bound(sqlx::query(BATCH_SQL), [threads, rows, log, keys, audit, deliveries])
-}
-
-fn rows(prepared_commits: &[PreparedCommit]) -> PackedRows {
-    let mut rows = PackedRows::new();
-    for PreparedCommit { commit, .. } in prepared_commits {
-        for row in &commit.rows {
-            rows.row(commit.pk).cell(row.kind.code()).body(Some(&row.id)).cell(row.ord);
-            rows.cell(row.keep.code()).body(Some(&row.body));
+    if let Some(new) = &commit.create {
+        if is_there(tx, prepared, new)? {
+            return Ok(Committed::Exists);
         }
+        if commit.fence != Fence::NEW || commit.last_seq != 0 {
+            return Ok(Committed::Stale);
+        }
+        create(tx, prepared, new)?;
     }
-    rows
+    let Some(moved) = follow(tx, prepared)? else { return Ok(Committed::Stale) };
+    change_indexed(tx, prepared, &moved)?;
+    write_rows(tx, prepared, moved.tenant)?;
+    write_beside(tx, prepared, moved.tenant)?;
+    Ok(Committed::Done)
 }
 
-fn log(prepared_commits: &[PreparedCommit]) -> PackedRows {
-    let mut log = PackedRows::new();
-    for PreparedCommit { commit, entry, .. } in prepared_commits {
-        if let Some(entry) = entry {
-            log.row(commit.pk).cell(entry.seq).cell(&entry.types).body(Some(&entry.body));
-        }
-    }
-    log
+/// Whether an earlier sending of this commit was stored.
+fn has_landed(tx: &Transaction<'_>, prepared: &PreparedCommit) -> Result<bool> {
+    let sql = "SELECT 1 FROM threads WHERE pk = ?1 AND last_commit = ?2";
+    tx.prepare_cached(sql)?.exists(params![prepared.commit.pk.0, stored_id(prepared.commit.token)])
 }
 
-/// Idempotency keys, audit lines and deliveries.
-fn beside(prepared_commits: &[PreparedCommit]) -> [PackedRows; 3] {
-    let [mut keys, mut audit, mut deliveries] = [const { PackedRows::new() }; 3];
-    for PreparedCommit { commit, audit: details, .. } in prepared_commits {
-        if let Some(key) = &commit.idempotency {
-            keys.row(commit.pk)
-                .cell(key.tenant)
-                .cell(&key.scope)
-                .cell(&key.key)
-                .cell(&key.fingerprint)
-                .cell(key.status);
-            keys.cell(&key.location).cell(key.created_at).body(Some(&key.body));
-        }
-        for (audit_row, detail) in commit.audit.iter().zip(details) {
-            let thread_id = audit_row.thread_id.as_ref().map(ThreadId::as_str);
-            audit.row(commit.pk).cell(audit_row.thread).cell(audit_row.tenant).cell(audit_row.at).body(thread_id);
-            audit.body(Some(&audit_row.actor)).cell(&audit_row.action).body(Some(detail));
-        }
-        for new in &commit.deliveries {
-            deliveries
-                .row(commit.pk)
-                .cell(&new.id)
-                .cell(new.kind.as_str())
-                .body(Some(&new.target))
-                .cell(&new.ordering_key);
-            deliveries.cell(&new.event).body(Some(&new.body));
-        }
-    }
-    [keys, audit, deliveries]
+fn is_there(tx: &Transaction<'_>, prepared: &PreparedCommit, new: &NewThread) -> Result<bool> {
+    let sql = "SELECT 1 FROM threads WHERE pk = ?1 OR (tenant = ?2 AND thread_id = ?3)";
+    tx.prepare_cached(sql)?.exists(params![prepared.commit.pk.0, new.tenant.0, new.thread_id.as_str()])
 }
 
-fn bound<const N: usize>(query: Script, packed: [PackedRows; N]) -> Script {
-    packed.into_iter().fold(query, |query, packed_rows| {
-        let (rows, bodies) = packed_rows.finish();
-        query.bind(rows).bind(bodies)
-    })
+/// Makes the thread as it was before its first commit.
+fn create(tx: &Transaction<'_>, prepared: &PreparedCommit, new: &NewThread) -> Result<()> {
+    let commit = &prepared.commit;
+    tx.prepare_cached(
+        "INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq,
+            min_seq, created_at, updated_at, created_by, title, sheet, head)
+        VALUES (?1, ?2, ?3, ?4, 0, 0, '', ?5, 0, 0, 1, ?6, ?7, ?8, '', '{}', '')",
+    )?
+    .execute(params![
+        commit.pk.0,
+        new.tenant.0,
+        new.thread_id.as_str(),
+        new.core,
+        commit.status.as_str(),
+        new.created_at,
+        commit.now,
+        new.created_by,
+    ])?;
+    Ok(())
 }
 
-fn single_commit(prepared: &PreparedCommit) -> Script {
+/// The thread of a commit that was accepted.
+struct Moved {
+    tenant: i64,
+    has_status: bool,
+    has_wake_at: bool,
+}
+
+/// Moves the thread if the commit follows it as it stands, and its lease is free to be taken.
+fn follow(tx: &Transaction<'_>, prepared: &PreparedCommit) -> Result<Option<Moved>> {
     let commit = &prepared.commit;
     let (change, lease, replica) = commit.lease.as_columns();
-    let text = |id: Option<Uuid>| id.map(|id| id.simple().to_string());
-    sqlx::query(SINGLE_COMMIT_SQL)
-        .bind(commit.pk.0)
-        .bind(text(Some(commit.token)))
-        .bind(commit.fence.version)
-        .bind(commit.fence.epoch)
-        .bind(text(commit.fence.lease))
-        .bind(commit.last_seq)
-        .bind(commit.now)
-        .bind(commit.status.as_str())
-        .bind(commit.wake_at)
-        .bind(commit.floor)
-        .bind(prepared.records as i64)
-        .bind(commit.is_activity())
-        .bind(change)
-        .bind(text(lease))
-        .bind(text(replica))
-        .bind(commit.head.as_deref())
-        .bind(prepared.profile.as_deref())
-        .bind(prepared.title.as_deref())
+    let mut statement = tx.prepare_cached(
+        "UPDATE threads SET
+            version = version + 1,
+            epoch = epoch + (?1 = 1),
+            lease = CASE ?1 WHEN 0 THEN lease WHEN 1 THEN ?2 END,
+            last_commit = ?3,
+            floor = ?4,
+            last_seq = last_seq + ?5,
+            title = coalesce(?6, title),
+            sheet = coalesce(?7, sheet),
+            head = coalesce(?8, head)
+        WHERE pk = ?9 AND version = ?10 AND epoch = ?11 AND lease IS ?12 AND last_seq = ?13
+            AND (?14 IS NULL OR replica IS NULL OR replica = ?14 OR NOT EXISTS (
+                SELECT 1 FROM replicas r WHERE r.id = threads.replica))
+        RETURNING tenant, status = ?15, wake_at IS ?16",
+    )?;
+    let arguments = params![
+        change,
+        lease.map(stored_id),
+        stored_id(commit.token),
+        commit.floor,
+        i64::try_from(prepared.records).unwrap_or(i64::MAX),
+        prepared.title,
+        prepared.profile,
+        commit.head,
+        commit.pk.0,
+        commit.fence.version,
+        commit.fence.epoch,
+        commit.fence.lease.map(stored_id),
+        commit.last_seq,
+        replica.map(stored_id),
+        commit.status.as_str(),
+        commit.wake_at,
+    ];
+    let moved =
+        |row: &rusqlite::Row<'_>| Ok(Moved { tenant: row.get(0)?, has_status: row.get(1)?, has_wake_at: row.get(2)? });
+    statement.query_row(arguments, moved).optional()
 }
 
-fn thread(threads: &mut PackedRows, prepared: &PreparedCommit) {
+/// To set a column is to write its indexes, whether its value changes or not, and each is one more page to sync: columns
+/// with an index are set only where they change.
+fn change_indexed(tx: &Transaction<'_>, prepared: &PreparedCommit, moved: &Moved) -> Result<()> {
     let commit = &prepared.commit;
-    let (change, lease, replica) = commit.lease.as_columns();
-    threads.row(commit.pk).id(Some(commit.token)).cell(commit.fence.version).cell(commit.fence.epoch);
-    threads.id(commit.fence.lease).cell(commit.last_seq).cell(commit.now).cell(commit.status).cell(commit.wake_at);
-    threads.cell(commit.floor).cell(prepared.records).cell(u8::from(commit.is_activity()));
-    threads.cell(change).id(lease).id(replica);
-    let new = commit.create.as_ref();
-    threads.cell(new.map(|new| new.tenant)).cell(new.map(|new| &new.thread_id));
-    threads.cell(new.map(|new| &new.core)).cell(new.map(|new| new.created_at));
-    threads.body(commit.head.as_deref()).body(prepared.profile.as_deref()).body(prepared.title.as_deref());
-    let key = commit.idempotency.as_ref();
-    threads.cell(key.map(|key| key.tenant)).cell(key.map(|key| &key.scope)).cell(key.map(|key| &key.key));
-    threads.cell(new.map(|new| &new.created_by));
+    if commit.is_activity() || !moved.has_status {
+        tx.prepare_cached("UPDATE threads SET updated_at = ?2, status = ?3 WHERE pk = ?1")?.execute(params![
+            commit.pk.0,
+            commit.now,
+            commit.status.as_str()
+        ])?;
+    }
+    let (change, _, replica) = commit.lease.as_columns();
+    if change != 0 || !moved.has_wake_at {
+        tx.prepare_cached(
+            "UPDATE threads SET wake_at = ?2, replica = CASE ?3 WHEN 0 THEN replica WHEN 1 THEN ?4 END WHERE pk = ?1",
+        )?
+        .execute(params![commit.pk.0, commit.wake_at, change, replica.map(stored_id)])?;
+    }
+    Ok(())
+}
+
+/// Rows and the entry of the log.
+fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
+    let pk = prepared.commit.pk.0;
+    let mut upsert = tx.prepare_cached(
+        "INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body",
+    )?;
+    for row in &prepared.commit.rows {
+        upsert.execute(params![pk, tenant, row.kind.code(), row.id, row.ord, row.keep.code(), row.body])?;
+    }
+    if let Some(entry) = &prepared.entry {
+        tx.prepare_cached("INSERT INTO observations (pk, seq, types, body) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![pk, entry.seq, entry.types, entry.body])?;
+    }
+    Ok(())
+}
+
+/// Idempotency key, audit lines and deliveries.
+fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
+    let commit = &prepared.commit;
+    if let Some(key) = &commit.idempotency {
+        idempotency::insert(tx, commit.pk, key)?;
+    }
+    for (audit_row, detail) in commit.audit.iter().zip(&prepared.audit) {
+        audit::insert(tx, audit_row, detail)?;
+    }
+    for new in &commit.deliveries {
+        outbox::insert(tx, commit.pk, tenant, new, commit.now)?;
+    }
+    Ok(())
 }

@@ -1,41 +1,22 @@
 //! Documents: what tenants configure.
 
 use async_trait::async_trait;
+use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::Sqlite;
 use super::fault::unreadable;
-use super::idempotency::with_kept;
-use crate::domain::ids::TenantPk;
-use crate::store::columns::Columns as _;
+use super::{Sqlite, audit, idempotency};
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
-use crate::store::{AnswerToStore, AuditRow, Result};
+use crate::store::{AnswerToStore, AuditRow, IdempotencyRow, Result};
 
-/// $1 tenant, $2 kind, $3 id, $4 time, $5 body, $6 the version to be found (0 = none, -1 = any); then the audit line, and
-/// from $12 the answer to be kept, if any. The document itself is written last: every condition looks at what was stored
-/// before.
+const VERSION: &str = "SELECT version FROM documents WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL";
+
+const NEXT_REVISION: &str = "UPDATE document_revision SET revision = revision + 1 RETURNING revision";
+
 const WRITE: &str = "
-BEGIN IMMEDIATE;
-CREATE TEMP TABLE IF NOT EXISTS wanted (is_met INTEGER NOT NULL, tenant INTEGER NOT NULL, scope TEXT, key TEXT,
-    fingerprint TEXT, status INTEGER, location TEXT, created_at INTEGER, body TEXT) STRICT;
-DELETE FROM wanted;
-INSERT INTO wanted
-SELECT CASE ?6 WHEN -1 THEN d.version > 0 OR ?5 IS NOT NULL ELSE d.version = ?6 END,
-    ?1, ?12, ?13, ?14, ?15, ?16, ?17, ?18
-FROM (SELECT coalesce(max(version), 0) AS version FROM documents
-      WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL) d;
-UPDATE wanted SET is_met = 0
-WHERE EXISTS (SELECT 1 FROM idempotency i WHERE (i.tenant, i.scope, i.key) = (wanted.tenant, wanted.scope, wanted.key));
-INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
-SELECT 0, * FROM (SELECT tenant, scope, key, fingerprint, status, location, created_at, body FROM wanted
-                  WHERE is_met AND key IS NOT NULL);
-INSERT INTO audit (pk, tenant, at, actor, action, detail) SELECT ?7, ?1, ?8, ?9, ?10, ?11 FROM wanted WHERE is_met;
-UPDATE document_revision SET revision = revision + 1 WHERE (SELECT is_met FROM wanted);
-INSERT INTO documents (tenant, kind, id, version, updated_at, body)
-SELECT ?1, ?2, ?3, revision, ?4, ?5 FROM document_revision WHERE (SELECT is_met FROM wanted)
+INSERT INTO documents (tenant, kind, id, version, updated_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (tenant, kind, id)
-DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, body = excluded.body
-RETURNING version;
-COMMIT";
+DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, body = excluded.body";
 
 macro_rules! select {
     ($rest:literal) => {
@@ -56,12 +37,7 @@ impl DocumentStore for Sqlite {
         audit: AuditRow,
         kept: AnswerToStore,
     ) -> Result<Option<i64>> {
-        let script = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(new.id);
-        let script = script.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
-        let script = script.bind(old.code()).bind(audit.thread.0).bind(audit.at);
-        let script = script.bind(audit.actor).bind(audit.action).bind(audit.detail.to_string());
-        let written = self.writer.write(with_kept(script, kept)).await?;
-        written.first().map(|row| row.number("version")).transpose()
+        self.writer.write(move |tx| write(tx, &new, old, &audit, kept.as_ref())).await
     }
 
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
@@ -73,4 +49,27 @@ impl DocumentStore for Sqlite {
         let found = sqlx::query(SINCE).bind(after).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(Document::read).collect()
     }
+}
+
+fn write(
+    tx: &Transaction<'_>,
+    new: &Document,
+    old: Expected,
+    audit_row: &AuditRow,
+    kept: Option<&IdempotencyRow>,
+) -> rusqlite::Result<Option<i64>> {
+    let mut version = tx.prepare_cached(VERSION)?;
+    let version = version.query_row(params![new.tenant.0, new.kind.as_str(), new.id], |row| row.get(0)).optional()?;
+    if !old.is_met(version, new) || kept.map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false) {
+        return Ok(None);
+    }
+    if let Some(key) = kept {
+        idempotency::insert(tx, ThreadPk::NONE, key)?;
+    }
+    audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
+    let revision: i64 = tx.prepare_cached(NEXT_REVISION)?.query_row([], |row| row.get(0))?;
+    let body = new.body.as_ref().map(|body| body.to_string());
+    let arguments = params![new.tenant.0, new.kind.as_str(), new.id, revision, new.updated_at, body];
+    tx.prepare_cached(WRITE)?.execute(arguments)?;
+    Ok(Some(revision))
 }

@@ -2,7 +2,7 @@
 
 use crate::store::Error;
 
-/// After a failed script was rolled back.
+/// After a failed transaction was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// These values, and no others, are to blame.
@@ -13,12 +13,19 @@ pub(super) enum Failure {
     Unavailable,
 }
 
-pub(super) fn failure(error: &sqlx::Error) -> Failure {
-    match primary_code(error) {
+pub(super) fn failure(error: &rusqlite::Error) -> Failure {
+    match written_code(error) {
         Some(code::ERROR | code::TOOBIG | code::CONSTRAINT | code::MISMATCH | code::RANGE) => Failure::Data,
-        Some(code::IOERR) | None => Failure::Lost,
+        Some(code::IOERR) => Failure::Lost,
         Some(_) => Failure::Unavailable,
+        // It did not come from SQLite: a value is not of the type of its column.
+        None => Failure::Data,
     }
+}
+
+fn written_code(error: &rusqlite::Error) -> Option<u32> {
+    let code = error.sqlite_error()?.extended_code;
+    Some(code.unsigned_abs() & 0xFF)
 }
 
 /// SQLite's result code without its extension (https://sqlite.org/rescode.html).
@@ -48,8 +55,8 @@ pub(super) fn unavailable(error: impl std::fmt::Display) -> Error {
 }
 
 /// A failed write of something else than a batch.
-pub(super) fn unwritten(error: sqlx::Error) -> Error {
-    match failure(&error) {
+pub(super) fn unwritten(error: &rusqlite::Error) -> Error {
+    match failure(error) {
         Failure::Data => Error::Refused(error.to_string()),
         Failure::Lost | Failure::Unavailable => Error::Unavailable(error.to_string()),
     }

@@ -1,19 +1,45 @@
 //! Idempotency keys and the answers stored under them.
 
 use async_trait::async_trait;
+use rusqlite::{Transaction, params};
 
 use super::Sqlite;
 use super::fault::unreadable;
-use super::writer::Script;
 use crate::domain::Millis;
-use crate::domain::ids::TenantPk;
-use crate::store::{AnswerToStore, IdempotencyRow, IdempotencyStore, Result};
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{IdempotencyRow, IdempotencyStore, Result};
 
 const ONE: &str = "
 SELECT fingerprint, status, body, location, created_at FROM idempotency WHERE tenant = ? AND scope = ? AND key = ?";
 
 pub(super) const FORGET: &str = "DELETE FROM idempotency WHERE rowid IN
-    (SELECT rowid FROM idempotency WHERE created_at < ? ORDER BY created_at LIMIT ?) RETURNING 1";
+    (SELECT rowid FROM idempotency WHERE created_at < ? ORDER BY created_at LIMIT ?)";
+
+/// Whether another request came with this key before.
+pub(super) fn is_taken(tx: &Transaction<'_>, key: &IdempotencyRow) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM idempotency WHERE tenant = ?1 AND scope = ?2 AND key = ?3";
+    tx.prepare_cached(sql)?.exists(params![key.tenant.0, key.scope, key.key])
+}
+
+/// Stores an answer under its key, which is not taken.
+pub(super) fn insert(tx: &Transaction<'_>, thread: ThreadPk, key: &IdempotencyRow) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        thread.0,
+        key.tenant.0,
+        key.scope,
+        key.key,
+        key.fingerprint,
+        key.status,
+        key.location,
+        key.created_at,
+        key.body,
+    ])?;
+    Ok(())
+}
 
 #[async_trait]
 impl IdempotencyStore for Sqlite {
@@ -24,15 +50,7 @@ impl IdempotencyStore for Sqlite {
     }
 
     async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
-        Ok(self.writer.write(sqlx::query(FORGET).bind(before).bind(limit)).await?.len() as u64)
+        let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![before, limit]);
+        Ok(self.writer.write(forget).await? as u64)
     }
-}
-
-/// Binds scope, key, fingerprint, status, location, time and body of an answer to be kept; without one they are NULL.
-pub(super) fn with_kept(script: Script, kept: AnswerToStore) -> Script {
-    let text = |part: fn(&IdempotencyRow) -> &String| kept.as_ref().map(part).cloned();
-    let script = script.bind(text(|row| &row.scope)).bind(text(|row| &row.key)).bind(text(|row| &row.fingerprint));
-    let script = script.bind(kept.as_ref().map(|row| row.status));
-    let script = script.bind(kept.as_ref().and_then(|row| row.location.clone()));
-    script.bind(kept.as_ref().map(|row| row.created_at)).bind(text(|row| &row.body))
 }

@@ -1,63 +1,28 @@
 //! Tenants and their keys.
 
 use async_trait::async_trait;
+use rusqlite::{OptionalExtension as _, Transaction, params};
+use serde_json::json;
 
-use super::Sqlite;
 use super::fault::unreadable;
-use super::writer::Script;
+use super::{Sqlite, audit};
 use crate::domain::Millis;
-use crate::domain::ids::TenantPk;
-use crate::store::columns::Columns as _;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, KeyRow, KeyStore, Result};
 
-const TENANT: &str = "
-BEGIN IMMEDIATE;
-INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
-SELECT pk FROM tenants WHERE name = ?1;
-COMMIT";
+const NEW_TENANT: &str = "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
-/// The audit row is inserted after the change, and only if a row was changed.
+const TENANT: &str = "SELECT pk FROM tenants WHERE name = ?1";
+
 const ADD: &str = "
-BEGIN IMMEDIATE;
 INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
-VALUES ($6, $7, $8, $9, $10, $11, $12) ON CONFLICT (tenant, name) DO NOTHING;
-INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
-SELECT 0, $1, NULL, $2, $3, $4, $5 WHERE changes() = 1 RETURNING 1;
-COMMIT";
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (tenant, name) DO NOTHING";
 
-/// Whether the tenant $2 has nothing but keys.
-macro_rules! while_free {
-    ($rest:literal) => {
-        concat!(
-            $rest,
-            " AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.name = $2 AND (
-                EXISTS (SELECT 1 FROM threads o WHERE o.tenant = t.pk)
-                OR EXISTS (SELECT 1 FROM documents o WHERE o.tenant = t.pk AND o.body IS NOT NULL)
-                OR EXISTS (SELECT 1 FROM usage_kept o WHERE o.tenant = t.pk)));
-             "
-        )
-    };
-}
-
-/// $1 from, $2 to. Rows go by the tenant's key, so all that it has goes with its name.
-const RENAME: &str = concat!(
-    "BEGIN IMMEDIATE;
-     ",
-    while_free!(
-        "UPDATE api_keys SET tenant = (SELECT pk FROM tenants WHERE name = $1)
-         WHERE tenant = (SELECT pk FROM tenants WHERE name = $2) AND EXISTS (SELECT 1 FROM tenants WHERE name = $1)"
-    ),
-    while_free!(
-        "UPDATE audit SET tenant = (SELECT pk FROM tenants WHERE name = $1)
-         WHERE tenant = (SELECT pk FROM tenants WHERE name = $2) AND EXISTS (SELECT 1 FROM tenants WHERE name = $1)"
-    ),
-    while_free!("DELETE FROM tenants WHERE name = $2 AND $1 <> $2 AND EXISTS (SELECT 1 FROM tenants WHERE name = $1)"),
-    "UPDATE tenants SET name = $2 WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM tenants WHERE name = $2);
-     INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
-     SELECT 0, pk, NULL, $3, $4, 'rename tenant', json_object('from', $1, 'to', $2) FROM tenants
-     WHERE name = $2 AND changes() = 1 RETURNING 1;
-     COMMIT"
-);
+/// Whether a tenant has more than keys.
+const IS_USED: &str = "
+SELECT EXISTS (SELECT 1 FROM threads WHERE tenant = ?1)
+    OR EXISTS (SELECT 1 FROM documents WHERE tenant = ?1 AND body IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM usage_kept WHERE tenant = ?1)";
 
 macro_rules! select_key {
     ($rest:literal) => {
@@ -73,18 +38,17 @@ const ALL: &str = select_key!("ORDER BY k.rowid");
 
 const BY_HASH: &str = select_key!("WHERE k.hash = ?");
 
-const REVOKE: &str = "
-BEGIN IMMEDIATE;
-UPDATE api_keys SET revoked_at = $6 WHERE key_id = $7 AND revoked_at IS NULL;
-INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
-SELECT 0, $1, NULL, $2, $3, $4, $5 WHERE changes() = 1 RETURNING 1;
-COMMIT";
+const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?2 WHERE key_id = ?1 AND revoked_at IS NULL";
 
 #[async_trait]
 impl KeyStore for Sqlite {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
-        let rows = self.writer.write(sqlx::query(TENANT).bind(name.to_owned()).bind(now)).await?;
-        rows[0].number("pk").map(TenantPk)
+        let name = name.to_owned();
+        let named = move |tx: &Transaction<'_>| {
+            tx.execute(NEW_TENANT, params![name, now])?;
+            tx.query_row(TENANT, [name], |row| row.get(0).map(TenantPk))
+        };
+        self.writer.write(named).await
     }
 
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
@@ -93,14 +57,17 @@ impl KeyStore for Sqlite {
     }
 
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
-        let script = sqlx::query(RENAME).bind(from.to_owned()).bind(to.to_owned()).bind(now).bind(by.to_owned());
-        Ok(!self.writer.write(script).await?.is_empty())
+        let (from, to, by) = (from.to_owned(), to.to_owned(), by.to_owned());
+        self.writer.write(move |tx| rename(tx, &from, &to, by, now)).await
     }
 
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
-        let script = with_audit(sqlx::query(ADD), audit);
-        let script = script.bind(key.key_id).bind(key.tenant.0).bind(key.name).bind(key.hash).bind(key.scopes);
-        Ok(!self.writer.write(script.bind(key.created_at).bind(key.revoked_at)).await?.is_empty())
+        let add = move |tx: &Transaction<'_>| {
+            let KeyRow { key_id, tenant, name, hash, scopes, created_at, revoked_at, .. } = key;
+            let added = tx.execute(ADD, params![key_id, tenant.0, name, hash, scopes, created_at, revoked_at])?;
+            audit_if_changed(tx, added, &audit)
+        };
+        self.writer.write(add).await
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>> {
@@ -109,8 +76,12 @@ impl KeyStore for Sqlite {
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
-        let script = with_audit(sqlx::query(REVOKE), audit).bind(now).bind(key_id.to_owned());
-        Ok(!self.writer.write(script).await?.is_empty())
+        let key_id = key_id.to_owned();
+        let revoke = move |tx: &Transaction<'_>| {
+            let revoked = tx.execute(REVOKE, params![key_id, now])?;
+            audit_if_changed(tx, revoked, &audit)
+        };
+        self.writer.write(revoke).await
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
@@ -119,11 +90,31 @@ impl KeyStore for Sqlite {
     }
 }
 
-fn with_audit(script: Script, audit_row: AuditRow) -> Script {
-    script
-        .bind(audit_row.tenant.0)
-        .bind(audit_row.at)
-        .bind(audit_row.actor)
-        .bind(audit_row.action)
-        .bind(audit_row.detail.to_string())
+/// Whether a row was changed, and so is told.
+fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) -> rusqlite::Result<bool> {
+    if changed > 0 {
+        audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
+    }
+    Ok(changed > 0)
+}
+
+/// Rows go by the tenant's key, so all that a tenant has goes with its name. A tenant of the new name that has nothing but
+/// keys gives it up, and its keys and its audit go to the other.
+fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -> rusqlite::Result<bool> {
+    let named = |name: &str| tx.query_row(TENANT, [name], |row| row.get::<_, i64>(0)).optional();
+    let Some(tenant) = named(from)? else { return Ok(false) };
+    if let Some(other) = named(to)? {
+        if other == tenant || tx.query_row(IS_USED, [other], |row| row.get(0))? {
+            return Ok(false);
+        }
+        tx.execute("UPDATE api_keys SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
+        tx.execute("UPDATE audit SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
+        tx.execute("DELETE FROM tenants WHERE pk = ?1", [other])?;
+    }
+    tx.execute("UPDATE tenants SET name = ?2 WHERE pk = ?1", params![tenant, to])?;
+    let detail = json!({ "from": from, "to": to });
+    let action = "rename tenant".to_owned();
+    let (tenant, thread) = (TenantPk(tenant), ThreadPk::NONE);
+    let audit_row = AuditRow { tenant, thread, thread_id: None, at: now, actor: by, action, detail };
+    audit_if_changed(tx, 1, &audit_row)
 }

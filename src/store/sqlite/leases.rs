@@ -2,10 +2,11 @@
 //! which there could be one, so whoever registers takes over everything.
 
 use async_trait::async_trait;
+use rusqlite::{Transaction, params};
 use uuid::Uuid;
 
-use super::Sqlite;
 use super::fault::unreadable;
+use super::{Sqlite, stored_id};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::columns::Columns as _;
@@ -14,22 +15,15 @@ use crate::store::{Claimable, LeaseStore, Registration, Result};
 /// By the index of what is due: one process owns every thread in hand, so that `replica` tells little.
 pub(super) const DUE: &str = "SELECT pk FROM threads WHERE wake_at <= ? AND +replica = ? ORDER BY wake_at, pk LIMIT ?";
 
-/// The process before ended without taking leave, unless it was this one: what it had in hand is counted. One crash among
-/// many points at nobody, but those that were in hand at two crashes before are compared with each other only.
-const REGISTER: &str = "
-BEGIN IMMEDIATE;
-DELETE FROM replicas WHERE id = $2;
-DELETE FROM crashes WHERE replica = $2;
+/// Counts what the process before had in hand.
+const COUNT_CRASHES: &str = "
 INSERT INTO crashes (pk, replica, in_hand)
 SELECT pk, replica, CASE WHEN suspect THEN sum(suspect) OVER it ELSE count(*) OVER it END
 FROM (
     SELECT t.pk, t.replica, (SELECT count(*) FROM crashes c WHERE c.pk = t.pk) >= 2 AS suspect
     FROM replicas r CROSS JOIN threads t ON t.replica = r.id
 ) WHERE true WINDOW it AS (PARTITION BY replica)
-ON CONFLICT DO NOTHING;
-DELETE FROM replicas;
-INSERT INTO replicas (id) VALUES ($1);
-COMMIT";
+ON CONFLICT DO NOTHING";
 
 /// Of the threads as `t`, by their index.
 macro_rules! crashes {
@@ -71,9 +65,7 @@ impl LeaseStore for Sqlite {
     }
 
     async fn register(&self, new: Registration, _ttl: Millis) -> Result<()> {
-        let former = new.former.map(|id| id.simple());
-        self.writer.write(sqlx::query(REGISTER).bind(new.replica.simple()).bind(former)).await?;
-        Ok(())
+        self.writer.write(move |tx| register(tx, new)).await
     }
 
     async fn renew(&self, replica: Uuid, _ttl: Millis) -> Result<bool> {
@@ -82,8 +74,8 @@ impl LeaseStore for Sqlite {
     }
 
     async fn unregister(&self, replica: Uuid) -> Result<()> {
-        self.writer.write(sqlx::query("DELETE FROM replicas WHERE id = ?1").bind(replica.simple())).await?;
-        Ok(())
+        let forget = move |tx: &Transaction<'_>| forget_replica(tx, replica);
+        self.writer.write(forget).await
     }
 
     async fn end_expired(&self) -> Result<()> {
@@ -97,18 +89,25 @@ impl LeaseStore for Sqlite {
     }
 
     async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
-        let reserved = self.writer.write(sqlx::query(RESERVE).bind(replica.simple()).bind(keys(pks))).await?;
-        reserved.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
+        let pks = keys(pks);
+        let reserve = move |tx: &Transaction<'_>| {
+            let mut statement = tx.prepare_cached(RESERVE)?;
+            let reserved = statement.query_map(params![stored_id(replica), pks], |row| row.get(0).map(ThreadPk))?;
+            reserved.collect()
+        };
+        self.writer.write(reserve).await
     }
 
     /// A replica of no process: nobody takes it back.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
-        self.writer.write(sqlx::query(COUNT_CRASH).bind(pk.0).bind(Uuid::new_v4().simple())).await?;
+        let nobody = stored_id(Uuid::new_v4());
+        self.writer.write(move |tx| tx.prepare_cached(COUNT_CRASH)?.execute(params![pk.0, nobody])).await?;
         Ok(())
     }
 
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
-        self.writer.write(sqlx::query(FORGET_CRASHES).bind(keys(pks)).bind(keeps_alone)).await?;
+        let pks = keys(pks);
+        self.writer.write(move |tx| tx.prepare_cached(FORGET_CRASHES)?.execute(params![pks, keeps_alone])).await?;
         Ok(())
     }
 
@@ -122,6 +121,24 @@ impl LeaseStore for Sqlite {
         let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads WHERE wake_at IS NOT NULL");
         query.fetch_one(&self.readers).await.map_err(unreadable)
     }
+}
+
+/// The process before ended without taking leave, unless it was this one: what it had in hand is counted. One crash among
+/// many points at nobody, but those that were in hand at two crashes before are compared with each other only.
+fn register(tx: &Transaction<'_>, new: Registration) -> rusqlite::Result<()> {
+    if let Some(former) = new.former {
+        forget_replica(tx, former)?;
+        tx.execute("DELETE FROM crashes WHERE replica = ?1", params![stored_id(former)])?;
+    }
+    tx.execute(COUNT_CRASHES, [])?;
+    tx.execute("DELETE FROM replicas", [])?;
+    tx.execute("INSERT INTO replicas (id) VALUES (?1)", params![stored_id(new.replica)])?;
+    Ok(())
+}
+
+fn forget_replica(tx: &Transaction<'_>, replica: Uuid) -> rusqlite::Result<()> {
+    tx.execute("DELETE FROM replicas WHERE id = ?1", params![stored_id(replica)])?;
+    Ok(())
 }
 
 fn keys(pks: &[ThreadPk]) -> String {

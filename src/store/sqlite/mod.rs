@@ -1,11 +1,10 @@
 //! The embedded store: one file, one process.
 //!
-//! WAL; one connection writes, batch by batch, a few read for the engine, and a few others for people. With `synchronous=FULL` a commit is on the disk before it
-//! is answered.
+//! WAL; one connection writes (rusqlite, on a thread of its own), a few read for the engine (sqlx), and a few others for
+//! people. With `synchronous=FULL` a commit is on the disk before it is answered.
 
 mod audit;
 mod batch;
-mod batch_sql;
 mod columns;
 mod damage;
 mod documents;
@@ -18,7 +17,6 @@ mod lock;
 mod log;
 mod open;
 mod outbox;
-mod packed_rows;
 mod private;
 mod rows;
 mod schema;
@@ -27,6 +25,7 @@ mod sealed;
 mod tests;
 mod threads;
 mod usage;
+mod write_connection;
 mod writer;
 
 use std::path::PathBuf;
@@ -34,6 +33,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::SqlitePool;
+use uuid::Uuid;
 
 use super::committer::Committer;
 use super::{Result, Store};
@@ -82,7 +82,8 @@ impl Store for Sqlite {
         let health = self.committer.health();
         health.check()?;
         let proof = health.proof();
-        self.writer.write(sqlx::query(BEAT).bind(i64::try_from(proof).unwrap_or(i64::MAX))).await?;
+        let ballast = i64::try_from(proof).unwrap_or(i64::MAX);
+        self.writer.write(move |tx| tx.prepare_cached(BEAT)?.execute([ballast])).await?;
         health.succeeds(proof);
         Ok(())
     }
@@ -95,4 +96,9 @@ impl Store for Sqlite {
             readers.close().await;
         }
     }
+}
+
+/// An id of ours as it is stored.
+fn stored_id(id: Uuid) -> String {
+    id.simple().to_string()
 }

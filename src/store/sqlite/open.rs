@@ -10,12 +10,20 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use super::lock::FolderLock;
+use super::write_connection::WriteConnection;
 use super::writer::Writer;
 use super::{Sqlite, damage, private, schema};
 use crate::config::Synchronous;
 use crate::failpoint;
 use crate::store::committer::{Bounds, Committer};
 use crate::store::{Error, Result};
+
+/// Of every connection. A checkpoint every 16 MB instead of every 4: fewer pages are written twice.
+pub(super) const PRAGMAS: [(&str, &str); 3] =
+    [("temp_store", "memory"), ("wal_autocheckpoint", "4000"), ("journal_size_limit", "67108864")];
+
+/// How long a connection waits for another one's lock.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Each is a thread, so there are few; they are opened when they are needed.
 const READERS: u32 = 4;
@@ -41,7 +49,8 @@ impl Sqlite {
         } else {
             create(&path, &options).await?
         }
-        let writer = Writer::open(options.clone(), lock).await.map_err(|error| unusable(&path, error))?;
+        let connection = WriteConnection::open(path.clone(), synchronous).map_err(|error| unusable(&path, error))?;
+        let writer = Writer::start(connection, lock).map_err(|error| unusable(&path, error))?;
         let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
         let for_readers = Some(readers(options.clone()));
         Ok(Self { path, synchronous, committer, writer, readers: readers(options), for_readers })
@@ -73,18 +82,15 @@ fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
         Synchronous::Full => SqliteSynchronous::Full,
         Synchronous::Normal => SqliteSynchronous::Normal,
     };
-    SqliteConnectOptions::new()
+    let options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(synchronous)
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(BUSY_TIMEOUT)
         .disable_statement_logging()
-        .foreign_keys(false)
-        .pragma("temp_store", "memory")
-        // A checkpoint every 16 MB instead of every 4: fewer pages are written twice.
-        .pragma("wal_autocheckpoint", "4000")
-        .pragma("journal_size_limit", "67108864")
+        .foreign_keys(false);
+    PRAGMAS.into_iter().fold(options, |options, (name, value)| options.pragma(name, value))
 }
 
 fn readers(options: SqliteConnectOptions) -> SqlitePool {

@@ -1,14 +1,13 @@
 //! The outbox.
 
 use async_trait::async_trait;
-use sqlx::Row as _;
+use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::Sqlite;
 use super::fault::unreadable;
-use super::idempotency::with_kept;
+use super::{Sqlite, idempotency};
 use crate::domain::Millis;
-use crate::domain::ids::{DeliveryId, TenantPk};
-use crate::store::outbox::{Delivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
+use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
+use crate::store::outbox::{Delivery, NewDelivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
 use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
 macro_rules! columns {
@@ -36,7 +35,7 @@ ORDER BY d.due_at LIMIT 1";
 
 const SETTLE: &str = "
 UPDATE deliveries SET status = ?3, due_at = ?4, said = ?5, finished_at = iif(?4 IS NULL, ?6, NULL)
-WHERE id = ?1 AND attempts = ?2 AND due_at IS NOT NULL RETURNING 1";
+WHERE id = ?1 AND attempts = ?2 AND due_at IS NOT NULL";
 
 const LIST: &str = concat!(
     "SELECT ",
@@ -44,28 +43,54 @@ const LIST: &str = concat!(
     ", ord FROM deliveries WHERE tenant = ? AND target_kind = ? AND target = ? AND ord < ? ORDER BY ord DESC LIMIT ?"
 );
 
+const IS_FINISHED: &str = "SELECT due_at IS NULL FROM deliveries WHERE tenant = ?1 AND id = ?2";
+
 const REPLAY: &str = "
-BEGIN IMMEDIATE;
-UPDATE deliveries SET status = 'pending', due_at = ?3, attempts = 0, finished_at = NULL
-WHERE tenant = ?1 AND id = ?2 AND due_at IS NULL
-AND NOT EXISTS (SELECT 1 FROM idempotency WHERE tenant = ?1 AND scope = ?4 AND key = ?5);
-SELECT changes() FROM deliveries WHERE tenant = ?1 AND id = ?2;
-INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
-SELECT 0, ?1, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE changes() = 1 AND ?5 IS NOT NULL;
-COMMIT";
+UPDATE deliveries SET status = 'pending', due_at = ?3, attempts = 0, finished_at = NULL WHERE tenant = ?1 AND id = ?2";
 
 const ABANDON: &str = "
 UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?4, finished_at = ?5
-WHERE tenant = ?1 AND target_kind = ?2 AND target = ?3 AND due_at IS NOT NULL RETURNING 1";
+WHERE tenant = ?1 AND target_kind = ?2 AND target = ?3 AND due_at IS NOT NULL";
 
 pub(super) const FORGET: &str = "DELETE FROM deliveries WHERE rowid IN
-    (SELECT rowid FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?) RETURNING 1";
+    (SELECT rowid FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)";
+
+/// Stores a delivery that is due at once.
+pub(super) fn insert(
+    tx: &Transaction<'_>,
+    thread: ThreadPk,
+    tenant: i64,
+    new: &NewDelivery,
+    now: Millis,
+) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts,
+            created_at, body)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8, 0, ?8, ?9)",
+    )?
+    .execute(params![
+        thread.0,
+        tenant,
+        new.id.as_str(),
+        new.kind.as_str(),
+        new.target,
+        new.ordering_key,
+        new.event,
+        now,
+        new.body,
+    ])?;
+    Ok(())
+}
 
 #[async_trait]
 impl OutboxStore for Sqlite {
     async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
-        let claimed = self.writer.write(sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit))).await?;
-        claimed.iter().map(Delivery::read).collect()
+        let claim = move |tx: &Transaction<'_>| {
+            let mut statement = tx.prepare_cached(CLAIM)?;
+            let claimed = statement.query_map(params![now, until, limit], |row| Ok(Delivery::read(row)))?;
+            claimed.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        self.writer.write(claim).await?.into_iter().collect()
     }
 
     async fn settle_delivery(
@@ -77,9 +102,11 @@ impl OutboxStore for Sqlite {
         now: Millis,
     ) -> Result<bool> {
         let (status, due_at) = settled.becomes();
-        let update = sqlx::query(SETTLE).bind(id.as_str().to_owned()).bind(i64::from(attempt));
-        let update = update.bind(status.as_str()).bind(due_at).bind(said.to_owned()).bind(now);
-        Ok(!self.writer.write(update).await?.is_empty())
+        let (id, said) = (id.clone(), said.to_owned());
+        let settle = move |tx: &Transaction<'_>| {
+            tx.prepare_cached(SETTLE)?.execute(params![id.as_str(), attempt, status.as_str(), due_at, said, now])
+        };
+        Ok(self.writer.write(settle).await? > 0)
     }
 
     async fn next_delivery(&self) -> Result<Option<Millis>> {
@@ -105,9 +132,21 @@ impl OutboxStore for Sqlite {
         now: Millis,
         kept: AnswerToStore,
     ) -> Result<Option<bool>> {
-        let script = sqlx::query(REPLAY).bind(tenant.0).bind(id.as_str().to_owned()).bind(now);
-        let found = self.writer.write(with_kept(script, kept)).await?;
-        found.first().map(|row| row.try_get(0)).transpose().map_err(unreadable)
+        let id = id.clone();
+        let replay = move |tx: &Transaction<'_>| {
+            let found = tx.prepare_cached(IS_FINISHED)?.query_row(params![tenant.0, id.as_str()], |row| row.get(0));
+            let Some(is_finished): Option<bool> = found.optional()? else { return Ok(None) };
+            let is_taken = kept.as_ref().map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false);
+            if !is_finished || is_taken {
+                return Ok(Some(false));
+            }
+            tx.prepare_cached(REPLAY)?.execute(params![tenant.0, id.as_str(), now])?;
+            if let Some(key) = &kept {
+                idempotency::insert(tx, ThreadPk::NONE, key)?;
+            }
+            Ok(Some(true))
+        };
+        self.writer.write(replay).await
     }
 
     async fn abandon_deliveries(
@@ -118,11 +157,15 @@ impl OutboxStore for Sqlite {
         why: &str,
         now: Millis,
     ) -> Result<u64> {
-        let update = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(target.to_owned());
-        Ok(self.writer.write(update.bind(why.to_owned()).bind(now)).await?.len() as u64)
+        let (target, why) = (target.to_owned(), why.to_owned());
+        let abandon = move |tx: &Transaction<'_>| {
+            tx.prepare_cached(ABANDON)?.execute(params![tenant.0, kind.as_str(), target, why, now])
+        };
+        Ok(self.writer.write(abandon).await? as u64)
     }
 
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
-        Ok(self.writer.write(sqlx::query(FORGET).bind(before).bind(limit)).await?.len() as u64)
+        let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![before, limit]);
+        Ok(self.writer.write(forget).await? as u64)
     }
 }

@@ -1,6 +1,7 @@
 //! Rows that hold sealed texts.
 
 use async_trait::async_trait;
+use rusqlite::{Transaction, params};
 
 use super::Sqlite;
 use super::fault::unreadable;
@@ -15,11 +16,10 @@ const ANSWERS: &str = "
 SELECT tenant, 0 AS pk, scope, key AS id, body FROM idempotency
 WHERE (tenant, scope, key) > (?, ?, ?) AND substr(body, 1, 3) = 'v1.' ORDER BY tenant, scope, key LIMIT ?";
 
-const REPLACE_RECEIVER: &str =
-    "UPDATE thread_rows SET body = ?4 WHERE pk = ?1 AND kind = 13 AND id = ?2 AND body = ?3 RETURNING 1";
+const REPLACE_RECEIVER: &str = "UPDATE thread_rows SET body = ?4 WHERE pk = ?1 AND kind = 13 AND id = ?2 AND body = ?3";
 
 const REPLACE_ANSWER: &str =
-    "UPDATE idempotency SET body = ?5 WHERE tenant = ?1 AND scope = ?2 AND key = ?3 AND body = ?4 RETURNING 1";
+    "UPDATE idempotency SET body = ?5 WHERE tenant = ?1 AND scope = ?2 AND key = ?3 AND body = ?4";
 
 #[async_trait]
 impl SealedStore for Sqlite {
@@ -37,11 +37,15 @@ impl SealedStore for Sqlite {
     }
 
     async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool> {
-        let row = row.clone();
-        let script = match row.kind {
-            SealedKind::Receiver => sqlx::query(REPLACE_RECEIVER).bind(row.thread.0).bind(row.id),
-            SealedKind::Answer => sqlx::query(REPLACE_ANSWER).bind(row.tenant.0).bind(row.scope).bind(row.id),
+        let (row, body) = (row.clone(), body.to_owned());
+        let replace = move |tx: &Transaction<'_>| match row.kind {
+            SealedKind::Receiver => {
+                tx.prepare_cached(REPLACE_RECEIVER)?.execute(params![row.thread.0, row.id, row.body, body])
+            }
+            SealedKind::Answer => {
+                tx.prepare_cached(REPLACE_ANSWER)?.execute(params![row.tenant.0, row.scope, row.id, row.body, body])
+            }
         };
-        Ok(!self.writer.write(script.bind(row.body).bind(body.to_owned())).await?.is_empty())
+        Ok(self.writer.write(replace).await? > 0)
     }
 }

@@ -1,5 +1,9 @@
 //! A batch that is sent again after its connection was lost, and by which index things are found.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use rusqlite::Transaction;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Sqlite, idempotency, leases};
@@ -8,7 +12,7 @@ use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::Record;
 use crate::domain::thread::ThreadProfile;
-use crate::store::committer::{Batch, PreparedCommit, Sending};
+use crate::store::committer::{Batch, CommitSlice, PreparedCommit, Sending};
 use crate::store::{
     Commit, Committed, Error, Fence, IdempotencyRow, LogStore as _, NewThread, ObservationAsk, Store as _,
     ThreadStore as _,
@@ -45,17 +49,22 @@ fn creating(pk: i64) -> Commit {
     Commit { records: vec![record], ..Commit::creating(ThreadPk(pk), new, ThreadProfile::default(), Some(key)) }
 }
 
+fn slices<const N: usize>(commits: [Commit; N]) -> impl Fn(Range<usize>) -> CommitSlice {
+    let batch = Arc::new(commits.map(PreparedCommit::of).into_iter().collect::<Vec<_>>());
+    move |places| CommitSlice::of(&batch, places)
+}
+
 #[tokio::test]
 async fn what_landed_the_first_time_is_done_and_not_done_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
     let mut writer = store.writer.clone();
     let stale = Commit { fence: Fence { version: 7, ..Fence::NEW }, create: None, ..creating(2) };
-    let batch = [PreparedCommit::of(creating(1)), PreparedCommit::of(stale), PreparedCommit::of(creating(3))];
+    let batch = slices([creating(1), stale, creating(3)]);
     let expected = [Committed::Done, Committed::Stale, Committed::Done];
-    assert_eq!(writer.apply(&batch[..2], Sending::First).await.unwrap(), expected[..2]);
-    assert_eq!(writer.apply(&batch, Sending::Again).await.unwrap(), expected);
-    assert_eq!(writer.apply(&batch, Sending::Again).await.unwrap(), expected);
+    assert_eq!(writer.apply(batch(0..2), Sending::First).await.unwrap(), expected[..2]);
+    assert_eq!(writer.apply(batch(0..3), Sending::Again).await.unwrap(), expected);
+    assert_eq!(writer.apply(batch(0..3), Sending::Again).await.unwrap(), expected);
     for pk in [1, 3] {
         let thread = store.thread_by_pk(ThreadPk(pk)).await.unwrap().unwrap();
         assert_eq!((thread.fence.version, thread.last_seq), (1, 1));
@@ -69,7 +78,7 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
     let mut writer = store.writer.clone();
-    let mut apply = async |commit: Commit, sending| writer.apply(&[PreparedCommit::of(commit)], sending).await.unwrap();
+    let mut apply = async |commit: Commit, sending| writer.apply(slices([commit])(0..1), sending).await.unwrap();
     assert_eq!(apply(creating(1), Sending::First).await, [Committed::Done]);
     let next = Commit {
         create: None,
@@ -118,8 +127,8 @@ async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
     store.ping().await.unwrap();
     let limit = async |pages: &str| {
-        let pragma = AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
-        store.writer.write(sqlx::query(pragma)).await.unwrap();
+        let pages = pages.to_owned();
+        store.writer.write(move |tx| tx.pragma_update(None, "max_page_count", pages)).await.unwrap();
     };
     // No database gets smaller by this: it stays as large as it is.
     limit("1").await;
@@ -132,4 +141,35 @@ async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
     limit("1000000").await;
     store.ping().await.unwrap();
     assert_eq!(store.commit(large).await.unwrap(), Committed::Done);
+}
+
+#[tokio::test]
+async fn a_write_that_fails_or_panics_leaves_nothing_and_stops_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let beat = |tx: &Transaction<'_>| tx.execute(super::BEAT, [0]);
+    let failed = store.writer.write(move |tx| beat(tx).and_then(|_| tx.execute("no statement", []))).await;
+    assert!(matches!(failed, Err(Error::Refused(_))), "{failed:?}");
+    let panicked = store.writer.write(move |tx| beat(tx).map(|_| panic!("a defect"))).await;
+    assert!(matches!(panicked, Err::<(), _>(Error::Unavailable(_))), "{panicked:?}");
+    let beats = |tx: &Transaction<'_>| tx.query_row("SELECT count(*) FROM pulse", [], |row| row.get::<_, i64>(0));
+    assert_eq!(store.writer.write(beats).await.unwrap(), 0);
+    assert_eq!(store.commit(creating(1)).await.unwrap(), Committed::Done);
+}
+
+#[tokio::test]
+async fn a_write_goes_on_when_its_caller_walks_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let write = store.writer.write(move |tx| {
+        gate.recv().expect("it is let go");
+        tx.execute(super::BEAT, [0])
+    });
+    let mut write = Box::pin(write);
+    assert!(futures_util::poll!(&mut write).is_pending());
+    drop(write);
+    go.send(()).unwrap();
+    let beats = |tx: &Transaction<'_>| tx.query_row("SELECT count(*) FROM pulse", [], |row| row.get::<_, i64>(0));
+    assert_eq!(store.writer.write(beats).await.unwrap(), 1);
 }

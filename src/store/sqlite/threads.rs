@@ -1,16 +1,16 @@
 //! Threads: read one, list a page of them, delete one.
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use rusqlite::{OptionalExtension as _, Transaction};
+use serde_json::Value;
 
 use super::fault::unreadable;
-use super::{Sqlite, rows};
+use super::{Sqlite, audit, outbox, rows};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::threads::{page_of_threads, threads_before};
 use crate::store::{
-    AuditRow, Commit, Committed, Erasure, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
-    text,
+    Commit, Committed, Erasure, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore, text,
 };
 
 macro_rules! select_thread {
@@ -44,41 +44,21 @@ const LIST: &str = select_thread!(
      ORDER BY updated_at DESC, pk DESC LIMIT ?6"
 );
 
-macro_rules! of_the_erased {
-    () => {
-        " WHERE pk = (SELECT pk FROM threads WHERE pk = ?1 AND version = ?2)"
-    };
-}
+/// What a deleted thread has cost stays.
+const KEEP_USAGE: &str = "
+INSERT INTO usage_kept (tenant, ord, body)
+SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FROM thread_rows
+WHERE pk = ?1 AND kind = 11";
 
-/// The thread itself goes last: while it is there as it was read, the rest is erased.
-const ERASE: &str = concat!(
-    "BEGIN IMMEDIATE;
-     INSERT INTO usage_kept (tenant, ord, body)
-         SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FROM thread_rows",
-    of_the_erased!(),
-    " AND kind = 11; DELETE FROM thread_rows",
-    of_the_erased!(),
-    "; DELETE FROM observations",
-    of_the_erased!(),
-    "; DELETE FROM crashes",
-    of_the_erased!(),
-    "; DELETE FROM idempotency",
-    of_the_erased!(),
-    "; DELETE FROM deliveries",
-    of_the_erased!(),
-    ";
-     INSERT INTO deliveries (pk, tenant, id, target_kind, target, lane, event, status, due_at, attempts, created_at, body)
-         SELECT pk, tenant, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, 'pending', ?3, 0, ?3,
-             value ->> 5
-         FROM json_each(?4), threads",
-    of_the_erased!(),
-    "; INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
-         SELECT 0, tenant, ?8, ?3, ?5, ?6, ?7 FROM threads",
-    of_the_erased!(),
-    ";
-     DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING pk;
-     COMMIT"
-);
+/// Everything of a thread; itself last.
+const ERASE: [&str; 6] = [
+    "DELETE FROM thread_rows WHERE pk = ?1",
+    "DELETE FROM observations WHERE pk = ?1",
+    "DELETE FROM crashes WHERE pk = ?1",
+    "DELETE FROM idempotency WHERE pk = ?1",
+    "DELETE FROM deliveries WHERE pk = ?1",
+    "DELETE FROM threads WHERE pk = ?1",
+];
 
 #[async_trait]
 impl ThreadStore for Sqlite {
@@ -129,15 +109,22 @@ impl ThreadStore for Sqlite {
     }
 
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
-        let left = erasure
-            .deliveries
-            .iter()
-            .map(|new| json!([new.id, new.kind.as_str(), new.target, new.ordering_key, new.event, new.body]));
-        let left = left.collect::<Value>().to_string();
-        let script = sqlx::query(ERASE).bind(erasure.thread.0).bind(erasure.version).bind(erasure.now).bind(left);
-        let AuditRow { thread_id, actor, action, detail, .. } = erasure.audit;
-        let script = script.bind(actor).bind(action).bind(detail.to_string());
-        let script = script.bind(thread_id.map(|id| id.as_str().to_owned()));
-        Ok(!self.writer.write(script).await?.is_empty())
+        self.writer.write(move |tx| erase(tx, &erasure)).await
     }
+}
+
+fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result<bool> {
+    let Erasure { thread, version, now, deliveries, audit: audit_row } = erasure;
+    let sql = "SELECT tenant FROM threads WHERE pk = ?1 AND version = ?2";
+    let tenant = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
+    let Some(tenant) = tenant else { return Ok(false) };
+    tx.prepare_cached(KEEP_USAGE)?.execute([thread.0])?;
+    for sql in ERASE {
+        tx.prepare_cached(sql)?.execute([thread.0])?;
+    }
+    for new in deliveries {
+        outbox::insert(tx, *thread, tenant, new, *now)?;
+    }
+    audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
+    Ok(true)
 }

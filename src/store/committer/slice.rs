@@ -1,0 +1,27 @@
+//! Some of the commits of a batch, to be written in one transaction.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use super::PreparedCommit;
+
+/// A range of a batch. Owned, so that a writer may take it to another thread.
+#[derive(Clone)]
+pub(crate) struct CommitSlice {
+    batch: Arc<Vec<PreparedCommit>>,
+    places: Range<usize>,
+}
+
+impl CommitSlice {
+    pub fn of(batch: &Arc<Vec<PreparedCommit>>, places: Range<usize>) -> Self {
+        Self { batch: batch.clone(), places }
+    }
+}
+
+impl Deref for CommitSlice {
+    type Target = [PreparedCommit];
+
+    fn deref(&self) -> &[PreparedCommit] {
+        &self.batch[self.places.clone()]
+    }
+}
