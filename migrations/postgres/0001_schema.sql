@@ -20,6 +20,14 @@ CREATE TABLE api_keys (
     UNIQUE (tenant, name)
 );
 
+-- Browsers that hold a session instead of a key: both are stored by their SHA-256.
+CREATE TABLE sessions (
+    hash text COLLATE "C" PRIMARY KEY,
+    key_hash text COLLATE "C" NOT NULL,
+    expires_at bigint NOT NULL
+);
+CREATE INDEX sessions_by_age ON sessions (expires_at);
+
 -- version, commits, last_seq and head change with every transition: no index names them, and half of each page is kept
 -- free, so that an update stays on its page and touches no index.
 CREATE TABLE threads (

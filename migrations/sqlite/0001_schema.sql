@@ -20,6 +20,14 @@ CREATE TABLE api_keys (
     UNIQUE (tenant, name)
 ) STRICT;
 
+-- Browsers that hold a session instead of a key: both are stored by their SHA-256.
+CREATE TABLE sessions (
+    hash TEXT NOT NULL UNIQUE,
+    key_hash TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX sessions_by_age ON sessions (expires_at);
+
 -- version, last_commit, last_seq and head change with every transition: no index names them.
 CREATE TABLE threads (
     pk INTEGER PRIMARY KEY,

@@ -33,13 +33,26 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// seconds.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
-/// What a caller showed, to be looked at again: the hash of a key, or that there was none.
+/// What a caller showed, to be looked at again.
 #[derive(Clone)]
-pub struct Pass(Option<String>);
+pub struct Pass(pub(super) Shown);
+
+/// Keys and sessions by their hashes.
+#[derive(Clone)]
+pub(super) enum Shown {
+    Nothing,
+    Key(String),
+    Session(String),
+}
 
 impl Pass {
     pub fn of(bearer: Option<&str>) -> Self {
-        Self(bearer.map(hash))
+        Self(bearer.map_or(Shown::Nothing, |key| Shown::Key(hash(key))))
+    }
+
+    /// What a browser holds of its session.
+    pub fn of_session(token: &str) -> Self {
+        Self(Shown::Session(hash(token)))
     }
 }
 
@@ -53,9 +66,9 @@ const KEPT: usize = 10_000;
 pub struct Keys {
     configured: Vec<(String, Caller)>,
     open_tenant: TenantPk,
-    store: Arc<dyn Store>,
-    now: Now,
-    /// Callers by their key's hash, and when the store said so.
+    pub(super) store: Arc<dyn Store>,
+    pub(super) now: Now,
+    /// Callers by the hash of their key, or of their session behind a word, and when the store said so.
     known: Mutex<HashMap<String, (Instant, Caller)>>,
     /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
     is_locked: AtomicBool,
@@ -106,21 +119,46 @@ impl Keys {
 
     /// The same for a request: many wrong keys are answered slowly.
     pub async fn let_in(&self, pass: &Pass) -> Result<Caller, Fault> {
-        match (self.admit(pass).await, &pass.0) {
-            (Err(fault), Some(_)) if fault.code == Code::Unauthorized => Err(self.wrong_keys.throttled(fault).await),
-            (Err(fault), None) if fault.code == Code::Unauthorized => {
+        let fault = match self.admit(pass).await {
+            Err(fault) if fault.code == Code::Unauthorized => fault,
+            told => return told,
+        };
+        match &pass.0 {
+            Shown::Key(_) => Err(self.wrong_keys.throttled(fault).await),
+            // Nobody guesses a session, and those that are over go on asking for a while.
+            Shown::Nothing | Shown::Session(_) => {
                 metrics::counter!("pes_auth_failures_total", "reason" => "missing").increment(1);
                 Err(fault)
             }
-            (told, _) => told,
         }
     }
 
     /// Who was let in with this, as it stands now.
     async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
-        let Some(hash) = &pass.0 else {
-            return if self.is_open().await? { Ok(self.local()) } else { Err(missing()) };
-        };
+        match &pass.0 {
+            Shown::Nothing => self.local_if_open(missing).await,
+            Shown::Key(key) => self.admit_key(key).await,
+            Shown::Session(session) => self.admit_session(session).await,
+        }
+    }
+
+    async fn admit_session(&self, session: &str) -> Result<Caller, Fault> {
+        let known = format!("session {session}");
+        if let Some(caller) = self.remembered(&known) {
+            return Ok(caller);
+        }
+        match self.key_of_session(session).await? {
+            Some(key) => Ok(self.remember(&known, self.admit_key(&key).await?)),
+            None => self.local_if_open(over).await,
+        }
+    }
+
+    /// Where no key is needed everybody is let in.
+    async fn local_if_open(&self, refusal: fn() -> Fault) -> Result<Caller, Fault> {
+        if self.is_open().await? { Ok(self.local()) } else { Err(refusal()) }
+    }
+
+    async fn admit_key(&self, hash: &str) -> Result<Caller, Fault> {
         if let Some(caller) = self.configured(hash) {
             return Ok(caller);
         }
@@ -130,8 +168,8 @@ impl Keys {
         match self.store.key_by_hash(hash).await.map_err(unavailable)? {
             Some(row) if row.revoked_at.is_none() && same(&row.hash, hash) => Ok(self.remember(hash, caller(row))),
             // Whoever may call without a key may call with one: programs made for keys always send some.
-            None if self.is_open().await? => Ok(self.local()),
-            Some(_) | None => Err(refused()),
+            None => self.local_if_open(refused).await,
+            Some(_) => Err(refused()),
         }
     }
 
@@ -186,7 +224,7 @@ impl Keys {
         let is_own = self.list(caller).await?.iter().any(|key| key.key_id == key_id);
         let by = &caller.name;
         if is_own && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)? {
-            self.known.lock().clear();
+            self.forget_callers();
             return Ok(());
         }
         Err(Fault::not_found("active key"))
@@ -210,6 +248,11 @@ impl Keys {
             }
         }
         found
+    }
+
+    /// Whoever comes next is looked up again.
+    pub(super) fn forget_callers(&self) {
+        self.known.lock().clear();
     }
 
     fn remembered(&self, hash: &str) -> Option<Caller> {
@@ -254,7 +297,11 @@ fn refused() -> Fault {
     Fault::new(Code::Unauthorized, "This key is not known or was revoked; `pes keys new` makes another.")
 }
 
-fn unavailable(error: store::Error) -> Fault {
+fn over() -> Fault {
+    Fault::new(Code::Unauthorized, "This session is over; sign in with a key again.")
+}
+
+pub(super) fn unavailable(error: store::Error) -> Fault {
     tracing::warn!(%error, "keys cannot be read");
     Fault::new(Code::StoreUnavailable, "The store does not answer, so keys cannot be checked; try again.")
 }

@@ -12,6 +12,11 @@ pub(super) fn mint_id() -> String {
     format!("key_{}", hex(&random::<8>()))
 }
 
+/// What a browser holds instead of a key: as hard to guess.
+pub(super) fn mint_session() -> String {
+    hex(&random::<32>())
+}
+
 /// What is stored of a key: it has 256 bits of chance, so one round is enough.
 pub fn hash(key: &str) -> String {
     hex(&Sha256::digest(key.as_bytes()))

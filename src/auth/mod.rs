@@ -6,6 +6,7 @@
 mod keys;
 mod ledger;
 mod mint;
+mod sessions;
 mod wrong_key_throttle;
 
 #[cfg(feature = "internals")]
@@ -16,3 +17,4 @@ pub use ledger::{ApiKey, Issued, NewKey, check_tenant, issue, list, revoke};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
+pub use sessions::SESSION;

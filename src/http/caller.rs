@@ -9,6 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use super::app_state::AppState;
 use super::problem::Problem;
+use super::session_cookie;
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
@@ -22,7 +23,7 @@ macro_rules! may {
             type Rejection = Problem;
 
             async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-                let caller = authenticate(app, &parts.headers).await?;
+                let caller = authenticate(app, parts).await?;
                 permit(&caller, Scope::$scope)?;
                 Ok(Self(caller))
             }
@@ -41,14 +42,27 @@ may! {
     MayAdmin: Admin;
 }
 
-/// Whose key the headers carry.
-pub(crate) async fn authenticate(app: &AppState, headers: &HeaderMap) -> Result<Caller, Fault> {
-    app.keys.let_in(&pass(headers)?).await
+/// A caller with any key, whatever it may do.
+pub(crate) struct Authenticated(pub(crate) Caller);
+
+impl FromRequestParts<AppState> for Authenticated {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        Ok(Self(authenticate(app, parts).await?))
+    }
 }
 
-/// What the headers show, for as long as the answer takes.
-pub(crate) fn pass(headers: &HeaderMap) -> Result<Pass, Fault> {
-    Ok(Pass::of(bearer(headers)?.as_deref()))
+/// Whose key or session the request carries.
+pub(crate) async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
+    app.keys.let_in(&pass(app, parts)?).await
+}
+
+/// What the request shows, for as long as the answer takes: a key goes before a session.
+pub(crate) fn pass(app: &AppState, parts: &Parts) -> Result<Pass, Fault> {
+    let key = bearer(&parts.headers)?;
+    let session = || session_cookie::token(app, parts).map(Pass::of_session);
+    Ok(key.map(|key| Pass::of(Some(&key))).or_else(session).unwrap_or_else(|| Pass::of(None)))
 }
 
 /// Refuses a caller without `scope`.

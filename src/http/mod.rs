@@ -29,6 +29,7 @@ mod reply_preferences;
 mod router;
 mod routes;
 pub(crate) mod serve;
+mod session_cookie;
 mod trace;
 
 pub use app_state::AppState;

@@ -37,7 +37,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
         let mut accepts = accepts.flat_map(|value| value.split(','));
         Ok(Self {
             // Where a key is needed, one that cannot be read has been refused.
-            pass: pass(&parts.headers).unwrap_or_else(|_| Pass::of(None)),
+            pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
             base: app.links.base(peer, &parts.headers),
             trace: trace.unwrap_or_else(|| TraceId::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),

@@ -14,7 +14,7 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers,
-    messages, offers, pause, plan, policy, process, release, resume, runs, state, suspensions, tasks, threads,
+    messages, offers, pause, plan, policy, process, release, resume, runs, session, state, suspensions, tasks, threads,
     tool_calls, usage, webhooks,
 };
 use super::{a2a, console, cors, metrics};
@@ -87,6 +87,8 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(policy::get, policy::put))
         .routes(routes!(policy::dry_run))
         .routes(routes!(policy::audit))
+        .routes(routes!(session::whoami))
+        .routes(routes!(session::begin, session::end))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(http_tools::list, http_tools::create))

@@ -1,4 +1,4 @@
-//! What is kept for a while only: answers to requests, and deliveries that are over. Forgotten in small batches with
+//! What is kept for a while only: answers to requests, deliveries and sessions that are over. Forgotten in small batches with
 //! pauses between them, beside the commits and the timers: however much there is, nobody waits for it.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Forgets, and looks again, for as long as it is let.
 pub(super) async fn run(service: Service) {
     loop {
-        for old in [Old::Answers, Old::Deliveries] {
+        for old in [Old::Answers, Old::Deliveries, Old::Sessions] {
             if let Err(error) = forget(&service, old).await {
                 tracing::warn!(%error, "what is old is kept a while longer");
             }
@@ -36,6 +36,7 @@ async fn forget(service: &Service, old: Old) -> Result<()> {
         let forgotten = match old {
             Old::Answers => service.store.forget_idempotency(now - KEPT, BATCH).await?,
             Old::Deliveries => service.store.forget_deliveries(now - service.outbox.pace.kept, BATCH).await?,
+            Old::Sessions => service.store.forget_sessions(now, BATCH).await?,
         };
         if forgotten < u64::from(BATCH) {
             return Ok(());
@@ -49,4 +50,5 @@ async fn forget(service: &Service, old: Old) -> Result<()> {
 enum Old {
     Answers,
     Deliveries,
+    Sessions,
 }

@@ -26,6 +26,7 @@ mod page;
 pub mod postgres;
 mod rows;
 pub mod sealed;
+mod sessions;
 pub mod sqlite;
 mod text;
 mod threads;
@@ -41,6 +42,7 @@ pub use log::{LogStore, ObservationAsk};
 pub use open::open;
 pub use page::{Page, PageAsk};
 pub use rows::{FoundRow, RowStore, StandingAsk};
+pub use sessions::{SessionRow, SessionStore};
 pub use threads::{Erasure, LOOKED_AT, Mark, ThreadFilter, ThreadRow, ThreadStore};
 pub use usage::{UsageAsk, UsageStore};
 
@@ -82,6 +84,7 @@ pub trait Store:
     + DocumentStore
     + OutboxStore
     + KeyStore
+    + SessionStore
     + LeaseStore
     + UsageStore
     + SealedStore

@@ -50,7 +50,7 @@ pub(super) async fn known(app: &AppState, parts: &Parts) -> Result<Caller, Refus
     if !app.config.a2a.enabled {
         return Err(Fault::new(Error::MethodNotFound, "This server does not speak to other agents.").into());
     }
-    Ok(authenticate(app, &parts.headers).await?)
+    Ok(authenticate(app, parts).await?)
 }
 
 /// The version that the header or the query names.

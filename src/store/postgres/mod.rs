@@ -21,6 +21,7 @@ mod outbox;
 mod pool;
 mod rows;
 mod sealed;
+mod sessions;
 mod threads;
 mod usage;
 mod writer;

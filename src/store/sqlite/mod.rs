@@ -21,6 +21,7 @@ mod private;
 mod rows;
 mod schema;
 mod sealed;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod threads;

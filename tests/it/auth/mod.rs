@@ -1,10 +1,11 @@
 //! Keys: who is let in, as whom, and for how long after they are revoked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::support::store::{Moody, fresh_store};
-use pes::auth::{Issued, Keys, NewKey, issue, list, mint_key, revoke};
+use pes::auth::{Issued, Keys, NewKey, Pass, issue, list, mint_key, revoke};
 use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
@@ -186,4 +187,23 @@ async fn three_thousand_wrong_keys_are_slowed_down_and_a_right_one_is_not() {
     let began = tokio::time::Instant::now();
     assert_eq!(keys.authenticate(Some("guess")).await.unwrap_err().code, Code::Unauthorized);
     assert_eq!(began.elapsed(), Duration::ZERO, "later all is as before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_lasts_twelve_hours() {
+    let now = Arc::new(AtomicI64::new(1));
+    let clock = now.clone();
+    let tell: pes::auth::Now = Arc::new(move || clock.load(Ordering::SeqCst));
+    let keys = Keys::open(&configured(&["acme/boss:admin:k1"]), Moody::fresh().await, tell).await.unwrap();
+    let token = keys.begin_session(&Pass::of(Some("k1"))).await.unwrap().expect("a key is needed");
+    let pass = Pass::of_session(&token);
+    assert_eq!(keys.let_in(&pass).await.unwrap().name, "boss");
+    assert!(keys.begin_session(&pass).await.unwrap().is_none(), "it does not last longer by being used");
+    let last = 1 + pes::auth::SESSION;
+    for (at, is_let_in) in [(last - 1, true), (last, false)] {
+        now.store(at, Ordering::SeqCst);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(keys.let_in(&pass).await.is_ok(), is_let_in, "{at}");
+        assert_eq!(keys.still_admits(&pass).await, is_let_in, "{at}");
+    }
 }

@@ -32,6 +32,7 @@ mod ready;
 mod resume;
 mod saturation;
 mod schemas;
+mod session;
 mod tenants;
 mod threads;
 mod usage;

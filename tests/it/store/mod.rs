@@ -17,6 +17,7 @@ mod log;
 mod postgres;
 mod rows;
 mod sealed;
+mod sessions;
 mod sqlite;
 mod texts;
 mod threads;

@@ -20,7 +20,8 @@ use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, FoundRow,
     IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Page, PageAsk,
-    Registration, Result, RowStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
+    Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore,
+    UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -269,6 +270,14 @@ passed_on! {
     keys() -> Vec<KeyRow>;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
     key_by_hash(hash: &str) -> Option<KeyRow>;
+}
+
+passed_on! {
+    SessionStore {}
+    add_session(session: SessionRow) -> ();
+    session(hash: &str) -> Option<SessionRow>;
+    end_session(hash: &str) -> ();
+    forget_sessions(before: Millis, limit: u32) -> u64;
 }
 
 passed_on! {

@@ -1,0 +1,95 @@
+//! `/whoami` and `/session`: who a caller is, and how a browser signs in without keeping its key.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ORIGIN, SET_COOKIE};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::http::app_state::AppState;
+use crate::http::caller::{Authenticated, pass};
+use crate::http::params::NoParams;
+use crate::http::problem::HttpResult;
+use crate::http::session_cookie;
+
+/// Who a caller is to this server.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Whoami {
+    /// What decisions are told by: the key's name, or `local` where no key is needed.
+    key_name: String,
+    tenant: String,
+    /// `admin` includes the others.
+    scopes: Vec<Scope>,
+    /// No key is needed: nobody has to sign in.
+    open: bool,
+}
+
+/// Who asks, and what this key may do. Answered 401 where a key is needed and none, or no session, was shown.
+#[utoipa::path(get, path = "/whoami", operation_id = "whoAmI", tag = "keys",
+    responses((status = 200, body = Whoami)))]
+pub(crate) async fn whoami(
+    Authenticated(caller): Authenticated,
+    State(app): State<AppState>,
+    _: NoParams,
+) -> HttpResult<Json<Whoami>> {
+    Ok(Json(told(&app, caller).await?))
+}
+
+/// Sign in: a browser shows its key once and gets a cookie for twelve hours, which its scripts cannot read. The session may
+/// what the key may, and is over when the key is revoked. Where no key is needed, no cookie is set.
+#[utoipa::path(post, path = "/session", operation_id = "beginSession", tag = "keys",
+    responses((status = 200, body = Whoami, headers(("Set-Cookie" = Option<String>)))))]
+pub(crate) async fn begin(
+    Authenticated(caller): Authenticated,
+    State(app): State<AppState>,
+    _: NoParams,
+    parts: Parts,
+) -> HttpResult<Response> {
+    same_origin(&app, &parts)?;
+    let session = app.keys.begin_session(&pass(&app, &parts)?).await?;
+    let cookie = session.map(|token| cookie(session_cookie::set(&app, &token)));
+    let told = Json(told(&app, caller).await?);
+    Ok(match cookie {
+        Some(cookie) => (cookie, told).into_response(),
+        None => told.into_response(),
+    })
+}
+
+/// Sign out: the session is over for every replica within two seconds, and the browser forgets the cookie.
+#[utoipa::path(delete, path = "/session", operation_id = "endSession", tag = "keys", responses((status = 204)))]
+pub(crate) async fn end(
+    _: Authenticated,
+    State(app): State<AppState>,
+    _: NoParams,
+    parts: Parts,
+) -> HttpResult<Response> {
+    same_origin(&app, &parts)?;
+    app.keys.end_session(&pass(&app, &parts)?).await?;
+    Ok((cookie(session_cookie::forget(&app)), StatusCode::NO_CONTENT).into_response())
+}
+
+/// Sessions are for pages of this server, also where other origins may call with a key.
+fn same_origin(app: &AppState, parts: &Parts) -> Result<(), Fault> {
+    let origin = parts.headers.get(ORIGIN).and_then(|value| value.to_str().ok());
+    match origin {
+        Some(origin) if !session_cookie::is_own(app, parts, origin) => Err(Fault::new(
+            Code::OriginRefused,
+            "Only pages of this server have sessions; send a key with each request.",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn cookie(value: HeaderValue) -> [(HeaderName, HeaderValue); 1] {
+    [(SET_COOKIE, value)]
+}
+
+async fn told(app: &AppState, caller: Caller) -> Result<Whoami, Fault> {
+    let open = app.keys.is_open().await?;
+    Ok(Whoami { key_name: caller.name, tenant: caller.tenant_name, scopes: caller.scopes, open })
+}

@@ -1,0 +1,61 @@
+//! The cookie of a browser's session. Scripts cannot read it, and it counts only for what pages of this server ask: a cookie
+//! that comes with the origin of another page is no credential.
+
+use axum::http::header::{COOKIE, HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method};
+
+use super::app_state::AppState;
+use super::remote_addr::RemoteAddr;
+use crate::auth::SESSION;
+
+const NAME: &str = "pes_session";
+
+/// What the browser holds, if a page of this server asks.
+pub(crate) fn token<'p>(app: &AppState, parts: &'p Parts) -> Option<&'p str> {
+    let sent = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut cookies = sent.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+    let (_, token) = cookies.find(|(name, _)| *name == NAME)?;
+    is_asked_by_own_page(app, parts).then_some(token)
+}
+
+/// A browser names the origin of the page with every change and with every socket; where it does not, it says whether the
+/// page is ours. Looking needs neither: from other sites the cookie is not sent at all.
+fn is_asked_by_own_page(app: &AppState, parts: &Parts) -> bool {
+    if let Some(origin) = parts.headers.get(ORIGIN) {
+        return origin.to_str().is_ok_and(|origin| is_own(app, parts, origin));
+    }
+    match parts.headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        Some(site) => matches!(site, b"same-origin" | b"none"),
+        None => matches!(parts.method, Method::GET | Method::HEAD),
+    }
+}
+
+/// Whether a page of this origin came from here.
+pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
+    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
+    let base = url::Url::parse(&app.links.base(peer, &parts.headers)).ok();
+    if base.is_some_and(|base| base.origin().ascii_serialization() == origin) {
+        return true;
+    }
+    let host = parts.headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    origin.split_once("://").is_some_and(|(_, authority)| !host.is_empty() && authority.eq_ignore_ascii_case(host))
+}
+
+/// Has the browser hold this.
+pub(crate) fn set(app: &AppState, token: &str) -> HeaderValue {
+    written(app, token, SESSION / 1000)
+}
+
+/// Has the browser forget it.
+pub(crate) fn forget(app: &AppState) -> HeaderValue {
+    written(app, "", 0)
+}
+
+fn written(app: &AppState, token: &str, seconds: i64) -> HeaderValue {
+    let path = if app.links.base_path.is_empty() { "/" } else { &app.links.base_path };
+    let is_https = app.links.public_origin().is_some_and(|origin| origin.starts_with("https://"));
+    let secure = if is_https { "; Secure" } else { "" };
+    let cookie = format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    HeaderValue::from_str(&cookie).expect("hex digits and a path are visible ASCII")
+}

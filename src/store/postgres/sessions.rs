@@ -1,0 +1,41 @@
+//! Sessions of browsers.
+
+use async_trait::async_trait;
+
+use super::Postgres;
+use crate::domain::Millis;
+use crate::store::{Result, SessionRow, SessionStore};
+
+const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at) VALUES ($1, $2, $3)";
+
+const ONE: &str = "SELECT hash, key_hash, expires_at FROM sessions WHERE hash = $1";
+
+const END: &str = "DELETE FROM sessions WHERE hash = $1";
+
+const FORGET: &str = "
+DELETE FROM sessions WHERE hash IN (
+    SELECT hash FROM sessions WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+#[async_trait]
+impl SessionStore for Postgres {
+    async fn add_session(&self, session: SessionRow) -> Result<()> {
+        let add = sqlx::query(ADD).bind(session.hash).bind(session.key_hash).bind(session.expires_at);
+        self.pool.with_query(async |connection| add.execute(connection).await).await.map(drop)
+    }
+
+    async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {
+        let query = sqlx::query(ONE).bind(hash);
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        found.as_ref().map(SessionRow::read).transpose()
+    }
+
+    async fn end_session(&self, hash: &str) -> Result<()> {
+        let query = sqlx::query(END).bind(hash);
+        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+    }
+
+    async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {
+        let query = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    }
+}
