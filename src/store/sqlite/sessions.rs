@@ -1,26 +1,27 @@
 //! Sessions of browsers.
 
 use async_trait::async_trait;
+use rusqlite::params;
 
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::store::{Result, SessionRow, SessionStore};
 
-const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at) VALUES (?, ?, ?)";
+const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at) VALUES (?1, ?2, ?3)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at FROM sessions WHERE hash = ?";
 
-const END: &str = "DELETE FROM sessions WHERE hash = ?";
+const END: &str = "DELETE FROM sessions WHERE hash = ?1";
 
 const FORGET: &str = "DELETE FROM sessions WHERE rowid IN
-    (SELECT rowid FROM sessions WHERE expires_at < ? ORDER BY expires_at LIMIT ?) RETURNING 1";
+    (SELECT rowid FROM sessions WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2)";
 
 #[async_trait]
 impl SessionStore for Sqlite {
     async fn add_session(&self, session: SessionRow) -> Result<()> {
-        let add = sqlx::query(ADD).bind(session.hash).bind(session.key_hash).bind(session.expires_at);
-        self.writer.write(add).await.map(drop)
+        let SessionRow { hash, key_hash, expires_at } = session;
+        self.writer.write(move |tx| tx.execute(ADD, params![hash, key_hash, expires_at]).map(drop)).await
     }
 
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {
@@ -29,10 +30,11 @@ impl SessionStore for Sqlite {
     }
 
     async fn end_session(&self, hash: &str) -> Result<()> {
-        self.writer.write(sqlx::query(END).bind(hash.to_owned())).await.map(drop)
+        let hash = hash.to_owned();
+        self.writer.write(move |tx| tx.execute(END, [hash]).map(drop)).await
     }
 
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {
-        Ok(self.writer.write(sqlx::query(FORGET).bind(before).bind(limit)).await?.len() as u64)
+        self.writer.write(move |tx| tx.execute(FORGET, params![before, limit])).await.map(|forgotten| forgotten as u64)
     }
 }
