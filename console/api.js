@@ -1,0 +1,115 @@
+// The server's API: requests, and refusals as errors.
+
+/** What the server refused, or that it could not be reached: then `code` is `unreachable`. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || `The server answered ${status}.`);
+    this.name = 'Problem';
+    this.status = status;
+    this.code = body.code ?? (status ? `http_${status}` : 'unreachable');
+    this.title = body.title ?? this.message;
+    this.detail = body.detail ?? null;
+    /** At which members: `[{pointer, detail, code?}]`. */
+    this.errors = body.errors ?? [];
+    this.retryable = body.retryable ?? status === 0;
+    this.traceId = body.traceId ?? null;
+    /** The whole document: some problems have members of their own. */
+    this.body = body;
+    this.retryAfterMs = null;
+  }
+
+  get isUnreachable() {
+    return this.status === 0;
+  }
+}
+
+/** A key for one press of a button: kept for retries of the same press. */
+export function newKey() {
+  return globalThis.crypto.randomUUID();
+}
+
+export const enc = encodeURIComponent;
+
+/** `onRefused` hears of every 401; `clock` hears the server's time. */
+export function createApi({ base = '', clock, onRefused = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
+  /** Answers `{status, body, etag, location}`; throws a `Problem`. */
+  async function send(method, path, body, { key, ifMatch, type, accept, signal, prefer } = {}) {
+    const headers = { accept: accept ?? 'application/json' };
+    if (body !== undefined) headers['content-type'] = type ?? 'application/json';
+    if (key) headers['idempotency-key'] = key;
+    if (ifMatch) headers['if-match'] = ifMatch;
+    if (prefer) headers.prefer = prefer;
+    const asked = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
+    if (body !== undefined) asked.body = typeof body === 'string' ? body : JSON.stringify(body);
+    const sentAt = Date.now();
+    let response;
+    try {
+      response = await fetch(base + path, asked);
+    } catch (error) {
+      if (error.name === 'AbortError') throw error;
+      throw new Problem(0, { title: 'The server does not answer.', detail: String(error.message ?? error), retryable: true });
+    }
+    clock?.heard(response.headers.get('date'), sentAt);
+    const text = await response.text();
+    const parsed = read(text, response.headers.get('content-type') ?? '');
+    if (!response.ok) {
+      const problem = new Problem(response.status, typeof parsed === 'object' && parsed ? parsed : { detail: text.slice(0, 500) });
+      const after = Number(response.headers.get('retry-after'));
+      if (after > 0) problem.retryAfterMs = after * 1000;
+      if (response.status === 401) onRefused(problem);
+      throw problem;
+    }
+    return {
+      status: response.status,
+      body: parsed,
+      etag: response.headers.get('etag'),
+      location: response.headers.get('location'),
+    };
+  }
+
+  const api = {
+    send,
+    read: (path, options) => send('GET', path, undefined, options),
+    get: async (path, options) => (await send('GET', path, undefined, options)).body,
+    post: async (path, body, options) => (await send('POST', path, body ?? {}, options)).body,
+    put: async (path, body, options) => (await send('PUT', path, body, options)).body,
+    patch: async (path, body, options) => (await send('PATCH', path, body, options)).body,
+    delete: async (path, options) => (await send('DELETE', path, undefined, options)).body,
+    /** All pages of a list, up to `most` items: `{items, more}`. */
+    async all(path, { most = 2000, ...options } = {}) {
+      const items = [];
+      let cursor = null;
+      do {
+        const sign = path.includes('?') ? '&' : '?';
+        const page = await api.get(cursor ? `${path}${sign}cursor=${enc(cursor)}` : path, options);
+        items.push(...page.items);
+        cursor = page.nextCursor ?? null;
+      } while (cursor && items.length < most);
+      return { items, more: cursor != null };
+    },
+    /** Makes the key a session of this browser; the key itself is not kept. */
+    signIn: (key) => send('POST', '/session', { key }),
+    signOut: () => send('DELETE', '/session'),
+  };
+  return api;
+}
+
+function read(text, type) {
+  if (!text) return null;
+  if (!type.includes('json')) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The same request for a terminal. It names the variable, never a key. */
+export function asCurl(method, path, body, origin = globalThis.location?.origin ?? '') {
+  const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
+  const parts = ['curl', '-s'];
+  if (method !== 'GET') parts.push('-X', method);
+  parts.push(quoted(origin + path), '-H', '"Authorization: Bearer $PES_TOKEN"');
+  if (body !== undefined) parts.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
+  return parts.join(' ');
+}

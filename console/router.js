@@ -1,0 +1,61 @@
+// Addresses. Everything that is looked at stands in the hash, so that reload, back and a link show the same.
+
+const VIEWS = ['graph', 'list', 'changes', 'forecast', 'edit'];
+const TABS = ['ask', 'talk', 'item', 'context'];
+/** The parts of a narrow screen, of which one is shown at a time. */
+const PARTS = ['plan', 'time', 'talk', 'ask'];
+const PAGES = ['new', 'threads', 'questions', 'compare', 'usage', 'policy', 'system', 'login'];
+
+/** A hash that names an observation of another version of the page still works: what is not known is passed over. */
+export function parse(hash) {
+  const [path, search = ''] = hash.replace(/^#?\/?/, '').split('?');
+  const parts = path.split('/').filter(Boolean).map(decode);
+  const query = new URLSearchParams(search);
+  if (parts.length === 0) return { page: 'home', query };
+  if (parts[0] === 't' && parts[1]) return threadRoute(parts, query);
+  const page = PAGES.includes(parts[0]) ? parts[0] : 'unknown';
+  if (page === 'questions') return { page, id: parts[1] ?? null, query };
+  if (page === 'compare') return { page, a: parts[1] ?? null, b: parts[2] ?? null, query };
+  return { page, path, query };
+}
+
+function threadRoute(parts, query) {
+  const at = Number(query.get('at'));
+  const row = Number(query.get('row'));
+  return {
+    page: 'thread',
+    id: parts[1],
+    view: VIEWS.includes(parts[2]) ? parts[2] : null,
+    run: query.get('run'),
+    at: query.get('at') && Number.isSafeInteger(at) && at >= 0 ? at : null,
+    sel: query.get('sel'),
+    tab: TABS.includes(query.get('tab')) ? query.get('tab') : null,
+    part: PARTS.includes(query.get('part')) ? query.get('part') : null,
+    row: query.get('row') && Number.isSafeInteger(row) ? row : null,
+    query,
+  };
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The hash of a thread's route. */
+export function threadHash(route) {
+  const query = new URLSearchParams();
+  for (const name of ['run', 'at', 'sel', 'tab', 'part', 'row']) {
+    if (route[name] != null) query.set(name, route[name]);
+  }
+  const view = route.view ? `/${route.view}` : '';
+  const search = query.toString();
+  return `#/t/${encodeURIComponent(route.id)}${view}${search ? `?${search}` : ''}`;
+}
+
+/** The hash of `route` with some members changed; `null` takes a member away. */
+export function changed(route, patch) {
+  return threadHash({ ...route, ...patch });
+}

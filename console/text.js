@@ -1,0 +1,66 @@
+// Text that comes from models, tools, agents and people. It is only ever made into text nodes, inside <bdi>, and what
+// a reader could not see, or would see in another place than it stands, is shown as its code in a <mark>.
+
+import { html } from './vendor/preact-htm.js';
+
+// A terminal's control sequence; else characters that control, order or join text, or are drawn as nothing; else the
+// marks from the fifth on that are stacked on one letter; else half a surrogate pair.
+const SEQUENCE = '\\u001b\\[[0-?]*[ -/]*[@-~]';
+const CONTROL = '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f';
+const ORDER = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';
+const NOTHING = '\\u00ad\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200d\\u2028\\u2029\\u2060-\\u2065'
+  + '\\u206a-\\u206f\\u3164\\ufeff\\uffa0\\ufff0-\\ufffb\\u{e0000}-\\u{e0fff}';
+const HIDDEN = new RegExp(
+  `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])\\1*|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
+const HAS_HIDDEN = new RegExp(HIDDEN.source, 'u');
+
+const code = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
+
+// What is written in the place of something hidden: `U+202E`, `ESC[31m`, `U+0301 ×12`; and for how many it stands.
+function markOf(hidden) {
+  if (hidden.startsWith('\u001b[')) return { mark: `ESC${hidden.slice(1)}`, count: 1 };
+  const count = [...hidden].length;
+  return { mark: count === 1 ? code(hidden) : `${code(hidden)} ×${count}`, count };
+}
+
+// The text in pieces: strings that are shown as they are, and `{mark, count}` for what is hidden. A line break that is written
+// CR LF is one line break.
+export function pieces(text) {
+  const whole = String(text).replace(/\r\n/g, '\n');
+  if (!HAS_HIDDEN.test(whole)) return whole === '' ? [] : [whole];
+  const found = [];
+  let at = 0;
+  for (const match of whole.matchAll(HIDDEN)) {
+    if (match.index > at) found.push(whole.slice(at, match.index));
+    found.push(markOf(match[0]));
+    at = match.index + match[0].length;
+  }
+  if (at < whole.length) found.push(whole.slice(at));
+  return found;
+}
+
+// How many hidden characters or sequences a text, or all texts and names within a JSON value, have.
+export function countHidden(value) {
+  if (typeof value === 'string') return pieces(value).reduce((sum, piece) => sum + (piece.count ?? 0), 0);
+  if (Array.isArray(value)) return value.reduce((sum, entry) => sum + countHidden(entry), 0);
+  if (value === null || typeof value !== 'object') return 0;
+  return Object.entries(value).reduce((sum, [name, entry]) => sum + countHidden(name) + countHidden(entry), 0);
+}
+
+// The same for the card: a sentence, or nothing.
+export function hiddenNote(count) {
+  if (count === 0) return null;
+  return count === 1 ? '1 hidden character is shown as its code.' : `${count} hidden characters are shown as their codes.`;
+}
+
+// The pieces as children of an element; for those who bring their own <bdi>.
+export const shown = (text) => pieces(text).map((piece) => (typeof piece === 'string'
+  ? piece
+  : html`<mark title="A character that is not visible">${piece.mark}</mark>`));
+
+// The text as a node.
+export const show = (text, name = 'arg') => html`<bdi class=${name}>${shown(text ?? '')}</bdi>`;
+
+// For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`.
+export const plain = (text) => pieces(text ?? '')
+  .map((piece) => (typeof piece === 'string' ? piece : `[${piece.mark}]`)).join('');
