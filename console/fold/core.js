@@ -1,0 +1,244 @@
+// The state of a thread as of an observation: equal to `GET /threads/{id}/state?at=seq`, put together from the log alone.
+//
+// Pure: `fold` leaves what it is given untouched and shares what did not change. The server's own fold is
+// `crates/engine/src/history/fold`; a test compares the two at every observation of recorded threads.
+
+const SETTLED = new Set(['completed', 'failed', 'cancelled']);
+const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
+
+/** A thread of which nothing was told. */
+export function empty(seq = 0) {
+  return {
+    seq, intent: '', title: '', plan: '', planVersion: 0,
+    /** In execution order; those that go on without their calls, which `called` has. */
+    items: [],
+    outputs: {},
+    /** By item: `{made, earlier, results}`; `earlier` calls came before the last reply. */
+    called: {},
+    run: null,
+    /** Streams and calls that were begun and have not ended. */
+    begun: new Set(),
+    suspensions: [],
+    waits: [],
+  };
+}
+
+/** Goes on from a state that the server told: where the log begins later than at 1, nothing is open. */
+export function fromState(told) {
+  return {
+    ...empty(told.lastSeq), intent: told.intent, title: told.title, plan: told.plan, planVersion: told.planVersion,
+    items: told.todoList.map(withoutCalls), outputs: told.stepOutputs, called: callsOf(told.todoList),
+  };
+}
+
+/** Takes in the next observation. */
+export function fold(state, told) {
+  const take = TAKE[told.type];
+  const next = take ? take(state, told.content, told) : state;
+  return { ...next, seq: told.seq };
+}
+
+const TAKE = {
+  RUN_STARTED: (state, content, { runId }) => ({ ...state, run: runId, ...nothingOpen() }),
+  RUN_FINISHED: (state, content, { runId }) => (state.run === runId ? { ...state, run: null, ...nothingOpen() } : state),
+  INTENT: (state, content) => ({ ...state, intent: content.intent }),
+  TITLE: (state, content) => ({ ...state, title: content.title }),
+  PLAN: planned,
+  PLAN_UPDATE: (state, content) => planned(forget(state, content.changes?.removed ?? []), content),
+  ITEM_STATUS_CHANGE: moved,
+  LLM_STREAM_START: (state, content) => begin(state, [content.streamId]),
+  LLM_STREAM_END: (state, content) => end(state, content.streamId),
+  LLM_STREAM_ERROR: (state, content) => end(state, content.streamId),
+  TOOL_CALL: called,
+  TOOL_EXECUTION: executed,
+  AGENT_SUSPENDED: suspended,
+  AGENT_RESUMED: (state, content) => resolved(state, content.suspensionId),
+  // A reminder leaves the question open.
+  SUSPENSION_TIMEOUT: (state, content) => (content.policy === 'remind' ? state : resolved(state, content.suspensionId)),
+  A2A_TASK: task,
+};
+
+const nothingOpen = () => ({ begun: new Set(), suspensions: [], waits: [] });
+
+function begin(state, ids) {
+  const begun = new Set(state.begun);
+  for (const id of ids) begun.add(id);
+  return { ...state, begun };
+}
+
+function end(state, id) {
+  if (!state.begun.has(id)) return state;
+  const begun = new Set(state.begun);
+  begun.delete(id);
+  return { ...state, begun };
+}
+
+function planned(state, content) {
+  const items = (content.todoList ?? []).map(withoutCalls);
+  const listed = new Map(items.map((item) => [item.id, item]));
+  // A history that begins as a copy begins with a whole list, of which some is done.
+  const isFirst = state.items.length === 0;
+  return {
+    ...state,
+    items,
+    planVersion: content.planVersion,
+    plan: content.plan ?? state.plan,
+    called: isFirst ? callsOf(content.todoList ?? []) : only(state.called, (id) => listed.has(id)),
+    outputs: only(state.outputs, (id) => SETTLED.has(listed.get(id)?.status)),
+  };
+}
+
+function only(object, keep) {
+  return Object.fromEntries(Object.entries(object).filter(([id]) => keep(id)));
+}
+
+/** What was called for an item ends with it, even if another of the same name comes at once. */
+function forget(state, removed) {
+  const gone = new Set(removed.map((change) => change.itemId));
+  if (gone.size === 0) return state;
+  return { ...state, called: only(state.called, (id) => !gone.has(id)), outputs: only(state.outputs, (id) => !gone.has(id)) };
+}
+
+function clean(object) {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+/** Of an item that goes on, what is called is told call by call. */
+function withoutCalls(item) {
+  if (SETTLED.has(item.status) || !(item.toolCalls || item.actualToolCalls || item.toolResults)) return item;
+  const { toolCalls, actualToolCalls, toolResults, ...bare } = item;
+  return bare;
+}
+
+/** What a whole list tells of settled items: they may be begun again. */
+function callsOf(items) {
+  const told = items.filter((item) => item.toolCalls?.length);
+  return Object.fromEntries(told.map((item) => {
+    const results = Object.fromEntries((item.toolResults ?? []).map((result) => [result.callId, result]));
+    return [item.id, { made: item.toolCalls, earlier: item.toolCalls.length, results }];
+  }));
+}
+
+function moved(state, content) {
+  const { itemId, item: changed, stepOutput } = content;
+  let { items, outputs, called: calls } = state;
+  let index = items.findIndex((item) => item.id === itemId);
+  if (index < 0) {
+    // No plan named it: a core without plans began a run, and its list is this item.
+    const { updatedTimestamp: now } = changed;
+    const description = stepOutput?.description ?? '';
+    items = [{ id: itemId, description, status: 'pending', createdTimestamp: now, updatedTimestamp: now }];
+    [outputs, calls, index] = [{}, {}, 0];
+  }
+  const { reason, ...before } = items[index];
+  if (changed.status === 'in_progress') delete before.validationStatus;
+  items = items.slice();
+  items[index] = withoutCalls({ ...before, ...changed });
+  outputs = only(outputs, (id) => stepOutput || id !== itemId);
+  if (stepOutput) outputs[itemId] = stepOutput;
+  return { ...state, items, outputs, called: calls };
+}
+
+const NOTHING_CALLED = { made: [], earlier: 0, results: {} };
+
+function called(state, content, { parentId }) {
+  const next = begin(state, content.toolCalls.map((call) => call.callId));
+  if (parentId == null) return next;
+  const before = state.called[parentId] ?? NOTHING_CALLED;
+  const made = [...before.made, ...content.toolCalls];
+  return { ...next, called: { ...state.called, [parentId]: { ...before, made, earlier: before.made.length } } };
+}
+
+function executed(state, content, { parentId }) {
+  const next = end(state, content.callId);
+  if (parentId == null) return next;
+  const before = state.called[parentId] ?? NOTHING_CALLED;
+  const results = { ...before.results, [content.callId]: content };
+  return { ...next, called: { ...state.called, [parentId]: { ...before, results } } };
+}
+
+function suspended(state, content, { runId, threadId, timestamp, parentId }) {
+  const next = content.callId != null && !content.whileRunning ? end(state, content.callId) : state;
+  const open = clean({ ...content, runId, threadId, createdAt: timestamp, status: 'pending', itemId: parentId ?? undefined });
+  return { ...next, suspensions: put(state.suspensions, open, (one) => one.suspensionId === content.suspensionId) };
+}
+
+/** In its place if it is there, else at the end. */
+function put(list, one, isIt) {
+  const index = list.findIndex(isIt);
+  return index < 0 ? [...list, one] : list.with(index, one);
+}
+
+function resolved(state, suspensionId) {
+  const open = state.suspensions.find((one) => one.suspensionId === suspensionId);
+  if (!open) return state;
+  const suspensions = state.suspensions.filter((one) => one !== open);
+  // Answered, its call runs or has its result next.
+  const next = open.callId == null ? state : begin(state, [open.callId]);
+  return { ...next, suspensions };
+}
+
+/** A call that an agent has is told of by its task until it has its result. */
+function task(state, content, { parentId }) {
+  const next = content.status === 'sending' ? begin(state, [content.callId]) : end(state, content.callId);
+  const isIt = (one) => one.taskId === content.taskId;
+  if (TASK_OVER.has(content.status)) return { ...next, waits: state.waits.filter((one) => !isIt(one)) };
+  return { ...next, waits: put(state.waits, clean({ ...content, itemId: parentId ?? undefined }), isIt) };
+}
+
+/** The state as the server tells it; `threadId` and `minSeq` are the reader's own. */
+export function told(state, { threadId, minSeq }) {
+  const suspensions = state.suspensions.map((open) => asked(state, open));
+  const waits = state.waits;
+  const body = {
+    threadId, minSeq, intent: state.intent, title: state.title, plan: state.plan, planVersion: state.planVersion,
+    todoList: state.items.map((item) => complete(state, item)),
+    currentStepId: state.items.find((item) => item.status === 'in_progress' || item.status === 'waiting')?.id ?? null,
+    isPaused: suspensions.length > 0, stepOutputs: state.outputs, suspensions, a2aWaits: waits,
+    lastSeq: state.seq, status: statusOf(state), runId: state.run,
+  };
+  if (suspensions.length) body.suspension = suspensions[0];
+  if (waits.length) body.pendingA2ATasks = pending(waits);
+  return body;
+}
+
+/** As long as anything is under way, the thread is running. */
+function statusOf(state) {
+  if (state.run == null) return 'idle';
+  if (state.begun.size) return 'running';
+  if (state.suspensions.length) return 'suspended';
+  return state.waits.length ? 'waiting' : 'running';
+}
+
+/** The item with its calls, where it has none of its own. */
+function complete(state, item) {
+  const calls = state.called[item.id];
+  if (!calls) return item;
+  const whole = { ...item };
+  if (!item.toolCalls?.length && calls.made.length) whole.toolCalls = calls.made;
+  if (!item.toolResults?.length) {
+    const results = resultsOf(calls, calls.made);
+    if (results.length) whole.toolResults = results;
+  }
+  return whole;
+}
+
+const resultsOf = (calls, made) => made.map((call) => calls.results[call.callId]).filter((result) => result !== undefined);
+
+/** The question with its call, and with what the others of its reply brought. */
+function asked(state, open) {
+  const whole = { ...open };
+  if (open.callId != null && open.toolName != null) {
+    whole.toolCall = { callId: open.callId, toolName: open.toolName, arguments: open.toolInput ?? null };
+  }
+  const calls = state.called[open.itemId];
+  if (calls) whole.partialToolResults = resultsOf(calls, calls.made.slice(calls.earlier));
+  return whole;
+}
+
+/** What the item waits for that has waited longest. */
+function pending(waits) {
+  const [oldest] = waits;
+  const taskIds = waits.filter((wait) => wait.itemId === oldest.itemId).map((wait) => wait.taskId);
+  return { taskIds, submittedAt: oldest.submittedAt, itemId: oldest.itemId ?? null };
+}

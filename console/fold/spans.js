@@ -1,0 +1,197 @@
+// What took time: runs, phases, items, model streams and tool calls, each with its beginning and its end.
+
+import { addCosts, noCosts } from './costs.js';
+
+const OVER = new Set(['completed', 'failed', 'cancelled']);
+
+export const runId = (id) => `run ${id}`;
+export const itemId = (run, item) => `item ${run} ${item}`;
+
+export function runBegins(draft, content, told) {
+  const { seq, timestamp: start, runId: id } = told;
+  draft.write('runOrder').push(id);
+  draft.write('runs').set(id, {
+    runId: id, seq, start, end: null, endSeq: null, status: 'running', resultStatus: null, query: content.query,
+    model: content.model, provider: content.provider, requestedBy: content.requestedBy ?? null, options: content.options ?? null,
+    ...noCosts(),
+  });
+  draft.spans.add(runId(id), span('run', null, told, { children: [], status: 'running', phase: null, title: content.query }));
+}
+
+function span(kind, parent, told, more) {
+  const { seq, timestamp: start, runId: run, parentId = null } = told;
+  return { id: null, kind, parent, runId: run, itemId: parentId, seq, start, end: null, endSeq: null, children: [], ...more };
+}
+
+function add(draft, id, record) {
+  record.id = id;
+  draft.spans.add(id, record);
+  if (record.parent) draft.child(record.parent, id);
+  return record;
+}
+
+export function runEnds(draft, content, told) {
+  const run = draft.entry('runs', told.runId);
+  if (run) Object.assign(run, { end: told.timestamp, endSeq: told.seq, status: content.status, resultStatus: content.resultStatus ?? null });
+  const top = draft.spans.edit(runId(told.runId));
+  if (!top) return;
+  close(top, told, { status: content.resultStatus ?? content.status });
+  top.id = runId(told.runId);
+  // What the run leaves open ends with it.
+  for (const id of top.children) {
+    const child = draft.spans.get(id);
+    if (child.end == null) endWith(draft, id, told);
+  }
+  if (content.resultStatus === 'error' || content.status === 'failed') {
+    draft.fail(told, { kind: 'run', code: content.resultStatus ?? 'failed', message: null, fatal: true, became: null });
+  }
+}
+
+function endWith(draft, id, told) {
+  const one = draft.spans.edit(id);
+  close(one, told, {});
+  for (const child of one.children) if (draft.spans.get(child).end == null) endWith(draft, child, told);
+}
+
+function close(span, told, more) {
+  Object.assign(span, { end: told.timestamp, endSeq: told.seq }, more);
+}
+
+/** The item in this run; a span of an item is one run's work on it. */
+export function itemMoves(draft, content, told) {
+  const id = itemId(told.runId, content.itemId);
+  const move = { seq: told.seq, at: told.timestamp, status: content.status, reason: content.reason ?? null };
+  let item = draft.spans.edit(id);
+  if (!item) {
+    const fresh = { ...told, parentId: content.itemId };
+    item = add(draft, id, span('item', runId(told.runId), fresh, { status: content.status, moves: [], retries: 0, errors: 0, attempt: 1 }));
+    const all = draft.read('itemSpans').get(content.itemId) ?? [];
+    draft.write('itemSpans').set(content.itemId, [...all, id]);
+  }
+  item.moves = [...item.moves, move];
+  item.status = content.status;
+  item.attempt = content.attempt ?? 1;
+  if (OVER.has(content.status)) {
+    close(item, told, {});
+    for (const child of item.children) if (draft.spans.get(child).end == null) endWith(draft, child, told);
+  } else {
+    Object.assign(item, { end: null, endSeq: null });
+  }
+  if (content.status === 'failed') {
+    draft.fail(told, { kind: 'item', code: 'item_failed', message: content.reason ?? null, itemId: content.itemId, became: null });
+  }
+}
+
+/** Where a stream or a call belongs: its item, or the phase of its run. */
+function parentOf(draft, told, phase) {
+  if (told.parentId != null) {
+    const id = itemId(told.runId, told.parentId);
+    if (draft.spans.get(id)) return id;
+  }
+  return phaseOf(draft, told, phase);
+}
+
+/** A phase ends where another begins. */
+function phaseOf(draft, told, phase) {
+  const top = draft.spans.get(runId(told.runId));
+  if (!top) return null;
+  const open = top.phase && draft.spans.get(top.phase);
+  if (open && open.end == null && (open.phase === phase || phase == null)) return top.phase;
+  const id = `phase ${told.runId} ${told.seq}`;
+  const run = draft.spans.edit(runId(told.runId));
+  if (open && open.end == null) close(draft.spans.edit(top.phase), told, { status: 'completed' });
+  add(draft, id, span('phase', runId(told.runId), { ...told, parentId: null }, { phase: phase ?? 'planning', status: 'running' }));
+  run.phase = id;
+  return id;
+}
+
+/** Planning is over when there is a plan, synthesis when there is an answer. */
+export function phaseEnds(draft, told) {
+  const top = draft.spans.get(runId(told.runId));
+  const open = top?.phase && draft.spans.get(top.phase);
+  if (open && open.end == null) close(draft.spans.edit(top.phase), told, { status: 'completed' });
+}
+
+const streamId = (id) => `stream ${id}`;
+
+export function streamBegins(draft, content, told) {
+  const { provider, model, phase, purpose = null, attempt, iteration = null } = content;
+  const parent = parentOf(draft, told, phase);
+  add(draft, streamId(content.streamId), span('stream', parent, told, {
+    streamId: content.streamId, provider, model, phase, purpose, attempt, iteration, promptDigest: content.promptDigest ?? null,
+    status: 'in_progress', ttftMs: null, tokens: null, costUsd: null, queuedMs: null, error: null, stopReason: null, children: NONE,
+  }));
+  if (attempt > 1 && parent) {
+    const above = draft.spans.edit(parent);
+    above.retries = (above.retries ?? 0) + 1;
+  }
+  addCosts(draft, told, { llmCalls: 1 });
+}
+
+const NONE = [];
+
+export function streamTold(draft, content) {
+  const stream = draft.spans.edit(streamId(content.streamId));
+  if (!stream) return null;
+  Object.assign(stream, {
+    model: content.model ?? stream.model, provider: content.provider ?? stream.provider,
+    ttftMs: content.timeToFirstTokenMs ?? null, costUsd: content.costUsd ?? null, queuedMs: content.queuedMs ?? null,
+    stopReason: content.stopReason ?? null,
+    tokens: {
+      input: content.inputTokens, output: content.outputTokens, thinking: content.thinkingTokens, cached: content.cachedInputTokens,
+    },
+  });
+  return stream;
+}
+
+export function streamEnds(draft, content, told) {
+  const stream = draft.spans.edit(streamId(content.streamId));
+  if (stream) close(stream, told, { status: 'completed' });
+}
+
+export function streamFails(draft, content, told) {
+  const { code, message, httpStatus = null, retryInMs = null, retryable } = content;
+  const stream = draft.spans.edit(streamId(content.streamId));
+  if (stream) close(stream, told, { status: 'failed', error: { code, message, httpStatus, retryInMs, retryable } });
+  if (code === 'interrupted') draft.restarted(told);
+  else draft.mark(told.seq, 'error');
+  draft.fail(told, {
+    kind: 'stream', code, message, phase: stream?.phase ?? null, attempt: stream?.attempt ?? null, fatal: false, retryable,
+    became: retryable ? 'made again as the next attempt' : null,
+  });
+}
+
+export const callId = (id) => `call ${id}`;
+
+export function callsBegin(draft, content, told) {
+  const parent = parentOf(draft, told, null);
+  for (const call of content.toolCalls) {
+    add(draft, callId(call.callId), span('call', parent, told, {
+      callId: call.callId, toolName: call.toolName, arguments: call.arguments, iteration: content.iteration ?? null,
+      streamId: content.streamId ?? null, status: 'pending', output: undefined, error: null, policy: null, waits: NONE,
+      durationMs: null, began: null,
+    }));
+  }
+}
+
+export function callEnds(draft, content, told) {
+  const call = draft.spans.edit(callId(content.callId));
+  if (!call) return;
+  const failed = content.status === 'error';
+  close(call, told, {
+    status: failed ? 'failed' : content.status === 'success' ? 'completed' : 'cancelled', result: content.status,
+    output: content.output, error: content.error ?? null, durationMs: content.durationMs, metadata: content.metadata ?? null,
+    policy: told.metadata?.policy ?? call.policy, digest: told.metadata?.digest ?? call.digest ?? null,
+    modifiedArguments: told.metadata?.modifiedArguments ?? null,
+    // When the call itself ran: before that it waited for its turn, or for a person.
+    began: told.timestamp - (content.durationMs ?? 0),
+  });
+  if (!failed) return;
+  const parent = call.parent && draft.spans.edit(call.parent);
+  if (parent) parent.errors = (parent.errors ?? 0) + 1;
+  draft.mark(told.seq, 'error');
+  draft.fail(told, {
+    kind: 'call', code: content.error?.code ?? 'error', message: content.error?.message ?? null, toolName: content.toolName,
+    fatal: false, became: null,
+  });
+}

@@ -1,0 +1,156 @@
+// The log, indexed for the page: spans of time, questions, changes of the plan, costs, marks of the tape.
+//
+// Pure, like `core.js`: `foldView` leaves what it is given untouched. It takes a batch, and copies once per batch what it
+// writes to. What it does not know it passes over: the log shows it as it is.
+
+import { addCosts, addUsage, noCosts } from './costs.js';
+import { asked, answered, taskTold } from './people.js';
+import { planTold, planCopied, messageTold } from './plan.js';
+import * as spans from './spans.js';
+import { Table } from './table.js';
+
+/** A thread of which nothing was told. */
+export function emptyView() {
+  return {
+    seq: 0,
+    /** The time of the first and of the last observation. */
+    from: null,
+    at: null,
+    spans: new Table(),
+    runs: new Map(),
+    runOrder: [],
+    itemSpans: new Map(),
+    questions: new Map(),
+    revisions: [],
+    messages: [],
+    failures: [],
+    marks: [],
+    restarts: [],
+    totals: noCosts(),
+    costs: new Map(),
+    forkedFrom: null,
+  };
+}
+
+/** Takes in observations, in order. */
+export function foldView(view, batch) {
+  if (batch.length === 0) return view;
+  const draft = new Draft(view);
+  for (const told of batch) {
+    draft.seq = told.seq;
+    draft.at = told.timestamp;
+    draft.from ??= told.timestamp;
+    TAKE[told.type]?.(draft, told.content, told);
+  }
+  return draft.done();
+}
+
+const TAKE = {
+  RUN_STARTED(draft, content, told) {
+    spans.runBegins(draft, content, told);
+    messageTold(draft, content.message, 'start', told);
+  },
+  RUN_FINISHED: spans.runEnds,
+  ITEM_STATUS_CHANGE: spans.itemMoves,
+  LLM_STREAM_START: spans.streamBegins,
+  LLM_STREAM_METADATA(draft, content, told) {
+    const span = spans.streamTold(draft, content);
+    addUsage(draft, span, told, content);
+  },
+  LLM_STREAM_END: spans.streamEnds,
+  LLM_STREAM_ERROR: spans.streamFails,
+  TOOL_CALL: spans.callsBegin,
+  TOOL_EXECUTION(draft, content, told) {
+    spans.callEnds(draft, content, told);
+    addCosts(draft, told, { toolCalls: 1 });
+  },
+  AGENT_SUSPENDED: asked,
+  AGENT_RESUMED: (draft, content, told) => answered(draft, content.suspensionId, { ...content, timedOut: false }, told),
+  SUSPENSION_TIMEOUT(draft, content, told) {
+    if (content.policy !== 'remind') answered(draft, content.suspensionId, { decision: content.policy, timedOut: true }, told);
+  },
+  A2A_TASK: taskTold,
+  PLAN: planCopied,
+  PLAN_UPDATE: planTold,
+  STATE_UPDATE(draft, content, told) {
+    if (content.forkedFrom) draft.forkedFrom = content.forkedFrom;
+    if (!content.message) return;
+    const isCopy = content.forkedFrom != null || !told.runId;
+    const kind = isCopy ? 'kept' : content.keys.includes('queue') ? 'queued' : 'steer';
+    messageTold(draft, content.message, kind, told);
+    if (kind === 'steer' && content.message.role === 'USER') draft.mark(told.seq, 'person');
+  },
+  FINAL_RESPONSE: (draft, content, told) => messageTold(draft, content.message, 'answer', told),
+  ERROR(draft, content, told) {
+    const { code, message, phase, fatal, retryable } = content;
+    draft.fail(told, { kind: 'error', code, message, phase, fatal, retryable, became: fatal ? 'It ended the run.' : null });
+    draft.mark(told.seq, 'error');
+  },
+};
+
+/** A view that is being written; it copies a member when it is first written to. */
+class Draft {
+  constructor(view) {
+    this.view = view;
+    this.seq = view.seq;
+    this.from = view.from;
+    this.at = view.at;
+    this.forkedFrom = view.forkedFrom;
+    this.spans = view.spans.writer();
+    this.own = {};
+    this.edited = new Set();
+  }
+
+  /** One of the maps or lists, to be written to. */
+  write(name) {
+    const mine = this.own[name];
+    if (mine) return mine;
+    const old = this.view[name];
+    this.own[name] = old instanceof Map ? new Map(old) : Array.isArray(old) ? old.slice() : { ...old };
+    return this.own[name];
+  }
+
+  read(name) {
+    return this.own[name] ?? this.view[name];
+  }
+
+  /** The entry of a map, to be written to; made by `make` if it is not there. */
+  entry(name, key, make) {
+    const had = this.read(name).get(key);
+    const mark = `${name} ${key}`;
+    if (had !== undefined && this.edited.has(mark)) return had;
+    if (had === undefined && make === undefined) return undefined;
+    const entry = had === undefined ? make() : { ...had };
+    this.edited.add(mark);
+    this.write(name).set(key, entry);
+    return entry;
+  }
+
+  /** Adds an entry to a span's list of children. */
+  child(parent, id) {
+    const span = this.spans.edit(parent);
+    if (span) span.children = [...span.children, id];
+  }
+
+  mark(seq, kind) {
+    this.write('marks').push({ seq, kind });
+  }
+
+  fail(told, failure) {
+    const { seq, timestamp: at, runId, parentId: itemId = null } = told;
+    this.write('failures').push({ seq, at, runId, itemId, ...failure });
+  }
+
+  /** The server stopped and went on: everything that it broke off is told at one time. */
+  restarted(told) {
+    const last = this.read('restarts').at(-1);
+    if (last && told.timestamp - last.at < 2000) return;
+    this.write('restarts').push({ seq: told.seq, at: told.timestamp });
+    this.mark(told.seq, 'restart');
+  }
+
+  done() {
+    const { seq, from, at, forkedFrom } = this;
+    return { ...this.view, ...this.own, seq, from, at, forkedFrom, spans: this.spans.done() };
+  }
+}
