@@ -1,0 +1,234 @@
+// A plan being edited: what a person wants it to be, what is wrong with that, the JSON Patch that makes it so, and which of the
+// edits still fit where the plan has moved on. Pure.
+
+import { same } from './diff.js';
+
+const LOCKED = {
+  completed: 'finished', failed: 'finished', cancelled: 'finished', in_progress: 'running', waiting: 'at an agent',
+  ask: 'asks a person', doubt: 'in doubt',
+};
+
+/** Why an item cannot be edited; null if it can. `shown` is its status as drawn. */
+export const lockOf = (item) => LOCKED[item.shown ?? item.status] ?? null;
+
+/** Ids in a text, between commas or blanks. */
+export const ids = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+
+const listed = (values) => (values ?? []).join(', ');
+
+/** `rows`: `{id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. */
+export function begin(list, version) {
+  return { version, base: list, rows: list.map(rowOf) };
+}
+
+function rowOf(item) {
+  const { id, description } = item;
+  const lock = lockOf(item);
+  return { id, item, lock, removed: false, description, tools: listed(item.requiredTools), after: listed(item.dependencies) };
+}
+
+export const setRow = (draft, id, patch) => (
+  { ...draft, rows: draft.rows.map((row) => (row.id === id ? { ...row, ...patch } : row)) });
+
+/** A new row at the end, with an id that is not taken. */
+export function addRow(draft) {
+  let number = 1;
+  while (draft.rows.some((row) => row.id === `new-${number}`)) number += 1;
+  const row = { id: `new-${number}`, item: null, lock: null, removed: false, description: '', tools: '', after: '' };
+  return { ...draft, rows: [...draft.rows, row] };
+}
+
+/** A new row goes away; one of the plan is marked, and can come back. */
+export function removeRow(draft, id) {
+  const row = draft.rows.find((one) => one.id === id);
+  if (row.item) return setRow(draft, id, { removed: !row.removed });
+  return { ...draft, rows: draft.rows.filter((one) => one.id !== id) };
+}
+
+/** Moves a row past the next one before or after it that can be edited. */
+export function moveRow(draft, id, step) {
+  const from = draft.rows.findIndex((row) => row.id === id);
+  let to = from + step;
+  while (draft.rows[to]?.lock) to += step;
+  if (!draft.rows[to]) return draft;
+  const rows = draft.rows.filter((row) => row.id !== id);
+  rows.splice(to, 0, draft.rows[from]);
+  return { ...draft, rows };
+}
+
+/** A row as the item that it is to be. */
+function wanted(row) {
+  if (!row.item) return { id: row.id, description: row.description.trim(), ...lists({}, row) };
+  if (row.lock) return row.item;
+  return { ...row.item, description: row.description.trim(), ...lists(row.item, row) };
+}
+
+function lists(item, row) {
+  const kept = (known, text) => (same(known ?? [], ids(text)) ? known : ids(text));
+  const members = { requiredTools: kept(item.requiredTools, row.tools), dependencies: kept(item.dependencies, row.after) };
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
+}
+
+const FIELDS = ['description', 'requiredTools', 'dependencies'];
+
+/** What the person wants to be otherwise: `{kind: changed|added|removed|moved, id, field?, was?, now?}`. */
+export function edits(draft) {
+  const found = draft.rows.flatMap((row) => {
+    if (row.removed) return [{ kind: 'removed', id: row.id, was: row.item }];
+    const now = wanted(row);
+    if (!row.item) return [{ kind: 'added', id: row.id, now }];
+    return FIELDS.filter((field) => !same(row.item[field] ?? null, now[field] ?? null))
+      .map((field) => ({ kind: 'changed', id: row.id, field, was: row.item[field], now: now[field] }));
+  });
+  const kept = draft.rows.filter((row) => row.item && !row.removed).map((row) => row.id);
+  const before = draft.base.map((item) => item.id).filter((id) => kept.includes(id));
+  return same(kept, before) ? found : [...found, { kind: 'moved', id: null, was: before, now: kept }];
+}
+
+/** What cannot be saved, by row: `{id, field: id|description|tools|after, message}`. `tools` has the names there are. */
+export function mistakes(draft, tools) {
+  const rows = draft.rows.filter((row) => !row.removed);
+  const known = new Set(rows.map((row) => row.id));
+  const gone = new Set(draft.rows.filter((row) => row.removed).map((row) => row.id));
+  const found = rows.filter((row) => !row.lock).flatMap((row) => {
+    const say = (field, message) => ({ id: row.id, field, message });
+    const said = [];
+    if (row.description.trim() === '') said.push(say('description', 'Say what to do.'));
+    if (rows.filter((other) => other.id === row.id).length > 1) said.push(say('id', `There is another ${row.id}.`));
+    for (const id of ids(row.after)) {
+      if (gone.has(id)) said.push(say('after', `${id} is removed.`));
+      else if (!known.has(id)) said.push(say('after', `There is no item ${id}.`));
+    }
+    const unknown = tools.size === 0 ? [] : ids(row.tools).filter((name) => !tools.has(name));
+    said.push(...unknown.map((name) => say('tools', `There is no tool ${name}.`)));
+    return said;
+  });
+  const circle = cycle(rows);
+  if (!circle) return found;
+  return [...found, { id: circle[0], field: 'after', message: `This goes in a circle: ${circle.join(' → ')}.` }];
+}
+
+/** Ids that wait for one another, the first once more at the end; null if there are none. */
+function cycle(rows) {
+  const after = new Map(rows.map((row) => [row.id, row.item && row.lock === 'finished' ? [] : ids(row.after)]));
+  const done = new Set();
+  const way = [];
+  const on = new Set();
+  const visit = (id) => {
+    if (on.has(id)) return [...way.slice(way.indexOf(id)), id];
+    if (done.has(id) || !after.has(id)) return null;
+    on.add(id);
+    way.push(id);
+    for (const next of after.get(id)) {
+      const found = visit(next);
+      if (found) return found;
+    }
+    on.delete(id);
+    way.pop();
+    done.add(id);
+    return null;
+  };
+  for (const id of after.keys()) {
+    const found = visit(id);
+    if (found) return found;
+  }
+  return null;
+}
+
+/** The operations that make the list of `draft.base` the one that is wanted. */
+export function patchOf(draft) {
+  const operations = [];
+  const list = draft.base.map((item) => item.id);
+  const rows = draft.rows.filter((row) => !row.removed);
+  for (const id of draft.rows.filter((row) => row.removed).map((row) => row.id)) {
+    operations.push({ op: 'remove', path: `/${list.indexOf(id)}` });
+    list.splice(list.indexOf(id), 1);
+  }
+  rows.forEach((row, i) => {
+    if (!row.item) {
+      operations.push({ op: 'add', path: `/${i}`, value: wanted(row) });
+      list.splice(i, 0, row.id);
+    } else if (list[i] !== row.id) {
+      const from = list.indexOf(row.id);
+      operations.push({ op: 'move', from: `/${from}`, path: `/${i}` });
+      list.splice(from, 1);
+      list.splice(i, 0, row.id);
+    }
+  });
+  rows.forEach((row, i) => operations.push(...fieldOperations(row, i)));
+  return operations;
+}
+
+function fieldOperations(row, i) {
+  if (!row.item || row.lock) return [];
+  const now = wanted(row);
+  return FIELDS.filter((field) => !same(row.item[field] ?? null, now[field] ?? null)).map((field) => {
+    const path = `/${i}/${field}`;
+    return row.item[field] === undefined ? { op: 'add', path, value: now[field] } : { op: 'replace', path, value: now[field] };
+  });
+}
+
+/** The row that a pointer into the wanted list means: `/3/requiredTools` → `{id, field}`. */
+export function rowAt(draft, pointer) {
+  const [, index, member] = pointer.split('/');
+  const row = draft.rows.filter((one) => !one.removed)[Number(index)];
+  const field = { requiredTools: 'tools', dependencies: 'after', id: 'id' }[member] ?? 'description';
+  return row ? { id: row.id, field } : null;
+}
+
+/**
+ * The edits on the plan as it stands now: `{draft, fit, all, lost: [{edit, why}]}`. An edit fits if what it changes is as it
+ * was when the person changed it, and may still be changed.
+ */
+export function rebase(draft, list, version) {
+  const all = edits(draft);
+  const lost = [];
+  let next = begin(list, version);
+  for (const edit of all) {
+    const why = misfit(edit, next, draft);
+    if (why) lost.push({ edit, why });
+    else next = apply(edit, next, draft);
+  }
+  return { draft: next, fit: all.length - lost.length, all: all.length, lost };
+}
+
+function misfit(edit, next, draft) {
+  if (edit.kind === 'moved') return misfitOrder(edit, next);
+  const row = next.rows.find((one) => one.id === edit.id);
+  if (edit.kind === 'added') return row ? 'an item of this name was added meanwhile' : null;
+  if (!row) return 'the item is gone';
+  if (row.lock) return `the item is ${row.lock} by now`;
+  const was = draft.base.find((item) => item.id === edit.id);
+  const fields = edit.kind === 'removed' ? FIELDS : [edit.field];
+  const isAsItWas = fields.every((field) => same(row.item[field] ?? null, was[field] ?? null));
+  return isAsItWas ? null : 'it was changed otherwise meanwhile';
+}
+
+function misfitOrder(edit, next) {
+  const known = next.base.map((item) => item.id).filter((id) => edit.was.includes(id));
+  const before = edit.was.filter((id) => known.includes(id));
+  return same(known, before) ? null : 'the order was changed meanwhile';
+}
+
+function apply(edit, next, draft) {
+  const mine = draft.rows.find((row) => row.id === edit.id);
+  switch (edit.kind) {
+    case 'added': return { ...next, rows: [...next.rows, mine] };
+    case 'removed': return setRow(next, edit.id, { removed: true });
+    case 'moved': return { ...next, rows: inOrder(next.rows, edit.now) };
+    default: {
+      const field = { requiredTools: 'tools', dependencies: 'after' }[edit.field] ?? 'description';
+      return setRow(next, edit.id, { [field]: mine[field] });
+    }
+  }
+}
+
+/** Those that the order names stand in it, each of the others after the one that it follows now. */
+function inOrder(rows, order) {
+  const sorted = order.map((id) => rows.find((row) => row.id === id)).filter(Boolean);
+  rows.forEach((row, i) => {
+    if (sorted.includes(row)) return;
+    sorted.splice(i === 0 ? 0 : sorted.indexOf(rows[i - 1]) + 1, 0, row);
+  });
+  return sorted;
+}

@@ -1,0 +1,216 @@
+// A form for a JSON value, from its JSON Schema. Types are kept: what is typed into a field of numbers is a number. What the
+// schema does not know stays, and is shown. What has no control of its own is edited as JSON. Nothing here makes nodes.
+
+import { at, diff, pointer, put, same, without } from './diff.js';
+
+const DEEPEST = 3;
+const LONG_TEXT = 60;
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+
+/** A schema with its reference within the document followed; `{}` where there is none, or it leads elsewhere. */
+function resolved(schema, root, steps = 0) {
+  if (!isObject(schema)) return {};
+  if (typeof schema.$ref !== 'string') return schema;
+  if (!schema.$ref.startsWith('#/') || steps > 8) return {};
+  const path = schema.$ref.slice(2).split('/').map((step) => step.replace(/~1/g, '/').replace(/~0/g, '~'));
+  return resolved(at(root, path), root, steps + 1);
+}
+
+/**
+ * The fields of a value: `{path, key, name, control, value, description?, options?, integer?, required, unknown, absent,
+ * fields?}`. Controls: text area number boolean date select lines group json. An absent field is one that may be given.
+ */
+export function fieldsOf(schema, value, root = schema, path = []) {
+  const rules = resolved(schema, root);
+  if (!isObject(value)) return [field(rules, value, root, path, {})];
+  const known = isObject(rules.properties) ? rules.properties : {};
+  const required = Array.isArray(rules.required) ? rules.required : [];
+  const names = [...new Set([...Object.keys(known), ...Object.keys(value)])];
+  return names.map((name) => {
+    const isKnown = Object.hasOwn(known, name);
+    const more = { required: required.includes(name), unknown: !isKnown };
+    return field(isKnown ? known[name] : {}, at(value, [name]), root, [...path, name], more);
+  });
+}
+
+function field(schema, value, root, path, { required = false, unknown = false }) {
+  const rules = resolved(schema, root);
+  const absent = value === undefined;
+  const control = controlOf(rules, absent ? emptyOf(rules) : value, path.length, root);
+  return {
+    path,
+    key: pointer(path),
+    name: path.at(-1) ?? '',
+    control,
+    value,
+    required,
+    unknown,
+    absent,
+    description: typeof rules.description === 'string' ? rules.description : undefined,
+    options: control === 'select' ? optionsOf(rules, value) : undefined,
+    integer: rules.type === 'integer',
+    fields: control === 'group' && !absent ? fieldsOf(rules, value, root, path) : undefined,
+  };
+}
+
+const isScalar = (value) => value === null || typeof value !== 'object';
+
+function controlOf(rules, value, depth, root) {
+  if (Array.isArray(rules.enum) && rules.enum.every(isScalar) && isScalar(value)) return 'select';
+  if (rules.anyOf || rules.oneOf || rules.allOf || Array.isArray(rules.type)) return 'json';
+  switch (rules.type ?? typeOf(value)) {
+    case 'string': return typeof value === 'string' ? textControl(rules, value) : 'json';
+    case 'number': case 'integer': return typeof value === 'number' ? 'number' : 'json';
+    case 'boolean': return typeof value === 'boolean' ? 'boolean' : 'json';
+    case 'array': return isLines(rules, value, root) ? 'lines' : 'json';
+    case 'object': return isObject(value) && depth > 0 && depth <= DEEPEST && isObject(rules.properties) ? 'group' : 'json';
+    default: return 'json';
+  }
+}
+
+function typeOf(value) {
+  if (Array.isArray(value)) return 'array';
+  return value === null ? 'null' : typeof value;
+}
+
+function textControl(rules, value) {
+  if (rules.format === 'date' && /^\d{4}-\d\d-\d\d$/.test(value)) return 'date';
+  return value.length > LONG_TEXT || value.includes('\n') || rules.maxLength > 200 ? 'area' : 'text';
+}
+
+// One line each: only where that says all.
+function isLines(rules, value, root) {
+  const items = resolved(rules.items, root);
+  const isOfTexts = items.type === 'string' && !items.enum;
+  return isOfTexts && Array.isArray(value)
+    && value.every((entry) => typeof entry === 'string' && entry !== '' && !entry.includes('\n'));
+}
+
+// A value that is not among the options is shown as what it is.
+function optionsOf(rules, value) {
+  const isKnown = value === undefined || rules.enum.some((option) => same(option, value));
+  return (isKnown ? rules.enum : [value, ...rules.enum]).map((option) => (
+    { value: option, label: typeof option === 'string' ? option : JSON.stringify(option) }));
+}
+
+/** What a field that was absent begins with. */
+function emptyOf(rules) {
+  if (rules.default !== undefined) return rules.default;
+  if (Array.isArray(rules.enum)) return rules.enum[0];
+  switch (rules.type) {
+    case 'string': return rules.format === 'date' ? '2000-01-01' : '';
+    case 'number': case 'integer': return 0;
+    case 'boolean': return false;
+    case 'array': return [];
+    case 'object': return {};
+    default: return null;
+  }
+}
+
+/** What was typed, as a value of the field's type: `{value}` or `{error}`. */
+export function read(control, text, integer = false) {
+  switch (control) {
+    case 'number': return readNumber(text.trim(), integer);
+    case 'lines': return { value: text.split(/\r?\n/).filter((line) => line !== '') };
+    case 'json': return readJson(text);
+    case 'date': return /^\d{4}-\d\d-\d\d$/.test(text) ? { value: text } : { error: 'A day is needed.' };
+    default: return { value: text };
+  }
+}
+
+function readNumber(text, integer) {
+  if (text === '') return { error: 'A number is needed.' };
+  if (!NUMBER.test(text)) return { error: 'This is not a number: digits, with a point before decimals.' };
+  const value = Number(text);
+  if (integer && !Number.isInteger(value)) return { error: 'A whole number is needed.' };
+  if (!Number.isFinite(value) || !isExact(value)) return { error: 'A browser cannot hold a number of so many digits.' };
+  return { value };
+}
+
+function readJson(text) {
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { error: `This is not JSON: ${error.message}` };
+  }
+}
+
+const isExact = (number) => !Number.isInteger(number) || Number.isSafeInteger(number);
+
+/** Whether some number within is longer than a browser can hold, so that it may be shown rounded. */
+export function hasRounded(value) {
+  if (typeof value === 'number') return !isExact(value);
+  return value !== null && typeof value === 'object' && Object.values(value).some(hasRounded);
+}
+
+/** The text that stands in a field's control. */
+export function written(control, value) {
+  switch (control) {
+    case 'lines': return value.join('\n');
+    case 'json': case 'group': return JSON.stringify(value, null, 2);
+    default: return String(value);
+  }
+}
+
+/* A form being edited: `{schema, base, value, typed, errors}`. `typed` and `errors` are by key. */
+
+export const begin = (schema, base) => ({ schema: schema ?? {}, base, value: base, typed: {}, errors: {} });
+
+/** Something was typed into a field; the value changes if it can be read. */
+export function type(form, field, text) {
+  const { value, error } = read(field.control, text, field.integer);
+  const typed = { ...form.typed, [field.key]: text };
+  if (error) return { ...form, typed, errors: { ...form.errors, [field.key]: error } };
+  return { ...choose(form, field, value), typed };
+}
+
+/** A value was chosen. */
+export function choose(form, field, value) {
+  const { [field.key]: _, ...errors } = form.errors;
+  return { ...form, value: put(form.value, field.path, value), errors };
+}
+
+/** A field that was absent is given, or one is left out. */
+export function give(form, field) {
+  const rules = ruleAt(form.schema, field.path);
+  return { ...form, value: put(form.value, field.path, emptyOf(rules)) };
+}
+
+export function leaveOut(form, field) {
+  const within = (key) => key !== field.key && !key.startsWith(`${field.key}/`);
+  const kept = (map) => Object.fromEntries(Object.entries(map).filter(([key]) => within(key)));
+  return { ...form, value: without(form.value, field.path), typed: kept(form.typed), errors: kept(form.errors) };
+}
+
+function ruleAt(schema, path) {
+  return path.reduce((rules, step) => resolved(at(resolved(rules, schema), ['properties', step]), schema), schema);
+}
+
+export const hasErrors = (form) => Object.keys(form.errors).length > 0;
+
+/** What the person changed. */
+export const changes = (form) => diff(form.base, form.value);
+
+/** `{was}` of a field that was changed, with no `was` in it if it is new; null of one that was not. */
+export function changedField(form, field) {
+  const was = at(form.base, field.path);
+  const now = at(form.value, field.path);
+  if (was === now || (was !== undefined && now !== undefined && same(was, now))) return null;
+  return was === undefined ? {} : { was };
+}
+
+/**
+ * What stands on the button that approves: "with 199.00" where one figure was changed, as it was typed; else how many
+ * changes. Texts never stand there.
+ */
+export function withWords(form) {
+  const found = changes(form);
+  const [only] = found;
+  if (found.length === 1 && 'now' in only && ['number', 'boolean'].includes(typeof only.now)) {
+    const typed = form.typed[pointer(only.path)];
+    return `with ${typeof only.now === 'number' && typed ? typed.trim() : String(only.now)}`;
+  }
+  return found.length === 1 ? 'with 1 change' : `with ${found.length} changes`;
+}
