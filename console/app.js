@@ -1,0 +1,185 @@
+// Start, mounting, and which view stands where.
+
+import { createAnnouncer } from './announce.js';
+import { createApi } from './api.js';
+import { createClock, startTicking } from './clock.js';
+import { applyTheme, makeContext } from './context.js';
+import * as words from './format.js';
+import { startKeyboard } from './keyboard.js';
+import { createLists } from './lists.js';
+import { parse } from './router.js';
+import { openThread } from './store.js';
+import { createTokens } from './tokens.js';
+import { html, render } from './vendor/preact-htm.js';
+import { Shell } from './views/shell.js';
+
+const root = document.getElementById('app');
+const page = document.documentElement;
+let isPainting = false;
+let guards = [];
+/** The hash that is shown, to go back to when leaving is refused. */
+let shownHash = location.hash;
+
+const app = {
+  route: parse(location.hash),
+  me: null,
+  tools: new Map(),
+  models: null,
+  opened: null,
+  thread: null,
+  dialog: null,
+  clock: createClock(),
+  tokens: createTokens(),
+  announcer: createAnnouncer(document.getElementById('said')),
+  paint,
+  go,
+  guard,
+  start,
+  openDialog,
+  conn,
+  retryNow() {
+    app.opened?.retryNow();
+    app.lists.read();
+  },
+};
+app.api = createApi({ clock: app.clock, onRefused: refused });
+app.lists = createLists({ api: app.api, changed: paint });
+
+/** Paints once before the next frame, however often it is asked to. */
+function paint() {
+  if (isPainting) return;
+  isPainting = true;
+  requestAnimationFrame(() => {
+    isPainting = false;
+    paintNow();
+  });
+}
+
+function paintNow() {
+  app.thread = app.opened?.thread() ?? null;
+  if (app.route.page === 'home' && !goHome()) return;
+  const { route, thread, dialog } = app;
+  const ctx = makeContext(app);
+  const close = () => openDialog(null);
+  render(html`<${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog} closeDialog=${close} />`, root);
+  page.dataset.conn = ctx.conn;
+  page.dataset.seq = thread?.seq ?? 0;
+  page.dataset.page = route.page;
+  document.title = titleOf(route, thread);
+  app.announcer.seen(thread);
+}
+
+function titleOf(route, thread) {
+  const questions = app.lists.lists.questions?.length;
+  const count = questions ? `(${questions}) ` : '';
+  const name = route.page === 'thread' ? thread?.core.title || thread?.row?.title || route.id : null;
+  return `${count}${name ? `${name} – ` : ''}PES`;
+}
+
+function conn() {
+  if (app.thread?.replay) return app.opened.conn === 'held' ? 'held' : 'replay';
+  if (app.opened && app.opened.conn === 'held') return 'held';
+  if (app.lists.lists.problem?.isUnreachable) return 'held';
+  return app.opened && app.opened.conn !== 'live' && !app.thread?.problem ? 'connecting' : 'live';
+}
+
+/** `#/` is the newest thread that asks or runs, else a new one. False: that is where we go now. */
+function goHome() {
+  const { threads } = app.lists.lists;
+  if (!threads && !app.lists.lists.problem) return true;
+  const busy = (threads ?? []).filter((row) => row.status !== 'idle' && row.status !== 'quarantined');
+  const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
+  go(newest ? `#/t/${encodeURIComponent(newest.threadId)}` : '#/new', { replace: true });
+  return false;
+}
+
+function go(hash, { replace = false } = {}) {
+  if (location.hash === hash) return;
+  if (replace) history.replaceState(null, '', hash);
+  else history.pushState(null, '', hash);
+  moved();
+}
+
+/** Asks before the page is left for another; a tab or an observation of the same thread is no leaving. */
+function guard(ask) {
+  guards.push(ask);
+  return () => {
+    guards = guards.filter((one) => one !== ask);
+  };
+}
+
+function moved() {
+  const next = parse(location.hash);
+  const isSamePlace = next.page === app.route.page && next.id === app.route.id && next.view === app.route.view;
+  const question = isSamePlace ? null : guards.map((ask) => ask()).find(Boolean);
+  if (question && !confirm(question)) {
+    history.pushState(null, '', shownHash);
+    return;
+  }
+  shownHash = location.hash;
+  app.route = next;
+  app.dialog = null;
+  openRoute();
+  paint();
+}
+
+function openRoute() {
+  const { route } = app;
+  const id = route.page === 'thread' ? route.id : null;
+  if (app.opened && app.opened.id !== id) {
+    app.opened.close();
+    app.opened = null;
+    app.thread = null;
+    app.tokens.clear();
+  }
+  if (id != null && !app.opened) {
+    const { api, clock, tokens } = app;
+    app.opened = openThread({ id, api, clock, tokens, changed: paint });
+  }
+  app.opened?.show(route.at);
+}
+
+function openDialog(name) {
+  app.dialog = name;
+  paint();
+}
+
+/** The server wants a key: it is asked for, and then the page goes on where it was. */
+function refused() {
+  if (app.route.page === 'login') return;
+  app.lists.stop();
+  const from = location.hash && location.hash !== '#/' ? `?to=${encodeURIComponent(location.hash)}` : '';
+  go(`#/login${from}`, { replace: true });
+}
+
+/** Reads who we are and what there is; again after signing in. */
+async function start() {
+  const { api } = app;
+  try {
+    app.me = await api.get('/whoami');
+  } catch (problem) {
+    // A server without this route asks nobody who they are: the key's refusals say what it may not.
+    if (problem.status === 401) return;
+  }
+  app.lists.start();
+  const [tools, models] = await Promise.allSettled([api.all('/tools'), api.get('/models')]);
+  if (tools.status === 'fulfilled') app.tools = new Map(tools.value.items.map((tool) => [tool.name, tool]));
+  if (models.status === 'fulfilled') app.models = models.value;
+  paint();
+}
+
+applyTheme();
+addEventListener('popstate', moved);
+addEventListener('hashchange', () => {
+  if (location.hash !== shownHash) moved();
+});
+addEventListener('resize', paint);
+addEventListener('beforeunload', (event) => {
+  if (guards.some((ask) => ask())) event.preventDefault();
+});
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
+startKeyboard();
+startTicking(app.clock, words, () => conn() !== 'live');
+start();
+openRoute();
+paint();

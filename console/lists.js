@@ -1,0 +1,95 @@
+// The threads and the open questions, as they stand: one stream of the server says what changed; without it they are read
+// again every five seconds while the page is looked at.
+
+const EVERY = 5000;
+
+export function createLists({ api, changed, document = globalThis.document, target = globalThis.window }) {
+  const lists = { threads: null, questions: null, problem: null, reading: null };
+  let timer = null;
+  let stream = null;
+  let isStarted = false;
+  /** Found out once: the server has a stream of all threads. */
+  let hasStream = true;
+
+  async function read() {
+    if (lists.reading) return lists.reading;
+    lists.reading = Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
+      .then(([threads, questions]) => {
+        lists.threads = threads.items;
+        lists.more = threads.nextCursor ?? null;
+        lists.questions = questions.items;
+        lists.problem = null;
+      })
+      .catch((problem) => {
+        lists.problem = problem;
+      })
+      .finally(() => {
+        lists.reading = null;
+        changed();
+      });
+    return lists.reading;
+  }
+
+  function put(list, row, key) {
+    if (!list) return list;
+    const rest = list.filter((one) => one[key] !== row[key]);
+    return [row, ...rest];
+  }
+
+  function threadTold(row) {
+    lists.threads = row.deleted ? lists.threads?.filter((one) => one.threadId !== row.threadId) : put(lists.threads, row, 'threadId');
+    changed();
+  }
+
+  function questionTold(row) {
+    const rest = lists.questions?.filter((one) => one.suspensionId !== row.suspensionId);
+    lists.questions = row.status === 'pending' && rest ? [...rest, row] : rest ?? null;
+    changed();
+  }
+
+  function listen() {
+    if (!hasStream || !globalThis.EventSource) return poll();
+    const mine = new EventSource('/events');
+    stream = mine;
+    let isOpen = false;
+    mine.onopen = () => {
+      isOpen = true;
+    };
+    mine.addEventListener('thread', (event) => threadTold(JSON.parse(event.data)));
+    mine.addEventListener('suspension', (event) => questionTold(JSON.parse(event.data)));
+    mine.addEventListener('caught_up', read);
+    mine.onerror = () => {
+      if (isOpen && mine.readyState !== EventSource.CLOSED) return;
+      // A server without this stream refuses it; one that is away is asked again.
+      mine.close();
+      stream = null;
+      if (!isOpen) hasStream = false;
+      poll();
+    };
+  }
+
+  function poll() {
+    clearInterval(timer);
+    read();
+    timer = setInterval(() => {
+      if (!document.hidden) read();
+    }, EVERY);
+  }
+
+  return {
+    lists,
+    read,
+    start() {
+      if (isStarted) return;
+      isStarted = true;
+      target?.addEventListener('focus', read);
+      listen();
+    },
+    stop() {
+      isStarted = false;
+      stream?.close();
+      clearInterval(timer);
+      target?.removeEventListener('focus', read);
+    },
+  };
+}

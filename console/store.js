@@ -1,0 +1,237 @@
+// One opened thread: its log folded, as it stands or as of an observation.
+
+import { enc } from './api.js';
+import { told } from './fold/core.js';
+import { eventsUrl, openLive } from './live.js';
+import { createHistory } from './replay.js';
+
+/** How long the backlog may be folded before others have their turn. */
+const SLICE = 8;
+
+/** Opens a thread. `changed()` is called when there is something else to paint. */
+export function openThread({ id, api, clock, tokens, changed, open = openLive, now = () => performance.now() }) {
+  let history = createHistory();
+  let queue = [];
+  let isFolding = false;
+  let isCaughtUp = false;
+  let isClosed = false;
+  let at = null;
+  let shown = { history: null, seq: -1, thread: null };
+  const state = {
+    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, run: new Map(), started: new Map(), isPainted: false,
+  };
+
+  const live = open({
+    url: (after) => eventsUrl(id, after),
+    after: () => history.lastSeq,
+    on: { open() {}, frame: heard, held },
+  });
+  readRow();
+
+  async function readRow() {
+    try {
+      [state.row, state.runs] = await Promise.all([
+        api.get(`/threads/${enc(id)}`),
+        api.get(`/threads/${enc(id)}/runs?limit=100`).then((page) => page.items),
+      ]);
+      state.problem = null;
+    } catch (problem) {
+      if (!problem.isUnreachable) state.problem = problem;
+    }
+    tell();
+  }
+
+  function heard(event, data) {
+    switch (event) {
+      case 'observation':
+        queue.push(data);
+        fold();
+        break;
+      case 'token':
+        tokens.token(data);
+        break;
+      case 'run':
+        state.run.set(data.runId, data);
+        break;
+      case 'caught_up':
+        queue.push(null);
+        fold();
+        break;
+      case 'gap':
+        gap(data.fromSeq);
+        break;
+      case 'tool_started':
+        state.started.set(data.callId, data);
+        tell();
+        break;
+      default:
+        break;
+    }
+  }
+
+  /** The log begins later than it did, or we were too slow. */
+  async function gap(fromSeq) {
+    if (history.lastSeq > 0 || fromSeq <= 1) return live.again();
+    try {
+      const base = await api.get(`/threads/${enc(id)}/state?at=${fromSeq - 1}`);
+      history = createHistory({ minSeq: fromSeq, base });
+    } catch (problem) {
+      state.problem = problem;
+      return tell();
+    }
+    queue = [];
+    live.again();
+  }
+
+  function held(ms, code) {
+    state.conn = 'held';
+    state.retryAt = clock.now() + ms;
+    if (code === 1008) readRow();
+    tell();
+  }
+
+  function fold() {
+    if (isFolding) return;
+    isFolding = true;
+    // What comes in the same turn of the loop is folded together.
+    queueMicrotask(slice);
+  }
+
+  function slice() {
+    if (isClosed) return;
+    const until = now() + SLICE;
+    while (queue.length) {
+      const stop = queue.indexOf(null);
+      const batch = queue.splice(0, Math.min(100, stop < 0 ? queue.length : stop));
+      if (!history.add(batch)) {
+        queue = [];
+        isFolding = false;
+        return live.again();
+      }
+      batch.forEach(ended);
+      if (queue[0] === null) {
+        queue.shift();
+        isCaughtUp = true;
+        state.conn = 'live';
+        state.retryAt = null;
+        tell();
+      }
+      if (now() > until && queue.length) return setTimeout(slice);
+    }
+    isFolding = false;
+    if (isCaughtUp) tell();
+  }
+
+  function ended(observation) {
+    const { type, content } = observation;
+    if (type === 'LLM_STREAM_END' || type === 'LLM_STREAM_ERROR') tokens.ended(content.streamId);
+    if (type === 'TOOL_EXECUTION') state.started.delete(content.callId);
+    if (isCaughtUp && (type === 'RUN_STARTED' || type === 'RUN_FINISHED')) readRow();
+  }
+
+  function tell() {
+    if (!isClosed) changed();
+  }
+
+  return {
+    id,
+    get conn() {
+      return state.conn;
+    },
+    get retryAt() {
+      return state.retryAt;
+    },
+    retryNow: () => live.retryNow(),
+    readAgain: readRow,
+    /** Shows the thread as of an observation; null: as it stands. */
+    show(seq) {
+      at = seq;
+    },
+    /** What the views are given. The same object as long as nothing changed. */
+    thread() {
+      const lastSeq = history.lastSeq;
+      const isReplay = at != null && at < lastSeq;
+      const seq = isReplay ? Math.max(history.minSeq - 1, at) : lastSeq;
+      const isReady = isCaughtUp || lastSeq > 0;
+      const status = isReady && isCaughtUp ? 'ready' : state.problem ? 'failed' : 'loading';
+      const same = shown.history === history && shown.seq === seq && shown.lastSeq === lastSeq && shown.conn === state.conn
+        && shown.row === state.row && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
+      if (same) return shown.thread;
+      const point = isReplay ? history.at(seq) : history.last;
+      const thread = new Thread({ id, history, point, lastSeq, isReplay, state, clock, status });
+      shown = {
+        history, seq, lastSeq, conn: state.conn, row: state.row, problem: state.problem, started: state.started.size, status, thread,
+      };
+      return thread;
+    },
+    close() {
+      isClosed = true;
+      live.close();
+    },
+  };
+}
+
+/** What a view is given of a thread: see README.md. */
+class Thread {
+  #clock;
+  #core = null;
+  #items = null;
+
+  constructor({ id, history, point, lastSeq, isReplay, state, clock, status }) {
+    this.#clock = clock;
+    this.id = id;
+    this.status = status;
+    this.problem = state.problem;
+    this.row = state.row;
+    this.runs = state.runs;
+    this.started = isReplay ? new Map() : state.started;
+    this.seq = point.seq;
+    this.lastSeq = lastSeq;
+    this.minSeq = history.minSeq;
+    this.replay = isReplay;
+    this.conn = state.conn;
+    this.point = point;
+    this.view = point.view;
+    /** Of the whole log, also in replay: the scale of the tape. */
+    this.lastView = history.last.view;
+    this.log = history.log;
+  }
+
+  /** Moving while it is live, standing while it is held or of the past. */
+  get now() {
+    return this.replay || this.conn === 'held' ? this.view.at ?? 0 : Math.max(this.#clock.now(), this.view.at ?? 0);
+  }
+
+  get core() {
+    this.#core ??= told(this.point.core, { threadId: this.id, minSeq: this.minSeq });
+    return this.#core;
+  }
+
+  item(id) {
+    this.#items ??= new Map(this.core.todoList.map((item) => [item.id, { ...item, shown: this.shown(item) }]));
+    return this.#items.get(id);
+  }
+
+  /** How an item's status is drawn: what it waits for counts more than that it runs. */
+  shown(item) {
+    if (item.status !== 'in_progress' && item.status !== 'waiting') return item.status;
+    const open = this.core.suspensions.filter((one) => one.itemId === item.id);
+    if (open.some((one) => one.kind === 'in_doubt')) return 'doubt';
+    return open.length ? 'ask' : item.status;
+  }
+
+  upTo() {
+    const count = this.seq - this.minSeq + 1;
+    return count >= this.log.length ? this.log : this.log.slice(0, count);
+  }
+
+  observation(seq) {
+    return seq > this.seq ? undefined : this.log[seq - this.minSeq];
+  }
+
+  /** The newest run that the shown part of the log knows. */
+  get newestRun() {
+    const id = this.view.runOrder.at(-1);
+    return id ? this.view.runs.get(id) : null;
+  }
+}

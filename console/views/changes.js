@@ -1,0 +1,79 @@
+// The changes of the plan: what changed, who did it, and why.
+
+import { clockTime, count, fullTime } from '../format.js';
+import { show } from '../text.js';
+import { html } from '../vendor/preact-htm.js';
+import { SeqLink } from './parts.js';
+
+export function Changes({ ctx, thread }) {
+  const revisions = [...thread.view.revisions].reverse();
+  if (revisions.length === 0) {
+    return html`<p class="fact dim">Each change of the plan stands here with who made it, as soon as there is a plan.</p>`;
+  }
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Changes of the plan" data-testid="changes">
+    ${revisions.map((one) => html`<${Revision} key=${one.seq} ctx=${ctx} revision=${one} />`)}</div>`;
+}
+
+function Revision({ ctx, revision }) {
+  const { seq, version, at, changes } = revision;
+  const [who, cls] = author(revision);
+  return html`<section class="rev" data-testid="revision" data-seq=${seq}><header>
+      <${SeqLink} ctx=${ctx} seq=${seq} /><h3>v${version}</h3><span class="tag ${cls}">${show(who)}</span>
+      <span class="dim t1" title=${fullTime(at)}>${clockTime(at)}</span>
+      <span class="mid t1">${reason(revision)}</span>
+      <a class="b small quiet right" href=${ctx.to({ at: seq, view: 'graph' })}>Show plan as of here</a>
+    </header>
+    <div class="diff">${changes.changes.map((change, i) => html`<${Change} key=${i} change=${change} />`)}</div></section>`;
+}
+
+function author({ source, by, itemId }) {
+  switch (source) {
+    case 'planner':
+      return ['planner', ''];
+    case 'refinement':
+      return [`${by ?? 'a message'} steered`, 'run'];
+    case 'agent':
+      return [`model, in ${itemId ?? 'an item'}`, 'agent'];
+    case 'user':
+      return [by ?? 'a person', 'done'];
+    case 'copy':
+      return ['copied with the fork', ''];
+    default:
+      return [source, ''];
+  }
+}
+
+function reason({ source, because, changes }) {
+  if (source === 'planner') return html`${count(changes.added.length, 'item')}${because ? html` from ${quoted(because)}` : null}`;
+  if (source === 'refinement') return quoted(because);
+  return source === 'agent' ? 'updatedPlan in its reply' : null;
+}
+
+function quoted(text) {
+  if (!text) return null;
+  return html`“${show(text.length > 120 ? `${text.slice(0, 120)}…` : text)}”`;
+}
+
+function Change({ change }) {
+  const { item, previousItem: before } = change;
+  if (!before || change.type === 'added') return item ? html`<ins>${line(item)}</ins>` : null;
+  if (!item || change.type === 'removed') return html`<del>${line(before)}</del>`;
+  const fields = FIELDS.filter(({ of }) => of(before) !== of(item));
+  if (fields.length === 0) return html`<p class="dim">${show(item.id)}: only its status or its time changed</p>`;
+  return html`<del>${line(before)}</del><ins>${line(item)}
+    ${fields.map(({ name, of }) => html`<span key=${name} class="was" title="What changed">  ${name} was ${show(of(before) || 'nothing')}</span>`)}</ins>`;
+}
+
+const FIELDS = [
+  { name: 'description', of: (item) => item.description },
+  { name: 'after', of: (item) => (item.dependencies ?? []).join(', ') },
+  { name: 'tools', of: (item) => (item.requiredTools ?? []).join(', ') },
+  { name: 'promised', of: (item) => item.expectedOutcome ?? '' },
+  { name: 'kind', of: (item) => item.stepType ?? '' },
+];
+
+function line(item) {
+  const after = item.dependencies?.length ? `  after ${item.dependencies.join(', ')}` : '';
+  const tools = item.requiredTools?.length ? `  with ${item.requiredTools.join(', ')}` : '';
+  return show(`${item.id}  ${item.description}${after}${tools}`);
+}

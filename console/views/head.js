@@ -1,0 +1,149 @@
+// What a thread comes to so far, and what can be done with all of it.
+
+import { enc, newKey } from '../api.js';
+import { count, dollars, duration, tokens } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { Shape, Sign, WORD } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useRef, useState } from '../vendor/preact-htm.js';
+import { Dialog } from './dialog.js';
+import { useFork } from './forking.js';
+import { Button } from './parts.js';
+
+export function Head({ ctx, route, thread }) {
+  const run = chosenRun(route, thread);
+  const acts = useActs(ctx, route, thread, run);
+  const status = statusOf(thread, run);
+  const title = thread.core.title || thread.row?.title || thread.newestRun?.query || thread.id;
+  return html`<header class="head" data-testid="head">
+    <${Shape} status=${status} />
+    <div class="grow">
+      <div class="row"><h1 class="clip" title=${title}>${show(title)}</h1><span class="dim mono hide t0">${show(thread.id)}</span></div>
+      <div class="facts num">
+        <span class="c-${status}" data-testid="status" data-status=${status}><b>${WORD[status] ?? status}</b></span>
+        <${Besides} thread=${thread} status=${status} />
+        <${Figures} thread=${thread} run=${run} />
+        <${RunPicker} ctx=${ctx} thread=${thread} run=${run} />
+      </div>
+    </div>
+    <${Acts} acts=${acts} />
+    ${acts.dialog}
+    ${acts.problem ? html`<p class="c-failed t1" role="alert">${acts.problem.message}</p>` : null}
+  </header>`;
+}
+
+/** The run that the page is about: that of the address, else the newest. */
+export function chosenRun(route, thread) {
+  return (route.run && thread.view.runs.get(route.run)) || thread.newestRun;
+}
+
+function statusOf(thread, run) {
+  if (!run) return 'idle';
+  if (run.end != null) return run.resultStatus === 'error' ? 'failed' : run.resultStatus ?? run.status;
+  if (thread.row?.status === 'quarantined' && !thread.replay) return 'quarantined';
+  return thread.core.status;
+}
+
+/** What else goes on. */
+function Besides({ thread, status }) {
+  const now = thread.core.todoList.map((item) => thread.shown(item));
+  const of = (name) => now.filter((one) => one === name).length;
+  const others = [['in_progress', 'running'], ['waiting', 'at an agent'], ['ask', 'asking'], ['doubt', 'in doubt']]
+    .filter(([name]) => name !== (status === 'suspended' ? 'ask' : status === 'running' ? 'in_progress' : status))
+    .map(([name, word]) => (of(name) ? `${of(name)} ${word}` : null)).filter(Boolean);
+  return others.length ? html`<span class="hide">${others.join(', ')}</span>` : null;
+}
+
+function Figures({ thread, run }) {
+  const items = thread.core.todoList;
+  const done = items.filter((item) => item.status === 'completed').length;
+  if (!run) return null;
+  const isOpen = run.end == null;
+  const cost = costOf(run);
+  return html`
+    ${items.length ? html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>` : null}
+    <span><b data-tick=${isOpen && !thread.replay ? `since:${run.start}` : null}>${duration((run.end ?? thread.now) - run.start)}</b></span>
+    <span><b>${tokens(run.input + run.output)}</b> tokens</span>
+    ${cost ? html`<span title=${cost.title}>${cost.text}</span>` : null}`;
+}
+
+/** Calls without a price are counted apart, never as free. */
+function costOf(run) {
+  const most = run.options?.budget?.maxCostUsd;
+  const of = most == null ? '' : ` of ${dollars(most)}`;
+  if (run.priced) {
+    const title = run.unpriced ? `${count(run.unpriced, 'model call')} without a price on top` : null;
+    return { text: html`<b>${dollars(run.costUsd)}</b>${of}${run.unpriced ? ' and more' : ''}`, title };
+  }
+  return run.unpriced ? { text: 'no price', title: `No price for ${run.provider}:${run.model}: add one under prices.` } : null;
+}
+
+function RunPicker({ ctx, thread, run }) {
+  const order = thread.view.runOrder;
+  if (order.length < 2) return null;
+  const choose = (event) => ctx.go(ctx.to({ run: event.target.value === order.at(-1) ? null : event.target.value, row: null }));
+  return html`<label class="hide">run <select class="plain" value=${run.runId} onChange=${choose} data-testid="run-picker">
+    ${order.map((id, i) => html`<option key=${id} value=${id}>${i + 1} of ${order.length}</option>`)}</select></label>`;
+}
+
+function useActs(ctx, route, thread, run) {
+  const [asked, setAsked] = useState(false);
+  const [problem, setProblem] = useState(null);
+  const [stopping, setStopping] = useState(null);
+  const keys = useRef({});
+  const isOpen = !thread.replay && thread.core.runId != null;
+  const whyNot = thread.replay ? null : ctx.whyNot('run');
+  const act = async (name, path, body) => {
+    setProblem(null);
+    // The same press, made again, has the same key: it is done once.
+    keys.current[name] ??= newKey();
+    try {
+      const answer = await ctx.api.post(path, body, { key: keys.current[name] });
+      delete keys.current[name];
+      return answer;
+    } catch (error) {
+      if (!error.retryable) delete keys.current[name];
+      setProblem(error);
+      return null;
+    }
+  };
+  const forking = useFork(ctx, thread);
+  const fork = () => forking.at(thread.replay ? thread.seq : null);
+  const pause = () => act('pause', `/threads/${enc(thread.id)}/pause`, {});
+  const cancel = async () => {
+    setAsked(false);
+    setStopping(thread.core.runId);
+    if (!(await act('cancel', `/threads/${enc(thread.id)}/cancel`, {}))) setStopping(null);
+  };
+  const isStopping = stopping != null && stopping === thread.core.runId;
+  useKeys({
+    f: () => (forking.why ? false : forking.at(route.row ?? (thread.replay ? thread.seq : null))),
+    p: () => (isOpen && !whyNot ? pause() : false),
+    c: () => (isOpen && !whyNot && !isStopping ? setAsked(true) : false),
+  });
+  const dialog = asked ? html`<${CancelDialog} thread=${thread} close=${() => setAsked(false)} cancel=${cancel} />` : null;
+  return { fork, pause, ask: () => setAsked(true), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
+}
+
+function Acts({ acts }) {
+  if (acts.isStopping) return html`<span class="mid t1" role="status">stopping; nothing new starts</span>`;
+  const all = [
+    html`<${Button} key="fork" cls="small" label=${acts.replay ? 'Fork here' : 'Fork'} k="f" why=${acts.whyForkNot} onClick=${acts.fork} id="fork" />`,
+    acts.isOpen ? html`<${Button} key="pause" cls="small" label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />` : null,
+    acts.isOpen ? html`<${Button} key="cancel" cls="small bad" label="Cancel…" k="c" why=${acts.whyNot} onClick=${acts.ask} id="cancel" />` : null,
+  ];
+  return html`<div class="row hide">${all}</div>
+    <details class="menu only-narrow"><summary class="b small quiet" aria-label="Fork, pause, cancel"><${Sign} name="more" /></summary><div class="menu-list">${all}</div></details>`;
+}
+
+function CancelDialog({ thread, close, cancel }) {
+  const done = thread.core.todoList.filter((item) => item.status === 'completed').length;
+  const open = [...thread.view.spans].filter((span) => span.kind === 'call' && span.end == null && !span.waits.some((wait) => wait.to == null)).length;
+  const words = [`${count(done, 'finished item')} ${done === 1 ? 'stays' : 'stay'}`];
+  if (open) words.push(`${count(open, 'call')} may already have been sent`);
+  return html`<${Dialog} label="Cancel this run?" close=${close}>
+    <h1>Cancel this run?</h1>
+    <p>${words.join('; ')}.</p>
+    <div class="acts"><${Button} cls="bad" label="Cancel the run" onClick=${cancel} id="cancel-yes" /><${Button} label="Keep it running" onClick=${close} /></div>
+  </${Dialog}>`;
+}

@@ -1,0 +1,99 @@
+// The plan as a list with lanes: the text twin of the graph.
+
+import { dollars, duration } from '../format.js';
+import { lanes } from '../plan/lanes.js';
+import { weightOf } from '../plan/chain.js';
+import { Shape, Sign, WORD } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useMemo } from '../vendor/preact-htm.js';
+import { pure } from './pure.js';
+import { ruleOf, waitText } from './waiting.js';
+
+const LANE = 14;
+const EDGE = 16;
+
+export function PlanList({ ctx, route, thread }) {
+  const items = thread.core.todoList;
+  const plan = items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
+  const drawn = useMemo(() => lanes(items), [plan]);
+  const weigh = weightOf(thread.view, thread.now);
+  const rows = items.map((item, i) => {
+    const weight = weigh(item);
+    const isOpen = weight != null && !weight.over && !thread.replay;
+    const costs = thread.view.costs.get(item.id);
+    const wait = waitText(ctx, thread, item);
+    return html`<${Row} key=${item.id} item=${item} shown=${thread.shown(item)} row=${drawn.rows[i]} width=${drawn.width}
+      met=${metOf(thread, item)} ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} now=${isOpen ? thread.now : 0}
+      cost=${costs?.priced ? dollars(costs.costUsd) : null} unpriced=${costs?.unpriced ?? 0} by=${authorOf(thread, item)}
+      once=${onceOf(ctx, item)} rule=${ruleOf(thread, item)} waits=${wait.text} since2=${wait.since ?? null} output=${thread.core.stepOutputs[item.id]}
+      selected=${route.sel === item.id} href=${ctx.to({ sel: item.id, tab: 'item' })} open=${ctx.go} />`;
+  });
+  return html`<div class="scroll scrollx" tabindex="0" role="region" aria-label="Plan as a list" data-testid="plan-list"><table class="plan">
+    <thead><tr><th><span class="sr">Status</span></th><th>Item</th><th class="c2">After</th><th class="c3">Tools and rule</th><th>Promised → delivered</th>
+      <th>Time</th><th class="c6">Cost</th></tr></thead>
+    <tbody>${rows}</tbody></table></div>`;
+}
+
+function metOf(thread, item) {
+  const status = new Map(thread.core.todoList.map((one) => [one.id, one.status]));
+  return (item.dependencies ?? []).map((id) => (status.get(id) === 'completed' ? '1' : '0')).join('');
+}
+
+/** Who put the item into the plan, if not the planner. */
+function authorOf(thread, item) {
+  const added = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === item.id));
+  if (!added || added.source === 'planner' || added.source === 'copy') return null;
+  if (added.source === 'refinement') return added.by ?? 'a message';
+  return added.source === 'agent' ? `the model, in ${added.itemId ?? 'an item'}` : added.by ?? 'a person';
+}
+
+const onceOf = (ctx, item) => (item.requiredTools ?? []).filter((name) => ctx.tools.get(name)?.class === 'irreversible').join(' ');
+
+const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced, by, once, rule, waits, since2, output, selected, href, open }) => {
+  const isOnce = (name) => once.split(' ').includes(name);
+  const time = since != null ? duration(now - since) : ms != null ? duration(ms) : '–';
+  const click = (event) => {
+    if (!event.target.closest('a')) open(href);
+  };
+  return html`<tr aria-selected=${selected ? 'true' : null} onClick=${click} data-item=${item.id} data-status=${shown}>
+    <td class="lanetd"><${LaneCell} row=${row} width=${width} met=${met} status=${shown} /></td>
+    <td><a class="item-link" href=${href}>${show(item.description)}</a>
+      <div class="dim mono">${show(item.id)}${by ? html` · added by ${show(by)}` : null}</div></td>
+    <td class="mono mid c2">${(item.dependencies ?? []).join(', ') || '–'}</td>
+    <td class="c3">${(item.requiredTools ?? []).map((name) => html`<div key=${name} class="mono">${isOnce(name) ? html`<span class="c-ask"><${Sign} name="once" label="cannot be undone" /> </span>` : null}${show(name)}</div>`)}
+      <div class="rule-ref">${rule ?? (item.requiredTools?.length ? null : 'no tool')}</div></td>
+    <td class="c4"><${Delivered} item=${item} shown=${shown} waits=${waits} since=${since2} output=${output} /></td>
+    <td class="num nowrap" data-tick=${since != null ? `since:${since}` : null}>${time}</td>
+    <td class="num nowrap c6" title=${unpriced ? 'Some calls have no price.' : null}>${cost ?? (unpriced ? 'no price' : '–')}</td>
+  </tr>`;
+});
+
+const SIGN = { completed: '✓', failed: '×' };
+
+function Delivered({ item, shown, waits, output }) {
+  const got = output?.rawResult ?? item.result;
+  const isOver = SIGN[shown] != null;
+  return html`
+    ${item.expectedOutcome ? html`<div class="mid">${show(item.expectedOutcome)}</div>` : null}
+    ${isOver ? html`<div class="clamp"><span class="c-${shown}" aria-hidden="true">${SIGN[shown]} </span>${show(brief(got) || item.reason || WORD[shown])}</div>` : html`<div class="dim">${waits}</div>`}
+    ${item.validationStatus && item.validationStatus !== 'passed' ? html`<div class="c-failed t0">tools checked: ${item.validationStatus}</div>` : null}`;
+}
+
+function brief(value) {
+  const text = typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
+}
+
+function LaneCell({ row, width, met, status }) {
+  const x = (lane) => EDGE + lane * LANE;
+  const wide = EDGE + width * LANE;
+  const line = (d, isMet, key) => html`<path key=${key} class="g-edge ${isMet ? 'met' : ''}" d=${d} vector-effect="non-scaling-stroke" />`;
+  return html`<div class="lanes" style=${{ width: `${wide}px` }}>
+    <svg class="lane-svg" width=${wide} height="100%" viewBox=${`0 0 ${wide} 100`} preserveAspectRatio="none" aria-hidden="true">
+      ${row.through.map((lane) => line(`M${x(lane)} 0V100`, false, `t${lane}`))}
+      ${row.from.map((lane, i) => line(`M${x(lane)} 0C${x(lane)} 18 ${x(row.lane)} 4 ${x(row.lane)} 22`, met[i] === '1', `f${lane}`))}
+      ${row.down ? line(`M${x(row.lane)} 22V100`, status === 'completed', 'd') : null}
+    </svg>
+    <span class="lane-shape" style=${{ left: `${x(row.lane) - 8}px` }}><${Shape} status=${status} /></span>
+  </div>`;
+}

@@ -1,0 +1,69 @@
+// Find or do: threads, items of the plan, and everything that has a key.
+
+import { Shape } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useState } from '../vendor/preact-htm.js';
+import { Dialog } from './dialog.js';
+
+const MOST = 12;
+
+export function Palette({ ctx, route, thread, close }) {
+  const [text, setText] = useState('');
+  const [place, setPlace] = useState(0);
+  const found = search(entries(ctx, route, thread), text);
+  const chosen = Math.min(place, found.length - 1);
+  const take = (entry) => {
+    close();
+    entry?.run();
+  };
+  const key = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) setPlace(Math.max(0, Math.min(found.length - 1, chosen + step)));
+    else if (event.key === 'Enter') take(found[chosen]);
+    else return;
+    event.preventDefault();
+  };
+  const input = (event) => {
+    setText(event.target.value);
+    setPlace(0);
+  };
+  return html`<${Dialog} label="Find or do" cls="palette" close=${close}>
+    <input class="f" role="combobox" aria-expanded="true" aria-controls="found" aria-activedescendant=${found.length ? `found-${chosen}` : null}
+      aria-label="Find or do" placeholder="A thread, an item, or what to do" value=${text} onInput=${input} onKeyDown=${key} autofocus data-testid="palette-field" />
+    <div id="found" class="found" role="listbox" aria-label="Found">
+      ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row" onClick=${() => take(entry)}>
+        ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)}</span><span class="dim t0">${entry.kind}</span></div>`)}
+      ${found.length ? null : html`<p class="dim">Nothing is called that.</p>`}
+    </div></${Dialog}>`;
+}
+
+function entries(ctx, route, thread) {
+  const out = [];
+  const add = (kind, label, run, status) => out.push({ key: `${kind} ${out.length}`, kind, label, run, status });
+  const go = (hash) => () => ctx.go(hash);
+  if (route.page === 'thread' && thread?.status === 'ready') {
+    for (const [view, name] of [['graph', 'Plan as graph'], ['list', 'Plan as list'], ['changes', 'Changes of the plan'], ['forecast', 'Forecast'], ['edit', 'Edit the plan']]) {
+      if (view !== 'edit' || !thread.replay) add('do', name, go(ctx.to({ view })));
+    }
+    if (thread.replay) add('do', 'Back to live', go(ctx.to({ at: null })));
+    for (const item of thread.core.todoList) add('item', `${item.id}: ${item.description}`, go(ctx.to({ sel: item.id, tab: 'item' })), thread.shown(item));
+  }
+  for (const [hash, name] of [['#/new', 'New thread'], ['#/questions', 'Questions'], ['#/usage', 'Usage'], ['#/policy', 'Policy'], ['#/system', 'System']]) add('do', name, go(hash));
+  add('do', ctx.theme === 'dark' ? 'Light colours' : 'Dark colours', () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'));
+  add('do', 'Keys', ctx.openKeys);
+  if (ctx.me && !ctx.me.open) add('do', 'Sign out', () => ctx.api.signOut().then(() => ctx.go('#/login'), () => ctx.go('#/login')));
+  for (const row of ctx.threads ?? []) {
+    add('thread', row.title || row.threadId, go(`#/t/${encodeURIComponent(row.threadId)}`), row.status);
+    if (route.page === 'thread' && row.threadId !== route.id) {
+      add('compare', `Compare with ${row.title || row.threadId}`, go(`#/compare/${encodeURIComponent(route.id)}/${encodeURIComponent(row.threadId)}`));
+    }
+  }
+  return out;
+}
+
+/** Those that have all words; what is to be compared only where it is asked for. */
+function search(all, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const hits = all.filter((entry) => words.every((word) => entry.label.toLowerCase().includes(word)));
+  return hits.filter((entry) => entry.kind !== 'compare' || words.some((word) => 'compare with'.includes(word))).slice(0, MOST);
+}

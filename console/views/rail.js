@@ -1,0 +1,124 @@
+// The threads, beside the one that is shown.
+
+import { age, count, dollars } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { Shape } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { Loading } from './parts.js';
+
+const FILTERS = {
+  All: () => true,
+  Asks: (row) => row.asks > 0 || row.status === 'suspended',
+  Busy: (row) => row.status !== 'idle' && row.status !== 'quarantined',
+  Failed: (row) => ['failed', 'partial', 'quarantined'].includes(row.shape),
+};
+
+export function Rail({ ctx, route, only = false }) {
+  const [text, setText] = useState('');
+  const [filter, setFilter] = useState('All');
+  const [found, setFound] = useState(null);
+  const field = useRef(null);
+  useKeys({ '/': () => field.current?.focus(), n: () => ctx.go('#/new') });
+  // Threads that are further back than those we have are looked up by the server.
+  useEffect(() => {
+    if (!text.trim()) return setFound(null);
+    const asked = new AbortController();
+    const timer = setTimeout(() => {
+      ctx.api.get(`/threads?limit=50&q=${encodeURIComponent(text.trim())}`, { signal: asked.signal })
+        .then((page) => setFound(page.items)).catch(() => setFound(null));
+    }, 150);
+    return () => {
+      clearTimeout(timer);
+      asked.abort();
+    };
+  }, [text]);
+  const all = text.trim() ? found ?? matching(ctx.threads, text) : ctx.threads;
+  const rows = (all ?? []).map((row) => facts(row, ctx.questions)).filter(FILTERS[filter]).sort(byAge);
+  return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">
+    <header>
+      <div class="row">
+        <input class="f" type="search" ref=${field} placeholder="Search threads  /" aria-label="Search threads" value=${text}
+          onInput=${(event) => setText(event.target.value)} onKeyDown=${leave} />
+        <a class="b" href="#/new" aria-label="New thread" title="New thread" data-testid="new-thread">+</a>
+      </div>
+      <div class="seg" role="group" aria-label="Show">
+        ${Object.keys(FILTERS).map((name) => html`<button key=${name} type="button" aria-pressed=${String(filter === name)} onClick=${() => setFilter(name)}>${name}</button>`)}
+      </div>
+    </header>
+    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, all, filter)}</nav>
+  </aside>`;
+}
+
+function leave(event) {
+  if (event.key === 'Escape') event.target.blur();
+}
+
+function matching(threads, text) {
+  const low = text.trim().toLowerCase();
+  return threads?.filter((row) => row.title.toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low)) ?? null;
+}
+
+function byAge(a, b) {
+  return b.updatedAt - a.updatedAt;
+}
+
+/** What a row shows. Members that the server does not tell are left out, not guessed. */
+function facts(row, questions) {
+  const asks = row.openQuestions ?? questions?.filter((one) => one.threadId === row.threadId).length ?? 0;
+  const result = row.lastRun?.resultStatus ?? row.lastRun?.status;
+  const isOver = row.status === 'idle';
+  return { ...row, asks, result, shape: isOver && result ? shapeOf(result) : row.status };
+}
+
+function shapeOf(result) {
+  return result === 'error' ? 'failed' : result;
+}
+
+function list(ctx, route, rows, all, filter) {
+  if (all == null) return ctx.listsProblem ? html`<p class="fact dim">The threads cannot be read now.</p>` : html`<${Loading} rows=${6} />`;
+  if (rows.length === 0) {
+    const words = filter === 'All' ? 'Threads stand here once there are any: ask for something under +.' : 'No thread is like that.';
+    return html`<p class="fact dim">${words}</p>`;
+  }
+  const now = rows.filter((row) => row.status !== 'idle');
+  const earlier = rows.filter((row) => row.status === 'idle');
+  const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...some.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)] : []);
+  return [...part('Now', now), ...part('Earlier', earlier)];
+}
+
+function Row({ ctx, row, isShown }) {
+  const { asks, shape } = row;
+  const title = row.title || row.lastRun?.query || row.threadId;
+  const cost = dollars(row.costUsd || null);
+  return html`<a class="th" href=${`#/t/${encodeURIComponent(row.threadId)}`} aria-current=${isShown ? 'true' : null}
+      title=${title} data-testid="thread-row" data-thread=${row.threadId}>
+    <${Shape} status=${asks && shape !== 'failed' ? 'ask' : shape} />
+    <span class="t">${show(title)}</span>
+    <span class="age num" data-tick=${`age:${row.updatedAt}`}>${age(row.updatedAt, ctx.clock.now())}</span>
+    <span class="m">${row.items ? html`<${Beads} items=${row.items} />` : null}
+      ${cost ? html`<span class="num">${cost}</span>` : null}
+      ${asks ? html`<span class="tag ask">${count(asks, 'question')}</span>` : null}
+      ${shape === 'failed' || shape === 'quarantined' ? html`<span class="tag fail">${shape === 'failed' ? 'failed' : 'set aside'}</span>` : null}
+      ${shape === 'partial' ? html`<span class="tag">partial</span>` : null}
+      ${shape === 'waiting' ? html`<span class="tag agent">waits for agents</span>` : null}
+    </span>
+  </a>`;
+}
+
+const MOST_BEADS = 24;
+
+/** One bead per item; of many the figures. */
+function Beads({ items }) {
+  const { total, done = 0, failed = 0 } = items;
+  if (!total) return null;
+  if (total > MOST_BEADS) return html`<span class="num">${done}/${total}</span>`;
+  const states = items.statuses ?? Array.from({ length: total }, (_, i) => (i < done ? 'completed' : i < done + failed ? 'failed' : 'pending'));
+  return html`<span class="beads" role="img" aria-label=${`${done} of ${total} items done`}>
+    ${states.map((state, i) => html`<i key=${i} class="${state} c-${state}"></i>`)}</span>`;
+}
+
+/** The threads as a page, on narrow screens. */
+export function ThreadsPage({ ctx, route }) {
+  return html`<${Rail} ctx=${ctx} route=${route} only=${true} />`;
+}

@@ -1,0 +1,106 @@
+// A thread: head, plan over timeline, the side, and the tape below.
+
+import { duration } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { html } from '../vendor/preact-htm.js';
+import { Changes } from './changes.js';
+import { partOf } from './dock.js';
+import { EditPlan } from './edit.js';
+import { FailurePanel } from './failure.js';
+import { Forecast } from './forecast.js';
+import { Decides, Graph } from './graph.js';
+import { Head } from './head.js';
+import { PlanList } from './list.js';
+import { Button, Kbd, Loading } from './parts.js';
+import { Side } from './side.js';
+import { Tape } from './tape.js';
+import { Timeline } from './timeline.js';
+
+const NARROW = 860;
+/** Beyond so many items the list says more than the graph. */
+const MANY = 80;
+
+const VIEWS = [['graph', 'Graph', 'g'], ['list', 'List', 'l'], ['changes', 'Changes', 'd'], ['forecast', 'Forecast', 'o']];
+const PANES = { graph: Graph, list: PlanList, changes: Changes, forecast: Forecast, edit: EditPlan };
+
+export function ThreadPage({ ctx, route, thread }) {
+  useKeys({
+    g: () => ctx.go(ctx.to({ view: 'graph' })),
+    l: () => ctx.go(ctx.to({ view: 'list' })),
+    d: () => ctx.go(ctx.to({ view: 'changes' })),
+    o: () => ctx.go(ctx.to({ view: 'forecast' })),
+    E: () => (thread?.replay ? false : ctx.go(ctx.to({ view: 'edit' }))),
+    t: () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'),
+    Escape: () => (thread?.replay ? ctx.go(ctx.to({ at: null })) : false),
+  });
+  if (!thread || thread.status === 'loading') return html`<main class="stage"><${Loading} rows=${10} /></main>`;
+  if (thread.status === 'failed') {
+    return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} thread=${thread} problem=${thread.problem} /></div></main>`;
+  }
+  const view = shownView(route, thread);
+  const isTall = view !== 'graph';
+  return html`<main class="stage">
+    ${thread.replay ? html`<${ReplayStrip} ctx=${ctx} thread=${thread} />` : null}
+    <${Head} ctx=${ctx} route=${route} thread=${thread} />
+    ${hasFailed(thread) ? html`<${FailurePanel} ctx=${ctx} thread=${thread} />` : null}
+    <div class="cols" data-show=${partOf(route, thread)}>
+      <div class="work">
+        <section class="planbox ${isTall ? 'tall' : ''}" aria-label="Plan" data-view=${view}>
+          <${PlanBar} ctx=${ctx} route=${route} thread=${thread} view=${view} />
+          ${pane(ctx, route, thread, view)}
+        </section>
+        ${isTall && !isNarrow() ? null : html`<${Timeline} ctx=${ctx} route=${route} thread=${thread} />`}
+      </div>
+      <${Side} ctx=${ctx} route=${route} thread=${thread} />
+    </div>
+    <${Tape} ctx=${ctx} route=${route} thread=${thread} />
+  </main>`;
+}
+
+const isNarrow = () => innerWidth <= NARROW;
+
+function shownView(route, thread) {
+  if (thread.replay && route.view === 'edit') return 'graph';
+  if (route.view) return route.view;
+  return isNarrow() || thread.core.todoList.length > MANY ? 'list' : 'graph';
+}
+
+/** The panel stands above a run that ended in an error, until another begins. */
+function hasFailed(thread) {
+  const run = thread.newestRun;
+  return run != null && run.end != null && (run.resultStatus === 'error' || run.status === 'failed');
+}
+
+function pane(ctx, route, thread, view) {
+  const needsPlan = view === 'graph' || view === 'list';
+  if (needsPlan && thread.core.todoList.length === 0) return html`<${NoPlan} thread=${thread} />`;
+  const Pane = PANES[view];
+  return html`<${Pane} ctx=${ctx} route=${route} thread=${thread} />`;
+}
+
+function NoPlan({ thread }) {
+  const isBusy = thread.core.runId != null;
+  return html`<p class="fact dim" data-testid="no-plan">${isBusy
+    ? 'The plan appears here as soon as the model has written it.'
+    : 'No plan yet: ask for something under Conversation, and the plan appears here.'}</p>`;
+}
+
+function PlanBar({ ctx, route, thread, view }) {
+  const version = thread.core.planVersion;
+  return html`<div class="bar">
+    <h2>Plan</h2><span class="dim num" data-testid="plan-version">${version ? `v${version}` : ''}</span>
+    <nav class="seg" aria-label="Plan as">
+      ${VIEWS.map(([name, label, k]) => html`<a key=${name} href=${ctx.to({ view: name })} title=${`Key ${k}`} aria-current=${view === name ? 'true' : null} data-testid=${`view-${name}`}>${label}</a>`)}
+    </nav>
+    ${view === 'graph' ? html`<${Decides} thread=${thread} />` : null}
+    ${thread.replay || thread.core.todoList.length === 0 ? null : html`<a class="b small right ${view === 'edit' ? 'main' : ''}" href=${ctx.to({ view: 'edit' })} data-testid="view-edit">Edit<${Kbd} k="E" /></a>`}
+  </div>`;
+}
+
+function ReplayStrip({ ctx, thread }) {
+  const run = thread.newestRun;
+  const into = run && thread.view.at != null ? `, ${duration(thread.view.at - run.start)} into the run` : '';
+  return html`<div class="strip replay" role="status" data-testid="replay-strip"><b>Replay</b>
+    <span>The thread as it was after observation ${thread.seq}${into}. Nothing here can be answered.</span>
+    <${Button} cls="small right" label="Back to live" k="Esc" onClick=${() => ctx.go(ctx.to({ at: null }))} /></div>`;
+}

@@ -1,0 +1,191 @@
+// What took time in a run, as a tree, or the plain log.
+
+import { asCurl, enc } from '../api.js';
+import { duration } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { useSize } from '../measure.js';
+import { scale as scaleOf } from '../plan/scale.js';
+import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
+import { chosenRun } from './head.js';
+import { Log } from './log.js';
+import { RawDialog } from './raw.js';
+import { labelOf, TimelineRow } from './timeline/row.js';
+import { busyTimes, FILTERS, summary, timelineRows, windowOf } from './timeline/rows.js';
+import { waitText } from './waiting.js';
+
+const NARROW = 860;
+/** What the text of a stream that goes on adds to its row. */
+const TOKENS = 62;
+const PAGE = 400;
+
+export function Timeline({ ctx, route, thread }) {
+  const [mode, setMode] = useState('tree');
+  const [filter, setFilter] = useState('All');
+  const [raw, setRaw] = useState(null);
+  const run = chosenRun(route, thread);
+  const seg = (names, now, set, label) => html`<div class="seg" role="group" aria-label=${label}>
+    ${names.map(([key, name]) => html`<button key=${key} type="button" aria-pressed=${String(now === key)} onClick=${() => set(key)} data-testid=${`timeline-${key}`}>${name}</button>`)}</div>`;
+  const shared = { ctx, route, thread, openRaw: setRaw };
+  return html`<section class="timebox" aria-label="Timeline">
+    <div class="bar"><h2>Timeline</h2>
+      ${mode === 'tree' ? html`<span class="hide">${seg(Object.keys(FILTERS).map((name) => [name, name]), filter, setFilter, 'Show')}</span>` : null}
+      <span class="grow dim hide t1 sums">${run && mode === 'tree' ? sums(thread, run) : ''}</span>
+      <span class="right">${seg([['tree', 'Tree'], ['log', 'Log']], mode, setMode, 'As')}</span></div>
+    ${mode === 'log' ? html`<${Log} ...${shared} />` : run ? html`<${Tree} key=${run.runId} ...${shared} run=${run} filter=${filter} />`
+      : html`<p class="fact dim">What the run does, and how long it takes, stands here as soon as one begins.</p>`}
+    ${raw != null ? html`<${RawDialog} ctx=${ctx} thread=${thread} seq=${raw} close=${() => setRaw(null)} />` : null}
+  </section>`;
+}
+
+function sums(thread, run) {
+  const of = summary(thread.view, run, thread.now);
+  const parts = Object.entries(of).filter(([, ms]) => ms >= 1).map(([name, ms]) => `${name} ${duration(ms)}`);
+  return parts.length ? `of ${duration((run.end ?? thread.now) - run.start)}: ${parts.join(' · ')}` : '';
+}
+
+/** Bars of what goes on grow: the tree is drawn again once a second while it does. */
+function useSecond(isOn) {
+  const [, again] = useReducer((n) => n + 1, 0);
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) again();
+    }, 1000);
+    return () => clearInterval(timer);
+  }, [isOn]);
+}
+
+function Tree({ ctx, route, thread, run, filter, openRaw }) {
+  const [toggled, setToggled] = useState(() => new Set());
+  const [scrollTop, setScrollTop] = useState(0);
+  const box = useRef(null);
+  const { height, width } = useSize(box);
+  const isOpen = run.end == null && !thread.replay;
+  useSecond(isOpen && ctx.conn === 'live');
+  const rows = timelineRows(thread, run, { toggled, filter });
+  const tops = topsOf(rows, thread);
+  const scale = axis(thread, run, width);
+  const { from, to } = windowOf(tops, scrollTop, height || PAGE);
+  const follow = useFollow(box, isOpen, tops.at(-1), rows.length, height);
+  const selected = rows.findIndex((row) => row.span && row.span.seq === route.row);
+  const toggle = (row) => setToggled((had) => {
+    const next = new Set(had);
+    if (!next.delete(row.key)) next.add(row.key);
+    return next;
+  });
+  const select = (row) => {
+    if (row.isOpenable) toggle(row);
+    ctx.go(ctx.to({ row: row.span?.seq ?? null, ...(row.kind === 'item' || row.kind === 'pending' ? { sel: idOf(row), ...sideOn('item') } : {}) }), { replace: true });
+  };
+  useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw });
+  const scrolled = (event) => {
+    setScrollTop(event.currentTarget.scrollTop);
+    follow.scrolled(event.currentTarget);
+  };
+  const drawn = rows.slice(from, to).map((row, i) => html`<${TimelineRow} key=${row.key} id=${`row-${from + i}`} ctx=${ctx} thread=${thread} row=${row} scale=${scale}
+    top=${tops[from + i]} isSelected=${selected === from + i} waits=${row.kind === 'pending' ? waitText(ctx, thread, row.item).text : ''} onSelect=${select} />`);
+  return html`<div class="scroll tl" ref=${box} onScroll=${scrolled} data-testid="timeline" data-rows=${rows.length}>
+    <${Axis} scale=${scale} />
+    <div class="tl-body" role="tree" aria-label="Timeline" tabindex="0" aria-activedescendant=${selected >= from && selected < to ? `row-${selected}` : null}
+      style=${{ height: `${tops.at(-1)}px` }}>${drawn}</div>
+    ${follow.below ? html`<button type="button" class="b small below" onClick=${follow.toEnd}>${follow.below} new below</button>` : null}
+  </div>`;
+}
+
+const idOf = (row) => row.item?.id ?? row.span?.itemId;
+
+/** On narrow screens a row says what it is in its place: the side is another part. */
+const sideOn = (tab) => (innerWidth > NARROW ? { tab } : {});
+
+function topsOf(rows, thread) {
+  const height = innerWidth <= NARROW ? 34 : 26;
+  const tops = [0];
+  for (const row of rows) {
+    const isLive = row.kind === 'stream' && row.span.end == null && !thread.replay;
+    tops.push(tops.at(-1) + height + (isLive ? TOKENS : 0));
+  }
+  return tops;
+}
+
+function axis(thread, run, width) {
+  const to = run.end ?? thread.now;
+  const restarts = thread.view.restarts.map((one) => one.at).filter((at) => at >= run.start && at <= to);
+  const most = width > 700 ? 6 : width > 450 ? 4 : 2;
+  return { ...scaleOf(run.start, to, busyTimes(thread.view, run, to), most), restarts };
+}
+
+function Axis({ scale }) {
+  const label = (ms) => (ms === 0 ? '0' : ms < 60_000 ? `${ms / 1000} s` : duration(ms));
+  return html`<div class="tl-axis" aria-hidden="true"><span class="seq">#</span><span class="what">What</span>
+    <span class="ticks">${scale.ticks.map((tick) => html`<span key=${tick.ms} style=${{ left: `${scale.at(tick.time) * 100}%` }}>${label(tick.ms)}</span>`)}</span>
+    <span class="n">Time</span><span class="n cst">Cost, rule</span></div>`;
+}
+
+/** Live it follows the end, until somebody scrolls up. */
+function useFollow(box, isOpen, total, count, height) {
+  const state = useRef({ isFollowing: isOpen, seen: count });
+  const [, again] = useReducer((n) => n + 1, 0);
+  if (!isOpen) state.current.isFollowing = false;
+  if (state.current.isFollowing) state.current.seen = count;
+  useLayoutEffect(() => {
+    if (state.current.isFollowing && box.current) box.current.scrollTop = total;
+  }, [total, height]);
+  return {
+    below: isOpen && !state.current.isFollowing ? Math.max(0, count - state.current.seen) : 0,
+    scrolled(element) {
+      const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - 30;
+      if (isOpen && isAtEnd !== state.current.isFollowing) {
+        state.current = { isFollowing: isAtEnd, seen: count };
+        again();
+      }
+    },
+    toEnd() {
+      state.current.isFollowing = true;
+      if (box.current) box.current.scrollTop = total;
+      again();
+    },
+  };
+}
+
+function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }) {
+  const row = rows[selected];
+  const move = (step) => {
+    let next = selected < 0 ? (step > 0 ? 0 : rows.length - 1) : selected + step;
+    while (rows[next] && !rows[next].span) next += step;
+    if (!rows[next]) return;
+    ctx.go(ctx.to({ row: rows[next].span.seq }), { replace: true });
+    ctx.say(labelOf(thread, rows[next]));
+    const [above, below] = [tops[next], tops[next + 1] + 30];
+    const view = box.current;
+    if (above < view.scrollTop) view.scrollTop = above;
+    else if (below > view.scrollTop + view.clientHeight) view.scrollTop = below - view.clientHeight;
+  };
+  const open = (shut) => {
+    if (!row?.isOpenable || row.isShut !== shut) return false;
+    return toggle(row);
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    ArrowDown: () => (document.activeElement?.closest('.tl') ? move(1) : false),
+    ArrowUp: () => (document.activeElement?.closest('.tl') ? move(-1) : false),
+    ArrowRight: () => open(true),
+    ArrowLeft: () => open(false),
+    Enter: () => (row ? details(ctx, row) : false),
+    v: () => (row?.kind === 'stream' ? ctx.go(ctx.to({ tab: 'context', sel: row.span.itemId })) : false),
+    r: () => (row?.span ? openRaw(row.span.endSeq ?? row.span.seq) : false),
+    y: () => (row?.span ? copyCurl(ctx, thread, row.span.seq) : false),
+  });
+}
+
+function details(ctx, row) {
+  const tab = row.kind === 'stream' ? 'context' : 'item';
+  const sel = idOf(row);
+  if (!sel && tab === 'item') return false;
+  return ctx.go(ctx.to({ tab, sel: sel ?? null }));
+}
+
+export function copyCurl(ctx, thread, seq) {
+  navigator.clipboard?.writeText(asCurl('GET', `/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`));
+  ctx.say('Copied as curl');
+}

@@ -1,0 +1,178 @@
+// One row of the timeline.
+
+import { count, dollars, duration, tokens } from '../../format.js';
+import { Shape, Sign, WORD } from '../../shapes.js';
+import { plain, show } from '../../text.js';
+import { html, useLayoutEffect, useRef } from '../../vendor/preact-htm.js';
+import { ruleText } from '../waiting.js';
+
+const PHASE = { planning: 'Plan', refining: 'Change the plan', refinement: 'Change the plan', synthesis: 'Write the answer', synthesizing: 'Write the answer' };
+
+export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, onSelect, id }) {
+  const { span, depth, kind } = row;
+  const status = statusOf(thread, row);
+  const label = labelOf(thread, row);
+  const isLive = kind === 'stream' && span.end == null && !thread.replay;
+  return html`<div class="tl-row d${depth}" role="treeitem" id=${id} aria-level=${depth + 1} aria-selected=${isSelected ? 'true' : 'false'}
+      aria-expanded=${row.isOpenable ? String(!row.isShut) : null} aria-label=${`${label}: ${WORD[status] ?? status}`}
+      style=${{ top: `${top}px`, '--d': depth }} onClick=${() => onSelect(row)} data-seq=${span?.seq} data-kind=${kind} data-status=${status}>
+    <span class="seq">${span ? span.seq : ''}</span>
+    <${Name} row=${row} status=${status} label=${label} thread=${thread} />
+    <${Lane} row=${row} status=${status} scale=${scale} thread=${thread} waits=${waits} />
+    <${Time} span=${span} thread=${thread} />
+    <span class="n cst">${costOf(thread, row)}</span>
+    ${isLive ? html`<${TokenText} ctx=${ctx} streamId=${span.streamId} depth=${depth} />` : null}
+  </div>`;
+}
+
+/** The name and the status by which a row is called, too, where it is not drawn. */
+export function labelOf(thread, { kind, span, item }) {
+  switch (kind) {
+    case 'run':
+      return span.title;
+    case 'phase':
+      return PHASE[span.phase] ?? span.phase;
+    case 'item':
+    case 'pending':
+      return item?.description ?? span.itemId;
+    case 'stream':
+      return `${span.model}${span.attempt > 1 ? `, attempt ${span.attempt}` : ''}${span.purpose ? `, ${span.purpose}` : ''}`;
+    case 'task':
+      return `${span.agentId}: ${span.taskType}`;
+    default:
+      return `${span.toolName} ${firstValue(span.arguments)}`.trim();
+  }
+}
+
+function firstValue(input) {
+  const first = input && typeof input === 'object' ? Object.values(input).find((value) => typeof value !== 'object') : input;
+  const text = first == null ? '' : String(first);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+export function statusOf(thread, { kind, span, item }) {
+  if (kind === 'pending') return 'pending';
+  if (kind === 'run') return span.end == null ? thread.core.runId === span.runId ? thread.core.status : 'running' : span.status === 'error' ? 'failed' : span.status;
+  if (kind === 'item') return item && span.end == null ? thread.shown({ ...item, status: span.status }) : span.status;
+  if (kind === 'task') return span.end == null ? 'waiting' : span.status === 'completed' ? 'completed' : 'failed';
+  if (kind === 'call' && span.end == null) {
+    const wait = span.waits.find((one) => one.to == null);
+    if (wait) return wait.kind === 'in_doubt' ? 'doubt' : 'ask';
+    return 'in_progress';
+  }
+  return span.status;
+}
+
+const SIGNS = { stream: 'model', call: 'call', task: 'task' };
+
+function Name({ row, status, label, thread }) {
+  const { kind, span, depth } = row;
+  const lead = depth > 1
+    ? html`<span class="tw it ${row.isFirst ? 'first' : ''}" title=${row.iteration ? `iteration ${row.iteration}` : null}>${row.isFirst ? row.iteration : ''}</span>`
+    : html`<span class="tw" aria-hidden="true">${row.isOpenable ? (row.isShut ? '▸' : '▾') : ''}</span>`;
+  return html`<span class="tl-name ${depth > 1 ? 'mid' : ''}">${lead}
+    ${SIGNS[kind] ? html`<${Sign} name=${SIGNS[kind]} cls="c-${status}" />` : html`<${Shape} status=${status} />`}
+    <span class="label ${kind === 'call' || kind === 'task' ? 'mono' : ''}">${show(label)}</span>
+    <${Tags} row=${row} status=${status} span=${span} thread=${thread} /></span>`;
+}
+
+function Tags({ row, status, span }) {
+  if (row.errors && row.isShut) {
+    return html`${row.errors.retries ? html`<span class="tag fail">${count(row.errors.retries, 'retry', 'retries')}</span>` : null}
+      ${row.errors.errors ? html`<span class="tag fail">${count(row.errors.errors, 'error')}</span>` : null}`;
+  }
+  if (row.depth < 2) return null;
+  if (span.error && span.end != null) return html`<span class="tag fail">${show(span.error.code)}${span.error.httpStatus ? ` ${span.error.httpStatus}` : ''}</span>`;
+  if (status === 'ask' || status === 'doubt') return html`<span class="tag ask">${WORD[status]}</span>`;
+  if (status === 'waiting') return html`<span class="tag agent">at an agent</span>`;
+  return null;
+}
+
+const percent = (part) => `${(part * 100).toFixed(3)}%`;
+
+function Lane({ row, status, scale, thread, waits }) {
+  const { span } = row;
+  return html`<span class="lanebox c-${colour(row, status)}">
+    ${scale.ticks.map((tick) => html`<i key=${tick.ms} class="v" style=${{ left: percent(scale.at(tick.time)) }}></i>`)}
+    ${scale.breaks.map((one, i) => html`<i key=${`b${i}`} class="v break" style=${{ left: percent(one.at), width: percent(one.share) }} title=${`${duration(one.ms)} of waiting`}>//</i>`)}
+    ${scale.restarts.map((at) => html`<i key=${`r${at}`} class="v restart" style=${{ left: percent(scale.at(at)) }} title="The server was restarted here; the run went on."></i>`)}
+    ${span ? bars(row, status, scale, thread.now) : html`<span class="dim clip waits">${waits}</span>`}
+    ${thread.replay ? null : html`<i class="v now" style=${{ left: percent(scale.at(thread.now)) }}></i>`}
+  </span>`;
+}
+
+function colour({ kind, span }, status) {
+  if (kind === 'stream') return status === 'failed' ? 'failed' : 'in_progress';
+  if (kind === 'call') return status === 'failed' || status === 'ask' || status === 'doubt' ? status : span.waits.length ? 'ask' : 'idle';
+  return kind === 'task' ? 'waiting' : status;
+}
+
+function bars(row, status, scale, now) {
+  const { span, kind } = row;
+  const end = span.end ?? now;
+  const bar = (key, from, to, cls, more) => html`<i key=${key} class="bx ${cls}" style=${{ left: percent(scale.at(from)), width: `max(3px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})`, ...more }}></i>`;
+  if (kind === 'call') return callBars(span, end, bar);
+  if (kind === 'task') return bar('task', span.start, end, `hatch ${span.end == null ? 'live' : ''}`);
+  if (kind === 'stream') {
+    const whole = Math.max(1, end - span.start);
+    const pale = span.ttftMs != null && !span.error ? { '--ttft': `${Math.min(100, (span.ttftMs / whole) * 100)}%` } : null;
+    return bar('stream', span.start, end, `${span.error ? 'err' : pale ? 'first' : ''} ${span.end == null ? 'live' : ''}`, pale);
+  }
+  const inside = row.inside.map((one) => {
+    const to = one.end ?? now;
+    const from = one.began ?? one.start;
+    const cls = one.status === 'failed' ? 'failed' : one.kind === 'stream' ? 'in_progress' : one.kind === 'task' ? 'waiting' : 'idle';
+    return html`<i key=${one.id} class="seg2 c-${cls}" style=${{ left: percent(scale.at(from)), width: `max(2px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})` }}></i>`;
+  });
+  return [bar('whole', span.start, end, row.inside.length ? 'under' : ''), ...inside];
+}
+
+/** A call: what it waited for people, hatched, then what it took itself. */
+function callBars(span, end, bar) {
+  const waits = span.waits.map((wait) => bar(wait.suspensionId, wait.from, wait.to ?? end, `hatch ${wait.to == null ? 'live' : ''}`));
+  if (span.end == null && span.waits.some((wait) => wait.to == null)) return waits;
+  const from = span.began ?? span.waits.at(-1)?.to ?? span.start;
+  const cls = span.status === 'failed' ? 'err' : span.end == null ? 'live' : '';
+  return [...waits, bar('run', Math.max(span.start, from), end, cls)];
+}
+
+function Time({ span, thread }) {
+  if (!span) return html`<span class="n"></span>`;
+  const isOpen = span.end == null;
+  const own = span.kind === 'call' && !isOpen && span.waits.length === 0 ? span.durationMs : null;
+  return html`<span class="n" data-tick=${isOpen && !thread.replay ? `since:${span.start}` : null}>${duration(own ?? (span.end ?? thread.now) - span.start)}</span>`;
+}
+
+function costOf(thread, { kind, span, item }) {
+  if (kind === 'run') return dollarsOr(thread.view.runs.get(span.runId));
+  if (kind === 'item') return dollarsOr(thread.view.costs.get(item?.id ?? span.itemId));
+  if (kind === 'stream') return span.costUsd != null ? dollars(span.costUsd) : span.tokens ? tokens(span.tokens.input + span.tokens.output) : '';
+  if (kind === 'call' && span.policy) return html`<span class="rule-ref clip" title=${ruleText(span.policy)}>${span.policy.action}</span>`;
+  return '';
+}
+
+function dollarsOr(costs) {
+  if (!costs) return '';
+  return costs.priced ? dollars(costs.costUsd) : costs.unpriced ? tokens(costs.input + costs.output) : '';
+}
+
+const TAIL = 600;
+
+/** What a model says right now, growing to the end. One text node: no component renders for a token. */
+function TokenText({ ctx, streamId, depth }) {
+  const place = useRef(null);
+  useLayoutEffect(() => {
+    const node = document.createTextNode('');
+    place.current.prepend(node);
+    const write = (stream) => {
+      if (stream) node.data = plain((stream.incomplete ? '… ' : '') + (stream.text || stream.thinking).slice(-TAIL));
+    };
+    write(ctx.live.get(streamId));
+    const stop = ctx.live.listen(streamId, write);
+    return () => {
+      stop();
+      node.remove();
+    };
+  }, [streamId]);
+  return html`<span class="tok" style=${{ '--d': depth }} data-testid="tokens"><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></span>`;
+}

@@ -1,0 +1,131 @@
+// The rows of the timeline, from the spans of one run. Pure.
+
+const OVER = new Set(['completed', 'failed', 'cancelled']);
+
+export const FILTERS = {
+  All: () => true,
+  Model: (span) => span.kind === 'stream',
+  Tools: (span) => span.kind === 'call',
+  Waits: (span) => span.kind === 'task' || (span.kind === 'call' && span.waits.length > 0) || span.error?.retryInMs != null,
+  Errors: (span) => span.status === 'failed' || span.error != null,
+};
+
+/**
+ * Rows in the order of the log: `{key, kind, depth, span, item, isShut, isOpenable, inside, iteration, isFirst}`. `toggled` has
+ * the keys of those that a person opened or shut; else what is finished is shut.
+ */
+export function timelineRows(thread, run, { toggled = new Set(), filter = 'All' } = {}) {
+  const { view } = thread;
+  const top = run && view.spans.get(`run ${run.runId}`);
+  if (!top) return [];
+  const rows = [{ key: top.id, kind: 'run', depth: 0, span: top, item: null, inside: [], isShut: false, isOpenable: false }];
+  const byId = new Map(thread.core.todoList.map((item) => [item.id, item]));
+  const begun = new Set();
+  for (const id of top.children) {
+    const span = view.spans.get(id);
+    if (!span) continue;
+    if (span.kind === 'item') begun.add(span.itemId);
+    addBranch(rows, view, span, byId.get(span.itemId) ?? null, toggled, filter);
+  }
+  if (run.end == null && filter === 'All') addPending(rows, thread, begun);
+  return rows;
+}
+
+function addBranch(rows, view, span, item, toggled, filter) {
+  const children = leaves(view, span);
+  const wanted = children.filter(FILTERS[filter]);
+  if (filter !== 'All' && wanted.length === 0) return;
+  const isDone = span.end != null;
+  const isShut = filter === 'All' && (toggled.has(span.id) ? !isDone : isDone);
+  const isOpenable = children.length > 0;
+  if (span.kind === 'call' || span.kind === 'stream' || span.kind === 'task') {
+    rows.push(leaf(span, 1, null, false));
+    return;
+  }
+  const inside = isShut ? children : [];
+  rows.push({ key: span.id, kind: span.kind, depth: 1, span, item, isShut, isOpenable, inside, errors: errorsOf(span, children) });
+  if (isShut) return;
+  let iteration = null;
+  for (const child of wanted) {
+    const isFirst = child.iteration != null && child.iteration !== iteration;
+    if (child.iteration != null) iteration = child.iteration;
+    rows.push(leaf(child, 2, iteration, isFirst));
+  }
+}
+
+/** A call that an agent has is told of by its task. */
+function leaves(view, span) {
+  const all = span.children.map((id) => view.spans.get(id)).filter(Boolean);
+  const delegated = new Set(all.filter((one) => one.kind === 'task').map((one) => one.callId));
+  return all.filter((one) => one.kind !== 'call' || !delegated.has(one.callId));
+}
+
+function leaf(span, depth, iteration, isFirst) {
+  return { key: span.id, kind: span.kind, depth, span, item: null, inside: [], isShut: false, isOpenable: false, iteration, isFirst };
+}
+
+function errorsOf(span, children) {
+  const retries = children.filter((one) => one.kind === 'stream' && one.error).length;
+  const errors = children.filter((one) => one.kind === 'call' && one.status === 'failed').length;
+  return { retries, errors };
+}
+
+/** What has not begun stands below, in plan order. */
+function addPending(rows, thread, begun) {
+  for (const item of thread.core.todoList) {
+    if (begun.has(item.id) || OVER.has(item.status)) continue;
+    rows.push({ key: `pending ${item.id}`, kind: 'pending', depth: 1, span: null, item, inside: [], isShut: true, isOpenable: false });
+  }
+}
+
+/** In which times something worked; the rest of the run was waited through. */
+export function busyTimes(view, run, now) {
+  const busy = [];
+  for (const span of view.spans) {
+    if (span.runId !== run.runId || (span.kind !== 'stream' && span.kind !== 'call')) continue;
+    const end = span.end ?? now;
+    if (span.kind === 'stream') busy.push({ from: span.start, to: end });
+    else if (span.end != null) busy.push({ from: Math.max(span.start, span.began ?? span.start), to: end });
+    else if (span.waits.every((wait) => wait.to != null)) busy.push({ from: span.waits.at(-1)?.to ?? span.start, to: end });
+    // Where a wait begins and ends stays in sight.
+    for (const wait of span.waits ?? []) busy.push({ from: wait.from, to: wait.from + 1 });
+  }
+  return busy;
+}
+
+/** Where the time of a run went: sums over all that went on, which may have gone on at once. */
+export function summary(view, run, now) {
+  const sums = { model: 0, tools: 0, person: 0, agent: 0, pauses: 0 };
+  for (const span of view.spans) {
+    if (span.runId !== run.runId) continue;
+    const end = span.end ?? now;
+    if (span.kind === 'stream') {
+      sums.model += end - span.start;
+      if (span.end != null && span.error?.retryInMs) sums.pauses += span.error.retryInMs;
+    } else if (span.kind === 'task') sums.agent += end - span.start;
+    else if (span.kind === 'call') {
+      for (const wait of span.waits) sums.person += (wait.to ?? end) - wait.from;
+      if (span.end != null) sums.tools += span.durationMs ?? 0;
+    }
+  }
+  return sums;
+}
+
+/** What of a window over rows of different heights is drawn. `tops[i]` is where row i begins; the last entry is the end. */
+export function windowOf(tops, scrollTop, height, margin = 20) {
+  const count = tops.length - 1;
+  const first = upper(tops, scrollTop);
+  const last = upper(tops, scrollTop + height);
+  return { from: Math.max(0, first - margin), to: Math.min(count, last + 1 + margin) };
+}
+
+function upper(tops, y) {
+  let low = 0;
+  let high = tops.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (tops[middle] <= y) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,50 @@
+// In words, what an item waits for, and which rule stands behind its calls.
+
+import { age } from '../format.js';
+import { WORD } from '../shapes.js';
+
+const OVER = ['completed', 'failed', 'cancelled'];
+
+/** `{text, since?}` of an item that is not over. */
+export function waitText(ctx, thread, item) {
+  const shown = thread.shown(item);
+  if (OVER.includes(item.status)) return { text: WORD[shown] };
+  if (shown === 'ask' || shown === 'doubt') return { text: WORD[shown] };
+  if (item.status === 'waiting') {
+    const wait = thread.core.a2aWaits.find((one) => one.itemId === item.id);
+    return { text: wait ? `at ${wait.agentId}, asked ${age(wait.submittedAt, thread.now)} ago` : WORD.waiting, since: wait?.submittedAt };
+  }
+  if (item.status === 'in_progress') return { text: pauseOf(thread, item) ?? WORD.in_progress };
+  const status = new Map(thread.core.todoList.map((one) => [one.id, one.status]));
+  const open = (item.dependencies ?? []).filter((id) => !OVER.includes(status.get(id)));
+  if (open.length) return { text: `waits for ${open.join(', ')}` };
+  if (thread.core.runId == null) return { text: 'pending' };
+  if (thread.core.suspensions.some((one) => one.kind === 'plan_review')) return { text: 'waits for the plan to be reviewed' };
+  const most = thread.newestRun?.options?.maxParallelItems;
+  return { text: `waits for a free place${most ? ` (of ${most})` : ''}` };
+}
+
+/** An attempt failed, and the next begins after a pause. */
+function pauseOf(thread, item) {
+  const spans = thread.view.itemSpans.get(item.id) ?? [];
+  const span = thread.view.spans.get(spans.at(-1));
+  const last = span && thread.view.spans.get(span.children.at(-1));
+  if (last?.kind !== 'stream' || !last.error?.retryInMs || last.end == null) return null;
+  const left = last.end + last.error.retryInMs - thread.now;
+  if (left <= 0) return null;
+  return `again in ${Math.ceil(left / 1000)} s (${last.error.httpStatus ?? last.error.code})`;
+}
+
+/** `ask · large-refunds`: of the item's last call that was ruled on. */
+export function ruleOf(thread, item) {
+  const spans = thread.view.itemSpans.get(item.id) ?? [];
+  const span = thread.view.spans.get(spans.at(-1));
+  const calls = (span?.children ?? []).map((id) => thread.view.spans.get(id)).filter((one) => one?.kind === 'call' && one.policy);
+  const policy = calls.at(-1)?.policy;
+  return policy ? ruleText(policy) : null;
+}
+
+export function ruleText(policy) {
+  const isDefault = policy.scope === 'default';
+  return isDefault ? policy.rule.replace(/ = \w+$/, '').replace(/^/, `${policy.action} · `) : `${policy.action} · ${policy.rule}`;
+}
