@@ -30,15 +30,21 @@ export function newKey() {
 
 export const enc = encodeURIComponent;
 
+/** The path below which the server stands: the page is at its slash. */
+export function basePath(place = globalThis.location) {
+  return place ? place.pathname.replace(/\/[^/]*$/, '') : '';
+}
+
 /** `onRefused` hears of every 401; `clock` hears the server's time. */
-export function createApi({ base = '', clock, onRefused = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
+export function createApi({ base = basePath(), clock, onRefused = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
   /** Answers `{status, body, etag, location}`; throws a `Problem`. */
-  async function send(method, path, body, { key, ifMatch, type, accept, signal, prefer } = {}) {
+  async function send(method, path, body, { key, ifMatch, type, accept, signal, prefer, bearer } = {}) {
     const headers = { accept: accept ?? 'application/json' };
     if (body !== undefined) headers['content-type'] = type ?? 'application/json';
     if (key) headers['idempotency-key'] = key;
     if (ifMatch) headers['if-match'] = ifMatch;
     if (prefer) headers.prefer = prefer;
+    if (bearer) headers.authorization = `Bearer ${bearer}`;
     const asked = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
     if (body !== undefined) asked.body = typeof body === 'string' ? body : JSON.stringify(body);
     const sentAt = Date.now();
@@ -56,7 +62,7 @@ export function createApi({ base = '', clock, onRefused = () => {}, fetch = glob
       const problem = new Problem(response.status, typeof parsed === 'object' && parsed ? parsed : { detail: text.slice(0, 500) });
       const after = Number(response.headers.get('retry-after'));
       if (after > 0) problem.retryAfterMs = after * 1000;
-      if (response.status === 401) onRefused(problem);
+      if (response.status === 401 && !bearer) onRefused(problem);
       throw problem;
     }
     return {
@@ -88,7 +94,7 @@ export function createApi({ base = '', clock, onRefused = () => {}, fetch = glob
       return { items, more: cursor != null };
     },
     /** Makes the key a session of this browser; the key itself is not kept. */
-    signIn: (key) => send('POST', '/session', { key }),
+    signIn: (key) => send('POST', '/session', undefined, { bearer: key }),
     signOut: () => send('DELETE', '/session'),
   };
   return api;
@@ -105,7 +111,7 @@ function read(text, type) {
 }
 
 /** The same request for a terminal. It names the variable, never a key. */
-export function asCurl(method, path, body, origin = globalThis.location?.origin ?? '') {
+export function asCurl(method, path, body, origin = globalThis.location ? location.origin + basePath() : '') {
   const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
   const parts = ['curl', '-s'];
   if (method !== 'GET') parts.push('-X', method);

@@ -134,7 +134,7 @@ function openRoute() {
   }
   if (id != null && !app.opened) {
     const { api, clock, tokens } = app;
-    app.opened = openThread({ id, api, clock, tokens, changed: paint });
+    app.opened = openThread({ id, api, clock, tokens, changed: paint, runChanged: () => app.lists.read() });
   }
   app.opened?.show(route.at);
 }

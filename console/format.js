@@ -64,3 +64,8 @@ export function bytes(n) {
 export function count(n, one, many = `${one}s`) {
   return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 }
+
+/** Where something stands and how large it is: set through the CSSOM, as `...${placed({left: '3px'})}`. */
+export function placed(style) {
+  return { style };
+}

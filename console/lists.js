@@ -1,6 +1,8 @@
 // The threads and the open questions, as they stand: one stream of the server says what changed; without it they are read
 // again every five seconds while the page is looked at.
 
+import { basePath } from './api.js';
+
 const EVERY = 5000;
 
 export function createLists({ api, changed, document = globalThis.document, target = globalThis.window }) {
@@ -49,7 +51,7 @@ export function createLists({ api, changed, document = globalThis.document, targ
 
   function listen() {
     if (!hasStream || !globalThis.EventSource) return poll();
-    const mine = new EventSource('/events');
+    const mine = new EventSource(`${basePath()}/events`);
     stream = mine;
     let isOpen = false;
     mine.onopen = () => {

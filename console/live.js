@@ -1,5 +1,7 @@
 // The WebSocket of a thread: the log from an observation on, then live. It comes back by itself.
 
+import { basePath } from './api.js';
+
 const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
 /** Closed because the reader was too slow: what is missing is read again at once. */
@@ -85,5 +87,5 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
 /** The address of a thread's events. */
 export function eventsUrl(threadId, after, place = globalThis.location) {
   const scheme = place.protocol === 'https:' ? 'wss' : 'ws';
-  return `${scheme}://${place.host}/threads/${encodeURIComponent(threadId)}/events?after=${after}`;
+  return `${scheme}://${place.host}${basePath(place)}/threads/${encodeURIComponent(threadId)}/events?after=${after}`;
 }

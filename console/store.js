@@ -9,7 +9,7 @@ import { createHistory } from './replay.js';
 const SLICE = 8;
 
 /** Opens a thread. `changed()` is called when there is something else to paint. */
-export function openThread({ id, api, clock, tokens, changed, open = openLive, now = () => performance.now() }) {
+export function openThread({ id, api, clock, tokens, changed, runChanged = () => {}, open = openLive, now = () => performance.now() }) {
   let history = createHistory();
   let queue = [];
   let isFolding = false;
@@ -37,6 +37,8 @@ export function openThread({ id, api, clock, tokens, changed, open = openLive, n
       state.problem = null;
     } catch (problem) {
       if (!problem.isUnreachable) state.problem = problem;
+      // There is nothing to wait for.
+      if (problem.status === 404 && history.lastSeq === 0) live.close();
     }
     tell();
   }
@@ -126,7 +128,10 @@ export function openThread({ id, api, clock, tokens, changed, open = openLive, n
     const { type, content } = observation;
     if (type === 'LLM_STREAM_END' || type === 'LLM_STREAM_ERROR') tokens.ended(content.streamId);
     if (type === 'TOOL_EXECUTION') state.started.delete(content.callId);
-    if (isCaughtUp && (type === 'RUN_STARTED' || type === 'RUN_FINISHED')) readRow();
+    if (isCaughtUp && (type === 'RUN_STARTED' || type === 'RUN_FINISHED')) {
+      readRow();
+      runChanged();
+    }
   }
 
   function tell() {

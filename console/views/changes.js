@@ -31,7 +31,7 @@ function author({ source, by, itemId }) {
     case 'planner':
       return ['planner', ''];
     case 'refinement':
-      return [`${by ?? 'a message'} steered`, 'run'];
+      return [by ? `${by} steered` : 'steered', 'run'];
     case 'agent':
       return [`model, in ${itemId ?? 'an item'}`, 'agent'];
     case 'user':

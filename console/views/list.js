@@ -1,6 +1,6 @@
 // The plan as a list with lanes: the text twin of the graph.
 
-import { dollars, duration } from '../format.js';
+import { dollars, duration, placed } from '../format.js';
 import { lanes } from '../plan/lanes.js';
 import { weightOf } from '../plan/chain.js';
 import { Shape, Sign, WORD } from '../shapes.js';
@@ -88,12 +88,12 @@ function LaneCell({ row, width, met, status }) {
   const x = (lane) => EDGE + lane * LANE;
   const wide = EDGE + width * LANE;
   const line = (d, isMet, key) => html`<path key=${key} class="g-edge ${isMet ? 'met' : ''}" d=${d} vector-effect="non-scaling-stroke" />`;
-  return html`<div class="lanes" style=${{ width: `${wide}px` }}>
+  return html`<div class="lanes" ...${placed({ width: `${wide}px` })}>
     <svg class="lane-svg" width=${wide} height="100%" viewBox=${`0 0 ${wide} 100`} preserveAspectRatio="none" aria-hidden="true">
       ${row.through.map((lane) => line(`M${x(lane)} 0V100`, false, `t${lane}`))}
       ${row.from.map((lane, i) => line(`M${x(lane)} 0C${x(lane)} 18 ${x(row.lane)} 4 ${x(row.lane)} 22`, met[i] === '1', `f${lane}`))}
       ${row.down ? line(`M${x(row.lane)} 22V100`, status === 'completed', 'd') : null}
     </svg>
-    <span class="lane-shape" style=${{ left: `${x(row.lane) - 8}px` }}><${Shape} status=${status} /></span>
+    <span class="lane-shape" ...${placed({ left: `${x(row.lane) - 8}px` })}><${Shape} status=${status} /></span>
   </div>`;
 }

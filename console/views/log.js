@@ -1,5 +1,6 @@
 // The log itself: one line for each observation.
 
+import { placed } from '../format.js';
 import { useKeys } from '../keyboard.js';
 import { useSize } from '../measure.js';
 import { show } from '../text.js';
@@ -31,13 +32,13 @@ export function Log({ ctx, route, thread, openRaw }) {
   });
   return html`<div class="scroll tl" ref=${box} onScroll=${(event) => setScrollTop(event.currentTarget.scrollTop)} tabindex="0" role="region" aria-label="Log" data-testid="log">
     ${thread.minSeq > 1 ? html`<p class="fact dim">Older observations were compacted: the log begins at ${thread.minSeq}.</p>` : null}
-    <div class="tl-body" role="list" style=${{ height: `${all.length * row}px` }}>
+    <div class="tl-body" role="list" ...${placed({ height: `${all.length * row}px` })}>
       ${all.slice(from, to).map((told, i) => html`<${Line} key=${told.seq} told=${told} top=${(from + i) * row} begin=${begin} isSelected=${route.row === told.seq} open=${openRaw} />`)}
     </div></div>`;
 }
 
 function Line({ told, top, begin, isSelected, open }) {
-  return html`<div class="log-row ${isSelected ? 'on' : ''}" role="listitem" style=${{ top: `${top}px` }} data-seq=${told.seq}>
+  return html`<div class="log-row ${isSelected ? 'on' : ''}" role="listitem" ...${placed({ top: `${top}px` })} data-seq=${told.seq}>
     <span class="seq">${told.seq}</span><span class="num dim">${((told.timestamp - begin) / 1000).toFixed(1)}</span>
     <button type="button" class="mono link" onClick=${() => open(told.seq)}>${told.type}</button>
     <span class="mono dim hide">${told.parentId ? show(told.parentId) : ''}</span><span class="clip">${show(told.title)}</span></div>`;

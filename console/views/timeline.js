@@ -1,7 +1,7 @@
 // What took time in a run, as a tree, or the plain log.
 
 import { asCurl, enc } from '../api.js';
-import { duration } from '../format.js';
+import { duration, placed } from '../format.js';
 import { useKeys } from '../keyboard.js';
 import { useSize } from '../measure.js';
 import { scale as scaleOf } from '../plan/scale.js';
@@ -87,7 +87,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   return html`<div class="scroll tl" ref=${box} onScroll=${scrolled} data-testid="timeline" data-rows=${rows.length}>
     <${Axis} scale=${scale} />
     <div class="tl-body" role="tree" aria-label="Timeline" tabindex="0" aria-activedescendant=${selected >= from && selected < to ? `row-${selected}` : null}
-      style=${{ height: `${tops.at(-1)}px` }}>${drawn}</div>
+      ...${placed({ height: `${tops.at(-1)}px` })}>${drawn}</div>
     ${follow.below ? html`<button type="button" class="b small below" onClick=${follow.toEnd}>${follow.below} new below</button>` : null}
   </div>`;
 }
@@ -111,13 +111,13 @@ function axis(thread, run, width) {
   const to = run.end ?? thread.now;
   const restarts = thread.view.restarts.map((one) => one.at).filter((at) => at >= run.start && at <= to);
   const most = width > 700 ? 6 : width > 450 ? 4 : 2;
-  return { ...scaleOf(run.start, to, busyTimes(thread.view, run, to), most), restarts };
+  return { ...scaleOf(run.start, to, busyTimes(thread.view, run, to), most), restarts, isOver: run.end != null };
 }
 
 function Axis({ scale }) {
   const label = (ms) => (ms === 0 ? '0' : ms < 60_000 ? `${ms / 1000} s` : duration(ms));
   return html`<div class="tl-axis" aria-hidden="true"><span class="seq">#</span><span class="what">What</span>
-    <span class="ticks">${scale.ticks.map((tick) => html`<span key=${tick.ms} style=${{ left: `${scale.at(tick.time) * 100}%` }}>${label(tick.ms)}</span>`)}</span>
+    <span class="ticks">${scale.ticks.map((tick) => html`<span key=${tick.ms} ...${placed({ left: `${scale.at(tick.time) * 100}%` })}>${label(tick.ms)}</span>`)}</span>
     <span class="n">Time</span><span class="n cst">Cost, rule</span></div>`;
 }
 

@@ -1,6 +1,6 @@
 // One row of the timeline.
 
-import { count, dollars, duration, tokens } from '../../format.js';
+import { count, dollars, duration, tokens, placed } from '../../format.js';
 import { Shape, Sign, WORD } from '../../shapes.js';
 import { plain, show } from '../../text.js';
 import { html, useLayoutEffect, useRef } from '../../vendor/preact-htm.js';
@@ -15,7 +15,7 @@ export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, o
   const isLive = kind === 'stream' && span.end == null && !thread.replay;
   return html`<div class="tl-row d${depth}" role="treeitem" id=${id} aria-level=${depth + 1} aria-selected=${isSelected ? 'true' : 'false'}
       aria-expanded=${row.isOpenable ? String(!row.isShut) : null} aria-label=${`${label}: ${WORD[status] ?? status}`}
-      style=${{ top: `${top}px`, '--d': depth }} onClick=${() => onSelect(row)} data-seq=${span?.seq} data-kind=${kind} data-status=${status}>
+      ...${placed({ top: `${top}px`, '--d': depth })} onClick=${() => onSelect(row)} data-seq=${span?.seq} data-kind=${kind} data-status=${status}>
     <span class="seq">${span ? span.seq : ''}</span>
     <${Name} row=${row} status=${status} label=${label} thread=${thread} />
     <${Lane} row=${row} status=${status} scale=${scale} thread=${thread} waits=${waits} />
@@ -52,7 +52,7 @@ function firstValue(input) {
 
 export function statusOf(thread, { kind, span, item }) {
   if (kind === 'pending') return 'pending';
-  if (kind === 'run') return span.end == null ? thread.core.runId === span.runId ? thread.core.status : 'running' : span.status === 'error' ? 'failed' : span.status;
+  if (kind === 'run') return runStatus(thread, span);
   if (kind === 'item') return item && span.end == null ? thread.shown({ ...item, status: span.status }) : span.status;
   if (kind === 'task') return span.end == null ? 'waiting' : span.status === 'completed' ? 'completed' : 'failed';
   if (kind === 'call' && span.end == null) {
@@ -61,6 +61,13 @@ export function statusOf(thread, { kind, span, item }) {
     return 'in_progress';
   }
   return span.status;
+}
+
+const RESULT = { success: 'completed', error: 'failed' };
+
+function runStatus(thread, span) {
+  if (span.end != null) return RESULT[span.status] ?? span.status;
+  return thread.core.runId === span.runId ? thread.core.status : 'running';
 }
 
 const SIGNS = { stream: 'model', call: 'call', task: 'task' };
@@ -93,11 +100,11 @@ const percent = (part) => `${(part * 100).toFixed(3)}%`;
 function Lane({ row, status, scale, thread, waits }) {
   const { span } = row;
   return html`<span class="lanebox c-${colour(row, status)}">
-    ${scale.ticks.map((tick) => html`<i key=${tick.ms} class="v" style=${{ left: percent(scale.at(tick.time)) }}></i>`)}
-    ${scale.breaks.map((one, i) => html`<i key=${`b${i}`} class="v break" style=${{ left: percent(one.at), width: percent(one.share) }} title=${`${duration(one.ms)} of waiting`}>//</i>`)}
-    ${scale.restarts.map((at) => html`<i key=${`r${at}`} class="v restart" style=${{ left: percent(scale.at(at)) }} title="The server was restarted here; the run went on."></i>`)}
+    ${scale.ticks.map((tick) => html`<i key=${tick.ms} class="v" ...${placed({ left: percent(scale.at(tick.time)) })}></i>`)}
+    ${scale.breaks.map((one, i) => html`<i key=${`b${i}`} class="v break" ...${placed({ left: percent(one.at), width: percent(one.share) })} title=${`${duration(one.ms)} of waiting`}>//</i>`)}
+    ${scale.restarts.map((at) => html`<i key=${`r${at}`} class="v restart" ...${placed({ left: percent(scale.at(at)) })} title="The server was restarted here; the run went on."></i>`)}
     ${span ? bars(row, status, scale, thread.now) : html`<span class="dim clip waits">${waits}</span>`}
-    ${thread.replay ? null : html`<i class="v now" style=${{ left: percent(scale.at(thread.now)) }}></i>`}
+    ${scale.isOver || thread.replay ? null : html`<i class="v now" ...${placed({ left: percent(scale.at(thread.now)) })}></i>`}
   </span>`;
 }
 
@@ -110,7 +117,7 @@ function colour({ kind, span }, status) {
 function bars(row, status, scale, now) {
   const { span, kind } = row;
   const end = span.end ?? now;
-  const bar = (key, from, to, cls, more) => html`<i key=${key} class="bx ${cls}" style=${{ left: percent(scale.at(from)), width: `max(3px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})`, ...more }}></i>`;
+  const bar = (key, from, to, cls, more) => html`<i key=${key} class="bx ${cls}" ...${placed({ left: percent(scale.at(from)), width: `max(3px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})`, ...more })}></i>`;
   if (kind === 'call') return callBars(span, end, bar);
   if (kind === 'task') return bar('task', span.start, end, `hatch ${span.end == null ? 'live' : ''}`);
   if (kind === 'stream') {
@@ -122,7 +129,7 @@ function bars(row, status, scale, now) {
     const to = one.end ?? now;
     const from = one.began ?? one.start;
     const cls = one.status === 'failed' ? 'failed' : one.kind === 'stream' ? 'in_progress' : one.kind === 'task' ? 'waiting' : 'idle';
-    return html`<i key=${one.id} class="seg2 c-${cls}" style=${{ left: percent(scale.at(from)), width: `max(2px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})` }}></i>`;
+    return html`<i key=${one.id} class="seg2 c-${cls}" ...${placed({ left: percent(scale.at(from)), width: `max(2px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})` })}></i>`;
   });
   return [bar('whole', span.start, end, row.inside.length ? 'under' : ''), ...inside];
 }
@@ -174,5 +181,5 @@ function TokenText({ ctx, streamId, depth }) {
       node.remove();
     };
   }, [streamId]);
-  return html`<span class="tok" style=${{ '--d': depth }} data-testid="tokens"><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></span>`;
+  return html`<span class="tok" ...${placed({ '--d': depth })} data-testid="tokens"><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></span>`;
 }
