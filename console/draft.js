@@ -16,16 +16,27 @@ export const ids = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 
 const listed = (values) => (values ?? []).join(', ');
 
-/** `rows`: `{id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. */
+/** `rows`: `{key, id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. */
 export function begin(list, version) {
   return { version, base: list, rows: list.map(rowOf) };
 }
 
 function rowOf(item) {
   const { id, description } = item;
-  const lock = lockOf(item);
-  return { id, item, lock, removed: false, description, tools: listed(item.requiredTools), after: listed(item.dependencies) };
+  const [tools, after] = [listed(item.requiredTools), listed(item.dependencies)];
+  return { key: id, id, item, lock: lockOf(item), removed: false, description, tools, after };
 }
+
+/** The plan's items go on while it is edited: `statusOf(id)` is the status as drawn, undefined if there is none. */
+export function relock(draft, statusOf) {
+  const locks = draft.rows.map((row) => (row.item ? lockOf({ ...row.item, shown: statusOf(row.id) }) : null));
+  if (locks.every((lock, i) => lock === draft.rows[i].lock)) return draft;
+  return { ...draft, rows: draft.rows.map((row, i) => ({ ...row, lock: locks[i], removed: row.removed && !locks[i] })) };
+}
+
+/** An edit of an item that has begun meanwhile: it cannot be saved any more. */
+export const cameTooLate = (row) => row.lock !== null && row.item !== null && (row.description.trim() !== row.item.description
+  || !same(ids(row.tools), row.item.requiredTools ?? []) || !same(ids(row.after), row.item.dependencies ?? []));
 
 export const setRow = (draft, id, patch) => (
   { ...draft, rows: draft.rows.map((row) => (row.id === id ? { ...row, ...patch } : row)) });
@@ -34,7 +45,7 @@ export const setRow = (draft, id, patch) => (
 export function addRow(draft) {
   let number = 1;
   while (draft.rows.some((row) => row.id === `new-${number}`)) number += 1;
-  const row = { id: `new-${number}`, item: null, lock: null, removed: false, description: '', tools: '', after: '' };
+  const row = { key: `+${number}`, id: `new-${number}`, item: null, lock: null, removed: false, description: '', tools: '', after: '' };
   return { ...draft, rows: [...draft.rows, row] };
 }
 

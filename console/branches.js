@@ -1,0 +1,73 @@
+// Two threads beside each other: their items matched by id, and what happened in each since they parted. Pure.
+
+import { same } from './diff.js';
+
+const result = (core, item) => core.stepOutputs?.[item.id]?.rawResult ?? item.result ?? null;
+
+/**
+ * Items of both by id, in the order of the first, then those that only the second has: `{id, a, b, differs}`; `a` and `b` are
+ * `{item, costUsd, result}` or null.
+ */
+export function matched(one, other) {
+  const side = (thread, id) => {
+    const item = thread.core.todoList.find((each) => each.id === id);
+    const costs = thread.view.costs.get(id);
+    return item ? { item, costUsd: costs && !costs.unpriced ? costs.costUsd : null, result: result(thread.core, item) } : null;
+  };
+  const ids = [...new Set([...one.core.todoList, ...other.core.todoList].map((item) => item.id))];
+  return ids.map((id) => {
+    const [a, b] = [side(one, id), side(other, id)];
+    return { id, a, b, differs: differ(a, b) };
+  });
+}
+
+function differ(a, b) {
+  if (a === null || b === null) return true;
+  return a.item.status !== b.item.status || a.item.description !== b.item.description || !same(a.result, b.result);
+}
+
+/** Up to which observation the threads are the same: where one is a fork of the other; else null. */
+export function partedAt(one, other) {
+  if (other.view.forkedFrom?.threadId === one.id) return { a: other.view.forkedFrom.seq, b: firstOwn(other) };
+  if (one.view.forkedFrom?.threadId === other.id) return { a: firstOwn(one), b: one.view.forkedFrom.seq };
+  return null;
+}
+
+/** A fork begins with a copy, which belongs to no run. */
+function firstOwn(thread) {
+  const first = thread.view.runs.get(thread.view.runOrder[0]);
+  return first ? first.seq - 1 : thread.view.seq;
+}
+
+/** What happened after an observation: `{seq, where, text}`, the words of people and models in `text`. */
+export function happenings({ view }, after = 0) {
+  const found = [
+    ...view.messages.filter((one) => one.kind !== 'kept').map((one) => ({ seq: one.seq, where: one.role === 'USER' ? one.by ?? 'asked' : 'answer', text: one.content })),
+    ...view.revisions.filter((one) => one.source !== 'copy').map((one) => ({ seq: one.seq, where: 'plan', text: planText(one) })),
+    ...[...view.questions.values()].flatMap(questionTexts),
+    ...view.restarts.map((one) => ({ seq: one.seq, where: '', text: 'The server was restarted here; the run went on.' })),
+    ...itemTexts(view),
+    ...[...view.runs.values()].filter((run) => run.end !== null)
+      .map((run) => ({ seq: run.endSeq, where: '', text: `run ${run.resultStatus === 'success' ? 'done' : run.resultStatus ?? run.status}` })),
+  ];
+  return found.filter((one) => one.seq > after).sort((a, b) => a.seq - b.seq);
+}
+
+function planText({ version, changes: { added, modified, removed } }) {
+  const ids = (sign, changes) => changes.map((change) => `${sign} ${change.itemId}`);
+  return `v${version}: ${[...ids('+', added), ...ids('~', modified), ...ids('−', removed)].join(', ')}`;
+}
+
+function questionTexts(one) {
+  const where = one.itemId ?? '';
+  const rule = one.policy ? `: ${one.policy.rule}` : '';
+  const asks = { seq: one.seq, where, text: `${one.toolName ?? one.kind} asks${rule}` };
+  const over = one.ended && { seq: one.ended.seq, where, text: one.ended.timedOut ? 'nobody answered in time' : `${one.ended.decision} by ${one.ended.decidedBy}` };
+  return over ? [asks, over] : [asks];
+}
+
+function itemTexts(view) {
+  const spans = [...view.itemSpans.values()].flat().map((id) => view.spans.get(id)).filter(Boolean);
+  return spans.flatMap((span) => span.moves.filter((move) => ['completed', 'failed', 'cancelled'].includes(move.status))
+    .map((move) => ({ seq: move.seq, where: span.itemId, text: { completed: 'done', failed: 'failed', cancelled: 'cancelled' }[move.status] })));
+}

@@ -1,0 +1,108 @@
+// Two threads side by side: where their items differ, and what happened in each since they parted.
+
+import { enc } from '../api.js';
+import { happenings, matched, partedAt } from '../branches.js';
+import { told } from '../fold/core.js';
+import { count, dollars, duration } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { createHistory } from '../replay.js';
+import { Shape, WORD } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { FailurePanel } from './failure.js';
+import { Loading } from './parts.js';
+
+/** How much of a log is read. */
+const MOST_PAGES = 20;
+
+/** A thread's whole log, folded: `{id, row, core, view, lastSeq}`. */
+async function readThread(api, id, signal) {
+  const path = `/threads/${enc(id)}`;
+  const row = await api.get(path, { signal });
+  let history = null;
+  for (let page = 0, after = 0; page < MOST_PAGES; page += 1) {
+    const { items, lastSeq, minSeq } = await api.get(`${path}/events?after=${after}&limit=1000`, { signal });
+    history ??= createHistory({ minSeq });
+    history.add(items);
+    after = items.at(-1)?.seq ?? lastSeq;
+    if (after >= lastSeq) break;
+  }
+  const { core, view, seq } = history.last;
+  return { id, row, core: told(core, { threadId: id, minSeq: history.minSeq }), view, lastSeq: seq };
+}
+
+/** Both threads; read again when one of them has moved on. */
+function useThreads(ctx, a, b) {
+  const [state, set] = useState({});
+  const seqOf = (id) => ctx.threads?.find((row) => row.threadId === id)?.lastSeq;
+  useEffect(() => {
+    if (!b) return undefined;
+    const ends = new AbortController();
+    Promise.all([a, b].map((id) => readThread(ctx.api, id, ends.signal)))
+      .then((threads) => set({ threads }))
+      .catch((problem) => ends.signal.aborted || set({ problem }));
+    return () => ends.abort();
+  }, [a, b, seqOf(a), seqOf(b)]);
+  return state;
+}
+
+export function Compare({ ctx, route }) {
+  const { a, b } = route;
+  const { threads, problem } = useThreads(ctx, a, b);
+  const [isBrief, setBrief] = useState(false);
+  const leave = `#/t/${enc(a ?? '')}`;
+  useKeys({ Escape: () => ctx.go(a ? leave : '#/') });
+  if (!a || !b) return html`<${Pick} ctx=${ctx} a=${a} />`;
+  if (problem) return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} problem=${problem} /></div></main>`;
+  if (!threads) return html`<main class="stage"><div class="page"><${Loading} rows=${10} /></div></main>`;
+  const rows = matched(...threads);
+  const parted = partedAt(...threads);
+  const differ = rows.filter((row) => row.differs).length;
+  return html`<main class="stage" data-testid="compare">
+    <div class="strip replay"><b>Two branches</b>
+      <span data-testid="differences">${parted ? `Same up to observation ${parted.a}. ` : ''}${count(differ, 'item')} of ${rows.length} ${differ === 1 ? 'differs' : 'differ'}${parted ? ' since' : ''}.</span>
+      <button type="button" class="b small right" aria-pressed=${String(isBrief)} data-testid="only-differences" onClick=${() => setBrief(!isBrief)}>Only differences</button>
+      <a class="b small" href=${leave}>Leave comparison<kbd aria-hidden="true">Esc</kbd></a></div>
+    <div class="scroll"><div class="two">
+      <${Column} thread=${threads[0]} rows=${rows} side="a" isBrief=${isBrief} since=${parted?.a} />
+      <${Column} thread=${threads[1]} rows=${rows} side="b" isBrief=${isBrief} since=${parted?.b} />
+    </div></div></main>`;
+}
+
+function Column({ thread, rows, side, isBrief, since = 0 }) {
+  const { view, core, row, id, lastSeq } = thread;
+  const fork = view.forkedFrom;
+  const took = view.from === null ? null : view.at - view.from;
+  return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a href=${`#/t/${enc(id)}`}>${show(row.title || core.title || id)}</a></h2>
+      <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${since ? `${since + 1} – ${lastSeq}` : `1 – ${lastSeq}`}</span>
+      <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
+    <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item} key=${one.id} one=${one} mine=${one[side]} />`)}</tbody></table>
+    <h3 class="since-h">${since ? 'Since then' : 'What happened'}</h3>
+    <ol class="since">${happenings(thread, since).map((one, i) => html`<li key=${i}><a class="seqlink mono" href=${`#/t/${enc(id)}?at=${one.seq}`}>${one.seq}</a>
+      <span class="mono dim">${show(one.where)}</span><span>${show(brief(one.text))}</span></li>`)}</ol></div>`;
+}
+
+function Item({ one, mine }) {
+  if (!mine) return html`<tr class="differs"><td></td><td class="dim">not in this plan: <span class="mono">${show(one.id)}</span></td><td></td></tr>`;
+  const { item, costUsd } = mine;
+  return html`<tr class=${one.differs ? 'differs' : ''} data-id=${one.id}><td><${Shape} status=${item.status} /></td>
+    <td>${show(item.description)}${one.differs && html`<div class="mid t1">${mine.result === null ? WORD[item.status] : show(brief(mine.result))}</div>`}</td>
+    <td class="n mid">${costUsd === null ? '–' : dollars(costUsd)}</td></tr>`;
+}
+
+function brief(value) {
+  const text = (typeof value === 'string' ? value : JSON.stringify(value)).replace(/\s+/g, ' ');
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}
+
+/** The second thread is chosen here. */
+function Pick({ ctx, a }) {
+  const others = (ctx.threads ?? []).filter((row) => row.threadId !== a);
+  const origin = ctx.threads?.find((row) => row.threadId === a)?.forkedFrom?.threadId;
+  const first = others.filter((row) => row.threadId === origin || row.forkedFrom?.threadId === a);
+  return html`<main class="stage"><div class="page scroll" data-testid="compare-pick"><div class="title"><h1>Compare ${a ? show(a) : 'two threads'} with</h1></div>
+    ${others.length === 0 ? html`<p class="dim">There is no other thread.</p>`
+      : html`<ul class="pick">${[...new Set([...first, ...others])].map((row) => html`<li key=${row.threadId}>
+        <a href=${a ? `#/compare/${enc(a)}/${enc(row.threadId)}` : `#/compare/${enc(row.threadId)}`}>${show(row.title || row.threadId)}</a>
+        ${first.includes(row) && html` <span class="tag run">fork</span>`} <span class="mono dim">${show(row.threadId)}</span></li>`)}</ul>`}</div></main>`;
+}

@@ -1,0 +1,196 @@
+// The plan as a list that can be written in. What is finished or under way stands locked; what is saved is the difference.
+
+import { enc } from '../api.js';
+import * as plan from '../draft.js';
+import { count } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { sentence } from '../outlook.js';
+import { Sign, Shape } from '../shapes.js';
+import { plain, show } from '../text.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { FailurePanel } from './failure.js';
+import { Button, Loading } from './parts.js';
+
+const versionOf = (etag) => etag.replace(/\D/g, '');
+
+const TYPE = 'application/json-patch+json';
+
+/** The draft, and what its saving came to. */
+function useEdit(ctx, thread) {
+  const [state, set] = useState({ draft: null });
+  const latest = useRef(state);
+  latest.current = state;
+  const path = `/threads/${enc(thread.id)}/plan`;
+  const read = async () => {
+    const { body, etag } = await ctx.api.read(path);
+    const items = body.map((item) => ({ ...item, shown: thread.item(item.id)?.shown }));
+    return { items, etag };
+  };
+  const load = () => read()
+    .then(({ items, etag }) => set((before) => ({ ...before, draft: plan.begin(items, etag), problem: null })))
+    .catch((problem) => set((before) => ({ ...before, problem })));
+  const isEdited = state.draft !== null && plan.edits(state.draft).length > 0;
+  // An untouched plan follows the one of the thread.
+  useEffect(() => {
+    if (!isEdited && versionOf(latest.current.draft?.version ?? '') !== String(thread.core.planVersion)) load();
+  }, [thread.core.planVersion, isEdited]);
+  useEffect(() => ctx.guard(() => (latest.current.draft && plan.edits(latest.current.draft).length > 0
+    ? 'Leave without saving? Your edits of the plan will be gone.' : null)), []);
+  const draft = state.draft && plan.relock(state.draft, (id) => thread.item(id)?.shown);
+  const change = (next) => set((before) => ({ ...before, draft: next, errors: {}, refused: null, foreseen: null }));
+  const saved = () => {
+    latest.current = { draft: null };
+    ctx.say('The plan was saved.');
+    ctx.go(ctx.to({ view: 'list' }));
+  };
+  return { ...state, draft, isEdited, path, read, set, change, saved };
+}
+
+export function EditPlan({ ctx, thread }) {
+  const edit = useEdit(ctx, thread);
+  const { draft, problem } = edit;
+  const tools = new Set(ctx.tools.keys());
+  const wrong = draft ? plan.mistakes(draft, tools) : [];
+  const why = ctx.whyNot('run') ?? (edit.busy ? 'It is being sent.' : null);
+  const save = () => draft && edit.isEdited && wrong.length === 0 && why === null && send(ctx, edit);
+  useKeys({ 'Mod+s': () => save(), n: () => draft && edit.change(plan.addRow(draft)) });
+  if (problem && !draft) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} problem=${problem} /></div>`;
+  if (!draft) return html`<div class="scroll page"><${Loading} rows=${8} /></div>`;
+  return html`<div class="scroll" data-testid="edit-plan" data-version=${versionOf(draft.version)}>
+    ${edit.rebased && html`<${Rebased} rebased=${edit.rebased} version=${versionOf(draft.version)} />`}
+    ${draft.rows.map((row) => html`<${Row} key=${row.key} row=${row} draft=${draft} change=${edit.change}
+      wrong=${wrong.filter((one) => one.id === row.id)} refused=${edit.errors?.[row.id]} foreseen=${edit.foreseen} />`)}
+    <div class="row edit-bar"><${Button} cls="small" id="add-item" label="Add item" k="n" onClick=${() => edit.change(plan.addRow(draft))} />
+      <span class="dim">Finished and running items stay as they are. Alt ↑ ↓ moves an item.</span></div>
+    <${Foot} ctx=${ctx} thread=${thread} edit=${edit} wrong=${wrong} why=${why} save=${save} />
+    <datalist id="tool-names">${[...tools].map((name) => html`<option value=${name}></option>`)}</datalist>
+  </div>`;
+}
+
+/** Saves; where the plan has moved on, the edits are laid on it, and the person saves again. */
+async function send(ctx, { draft, path, read, set, saved }) {
+  set((before) => ({ ...before, busy: true, refused: null }));
+  try {
+    await ctx.api.patch(path, plan.patchOf(draft), { ifMatch: draft.version, type: TYPE });
+    saved();
+  } catch (problem) {
+    if (problem.status === 412) await rebase(draft, read, set);
+    else set((before) => ({ ...before, busy: false, refused: problem, errors: errorsOf(draft, problem) }));
+  }
+}
+
+async function rebase(draft, read, set) {
+  try {
+    const { items, etag } = await read();
+    const { draft: next, ...rebased } = plan.rebase(draft, items, etag);
+    set((before) => ({ ...before, busy: false, draft: next, rebased: { ...rebased, base: draft.base, now: items } }));
+  } catch (problem) {
+    set((before) => ({ ...before, busy: false, refused: problem, errors: {} }));
+  }
+}
+
+/** What the server says is wrong, by row. */
+function errorsOf(draft, problem) {
+  const errors = {};
+  for (const { pointer, detail } of problem.errors) {
+    const place = plan.rowAt(draft, pointer);
+    if (place) (errors[place.id] ??= []).push({ field: place.field, message: detail });
+  }
+  return errors;
+}
+
+function Rebased({ rebased: { fit, all, lost, base, now }, version }) {
+  const gone = base.filter((item) => !now.some((one) => one.id === item.id));
+  const fresh = now.filter((item) => !base.some((one) => one.id === item.id));
+  const other = now.filter((item) => base.some((one) => one.id === item.id && one.description !== item.description));
+  const line = (sign, item) => (sign === '+' ? html`<ins>${show(item.id)}  ${show(item.description)}</ins>`
+    : html`<del>${show(item.id)}  ${show(item.description)}</del>`);
+  return html`<section class="rebased" role="alert" data-testid="rebased">
+    <p><b>The plan has moved on to v${version}.</b> ${fit} of ${all} of your edits still fit and are laid on it below; save again.</p>
+    ${lost.length > 0 && html`<p class="mid">Left out:</p><ul class="lines">${lost.map(({ edit, why }) => html`<li data-testid="lost-edit">
+      <span class="mono">${show(edit.id ?? 'the order')}</span>${edit.field && ` ${edit.field}`}: ${why}${edit.now !== undefined && edit.kind === 'changed'
+        && html`. You wrote “${show(Array.isArray(edit.now) ? edit.now.join(', ') : String(edit.now))}”`}.</li>`)}</ul>`}
+    ${gone.length + fresh.length + other.length > 0 && html`<p class="mid">What changed meanwhile:</p>
+      <div class="diff">${gone.map((item) => line('-', item))}${other.map((item) => [line('-', base.find((one) => one.id === item.id)), line('+', item)])}
+        ${fresh.map((item) => line('+', item))}</div>`}
+  </section>`;
+}
+
+function Row({ row, draft, change, wrong, refused = [], foreseen }) {
+  const set = (patch) => change(plan.setRow(draft, row.id, patch));
+  const onKeyDown = (event) => {
+    const step = event.altKey && { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    change(plan.moveRow(draft, row.id, step));
+  };
+  const said = [...wrong, ...refused];
+  const cls = row.lock ? 'lock' : row.removed ? 'removed' : row.item === null ? 'new' : isChanged(row) ? 'changed' : '';
+  return html`<div class=${`edit-row ${cls}`} data-testid="edit-row" data-id=${plain(row.id)} data-state=${cls} onKeyDown=${row.lock ? undefined : onKeyDown}>
+    ${row.lock ? html`<${Sign} name="lock" label=${`${row.lock}: not editable`} />`
+      : html`<span class="movers"><button type="button" class="mover" aria-label="Move up" title="Alt ↑" onClick=${() => change(plan.moveRow(draft, row.id, -1))}>▴</button>
+          <button type="button" class="mover" aria-label="Move down" title="Alt ↓" onClick=${() => change(plan.moveRow(draft, row.id, 1))}>▾</button></span>`}
+    <${Shape} status=${row.item?.shown ?? row.item?.status ?? 'pending'} />
+    ${row.lock || row.removed ? html`<${Fixed} row=${row} />` : html`<${Fields} row=${row} set=${set} said=${said} />`}
+    ${row.lock ? html`<span></span>` : html`<button type="button" class="b small quiet" aria-label=${row.removed ? 'Put back' : 'Remove'}
+      data-testid="remove" onClick=${() => change(plan.removeRow(draft, row.id))}>${row.removed ? '↶' : '×'}</button>`}
+    <${Notes} row=${row} said=${said} foreseen=${foreseen} />
+  </div>`;
+}
+
+const isChanged = (row) => row.description !== row.item.description || row.tools !== (row.item.requiredTools ?? []).join(', ')
+  || row.after !== (row.item.dependencies ?? []).join(', ');
+
+function Fixed({ row }) {
+  return html`<span class=${row.removed ? 'struck' : ''}>${show(row.item?.description ?? row.description)}</span>
+    <span class="opt mono">${show((row.item?.requiredTools ?? []).join(', ') || '–')}</span>
+    <span class="opt mono">${show((row.item?.dependencies ?? []).join(', ') || '–')}</span>`;
+}
+
+function Fields({ row, set, said }) {
+  const at = (field) => ({ 'aria-invalid': said.some((one) => one.field === field) ? 'true' : undefined, autocomplete: 'off' });
+  const typed = (field) => (event) => set({ [field]: event.currentTarget.value });
+  return html`<span class="what">
+      ${row.item === null && html`<input ...${at('id')} class="f mono id" aria-label="Name of the item" value=${row.id} data-testid="edit-id"
+        onChange=${(event) => event.currentTarget.value.trim() && set({ id: event.currentTarget.value.trim() })} />`}
+      <input ...${at('description')} class="f" aria-label="What to do" placeholder="What to do" value=${row.description} data-testid="edit-description"
+        onInput=${typed('description')} /></span>
+    <span class="opt"><input ...${at('tools')} class="f mono" aria-label="Tools" placeholder="tools" list="tool-names" value=${row.tools} data-testid="edit-tools"
+      onInput=${typed('tools')} /></span>
+    <span class="opt"><input ...${at('after')} class="f mono" aria-label="After" placeholder="after" value=${row.after} data-testid="edit-after"
+      onInput=${typed('after')} /></span>`;
+}
+
+function Notes({ row, said, foreseen }) {
+  const item = foreseen?.items.find((one) => one.id === row.id);
+  const asks = item?.mayCall?.filter((call) => call.action !== 'auto').map((call) => (call.action === 'ask' ? `${call.toolName} would ask a person`
+    : `${call.toolName} would be denied`)) ?? [];
+  const was = row.item && !row.lock && !row.removed && row.description !== row.item.description;
+  const notes = [
+    was && html`was “${show(row.item.description)}”`, row.removed && 'removed', row.item === null && 'new',
+    plan.cameTooLate(row) && `your edit came too late: it is ${row.lock}`, ...asks.map((text) => show(text)),
+  ].filter(Boolean);
+  return html`${notes.length > 0 && html`<span class="edit-note dim">${notes.map((note, i) => html`${i > 0 && ' · '}${note}`)}</span>`}
+    ${said.map((one, i) => html`<span key=${i} class="edit-note wrong" role="alert" data-testid="edit-wrong">${show(one.message)}</span>`)}`;
+}
+
+function Foot({ ctx, thread, edit, wrong, why, save }) {
+  const { draft, isEdited, refused, foreseen } = edit;
+  const kinds = plan.edits(draft);
+  const number = (kind) => new Set(kinds.filter((one) => one.kind === kind).map((one) => one.id)).size;
+  const tags = [['changed', number('changed')], ['new', number('added')], ['removed', number('removed')], ['moved', number('moved')]].filter(([, n]) => n > 0);
+  const look = () => ctx.api.post(`${edit.path}/forecast`, plan.patchOf(draft), { ifMatch: draft.version, type: TYPE })
+    .then((told) => edit.set((before) => ({ ...before, foreseen: told })))
+    .catch((problem) => edit.set((before) => ({ ...before, refused: problem, errors: errorsOf(draft, problem) })));
+  const off = why ?? (!isEdited ? 'Nothing is changed.' : wrong.length > 0 ? `${count(wrong.length, 'mistake')} to correct first.` : null);
+  return html`<div class="edit-foot" data-testid="edit-foot">
+    <div class="row wrap">${tags.map(([name, n]) => html`<span class="tag" key=${name}>${name === 'moved' ? 'order changed' : `${n} ${name}`}</span>`)}
+      <span class="mid t1 grow">Against v${versionOf(draft.version)}. If the plan moves on meanwhile, your edits are kept and laid on it.</span>
+      <${Button} cls="small" id="foresee" label="What would it ask?" why=${isEdited && wrong.length === 0 ? null : off} onClick=${look} />
+      <a class="b" href=${ctx.to({ view: 'list' })} data-testid="discard">Discard</a>
+      <${Button} cls="main" id="save-plan" label=${`Save as v${Number(versionOf(draft.version)) + 1}`} k="⌘S" why=${off} onClick=${save} /></div>
+    ${off && isEdited && html`<p class="off-reason">${off}</p>`}
+    ${foreseen && html`<p data-testid="foreseen">${sentence(foreseen)}</p>`}
+    ${refused && html`<p class="wrong" role="alert" data-testid="edit-refused">${show(refused.detail ?? refused.title)}</p>`}
+  </div>`;
+}

@@ -1,0 +1,151 @@
+// What failed, in words, what to do about it, and what is kept.
+
+import { basePath, enc, newKey } from '../api.js';
+import { count, fullTime } from '../format.js';
+import { REMEDIES } from '../remedies.js';
+import { Shape } from '../shapes.js';
+import { plain, show } from '../text.js';
+import { html, useState } from '../vendor/preact-htm.js';
+import { Button, SeqLink } from './parts.js';
+
+/** Of a refused request, or of the thread's last run. */
+export function FailurePanel({ ctx, thread, problem }) {
+  const failure = problem ? ofProblem(problem) : ofRun(thread);
+  if (!failure) return null;
+  return html`<section class="panel-error" role="alert" data-testid="failure" data-code=${failure.code}>
+    <div class="row"><${Shape} status="failed" /><h1>${show(failure.title)}</h1>
+      <code class="right">${show(failure.code)}</code></div>
+    ${failure.message && html`<p data-testid="failure-message">${show(failure.message)}</p>`}
+    ${failure.errors?.length > 0 && html`<ul class="lines">${failure.errors.map((one) => html`<li>
+      <code>${show(one.pointer)}</code> ${show(one.detail)}</li>`)}</ul>`}
+    <${Facts} ctx=${ctx} failure=${failure} thread=${problem ? null : thread} />
+    <${Acts} ctx=${ctx} failure=${failure} thread=${thread} problem=${problem} />
+  </section>
+  ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}`;
+}
+
+const word = (code, at) => REMEDIES[code]?.[at];
+
+function ofProblem(problem) {
+  return {
+    code: problem.code ?? 'unreachable',
+    title: problem.title ?? 'The request was refused',
+    message: problem.detail === problem.title ? null : problem.detail,
+    todo: problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : word(problem.code, 1),
+    errors: problem.errors,
+    traceId: problem.traceId,
+    retryable: problem.retryable,
+  };
+}
+
+/** The last run's failure: its own words are in its result, else in the log. */
+export function ofRun(thread) {
+  if (!thread) return null;
+  const runId = thread.view.runOrder.at(-1);
+  const run = thread.view.runs.get(runId);
+  if (!run || run.end == null) return null;
+  const failed = run.status === 'failed' || run.resultStatus === 'error' || run.resultStatus === 'partial';
+  if (!failed) return null;
+  const told = thread.view.failures.findLast((one) => one.runId === runId && one.kind === 'error' && one.fatal)
+    ?? thread.view.failures.findLast((one) => one.runId === runId && (one.kind === 'error' || one.kind === 'item'));
+  const result = thread.runs?.find((one) => one.runId === runId)?.result?.metadata?.error;
+  const code = result?.code ?? told?.code ?? 'failed';
+  const isPartial = run.resultStatus === 'partial';
+  return {
+    code,
+    title: word(code, 0) ?? (isPartial ? 'Not everything could be done' : 'The run failed'),
+    message: result?.message ?? told?.message ?? null,
+    todo: word(code, 1) ?? (isPartial ? 'Look at the items that failed; run again or ask for them anew' : null),
+    phase: result?.phase ?? told?.phase ?? null,
+    attempt: told?.attempt ?? null,
+    seq: told?.seq ?? run.endSeq,
+    traceId: thread.observation(run.endSeq)?.traceId ?? null,
+    runId,
+    query: run.query,
+    retryable: told?.retryable ?? false,
+  };
+}
+
+function Facts({ ctx, failure, thread }) {
+  const { todo, phase, attempt, seq, traceId } = failure;
+  return html`<dl class="why">
+    ${todo && html`<dt>What to do</dt><dd data-testid="remedy">${show(todo)}.</dd>`}
+    ${phase && html`<dt>Where</dt><dd>${show(phase)}${attempt ? `, attempt ${attempt}` : ''}
+      ${seq != null && html` · observation <${SeqLink} ctx=${ctx} seq=${seq} />`}</dd>`}
+    ${traceId && html`<dt>Trace</dt><dd class="mono">${show(traceId)} <${Copy} text=${traceId} label="Copy" /></dd>`}
+    ${thread && html`<dt>Work done</dt><dd>${kept(thread)}</dd>`}
+    ${REMEDIES[failure.code] && html`<dt>About</dt><dd><a href=${`${basePath()}/docs#${enc(failure.code)}`}><code>${failure.code}</code> in the list of errors</a></dd>`}
+  </dl>`;
+}
+
+function kept(thread) {
+  const { todoList } = thread.core;
+  const done = todoList.filter((item) => item.status === 'completed');
+  if (todoList.length === 0) return 'No plan was made, so nothing was begun.';
+  if (done.length === 0) return `None of ${count(todoList.length, 'item')}.`;
+  return html`${done.length} of ${count(todoList.length, 'item')}, kept: ${show(done.map((item) => item.id).join(', '))}.
+    Finished items are not repeated.`;
+}
+
+/** `text` is what is copied, or makes it. */
+function Copy({ text, label, id }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    const whole = typeof text === 'function' ? await text() : text;
+    await navigator.clipboard?.writeText(whole).then(() => setDone(true), () => setDone(false));
+  };
+  return html`<button type="button" class="b small quiet" data-testid=${id} onClick=${copy}>${done ? 'Copied' : label}</button>`;
+}
+
+function Acts({ ctx, failure, thread, problem }) {
+  const [refused, setRefused] = useState(null);
+  const [key, setKey] = useState(newKey);
+  const again = async () => {
+    try {
+      await ctx.api.post(`/threads/${enc(thread.id)}/process`, { query: failure.query }, { key });
+      setKey(newKey());
+      setRefused(null);
+      ctx.refresh();
+    } catch (one) {
+      setRefused(one);
+    }
+  };
+  const canRun = !problem && failure.query;
+  return html`<div class="acts">
+    ${canRun && html`<${Button} label="Run again" cls="main" id="run-again" why=${ctx.whyNot('run')} onClick=${again} />`}
+    ${failure.code.startsWith('model_') && html`<a class="b" href="#/system">Check the models</a>`}
+    <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" id="copy-report" />
+    ${refused && html`<p class="wrong" role="alert">${show(refused.detail ?? refused.title)}</p>`}
+    ${canRun && ctx.whyNot('run') && html`<p class="off-reason">${ctx.whyNot('run')}</p>`}
+  </div>`;
+}
+
+/** For a report: where and what, no arguments and no words of a model. */
+async function report(ctx, failure, thread) {
+  const version = await ctx.api.get('/version').then((one) => `${one.name} ${one.version}`, () => 'version unknown');
+  return [
+    version,
+    `code ${failure.code}`,
+    failure.phase && `phase ${failure.phase}`,
+    failure.traceId && `trace ${failure.traceId}`,
+    thread && `thread ${thread.id}`,
+    failure.runId && `run ${failure.runId}`,
+    failure.seq != null && `observation ${failure.seq}`,
+  ].filter(Boolean).join('\n');
+}
+
+/** Every failure of the thread, and what became of it. */
+export function Failures({ ctx, thread }) {
+  const { failures } = thread.view;
+  if (failures.length === 0) return null;
+  return html`<section class="failures" data-testid="failures"><h2>Failures in this thread</h2>
+    <div class="scrollx"><table class="data"><thead><tr><th>#</th><th>What</th><th>Code</th><th>Words</th><th>What became of it</th></tr></thead>
+    <tbody>${[...failures].reverse().map((one) => html`<tr key=${`${one.seq} ${one.kind}`} title=${plain(fullTime(one.at))}>
+      <td><${SeqLink} ctx=${ctx} seq=${one.seq} /></td>
+      <td>${WHAT[one.kind] ?? one.kind}${one.itemId && html` <span class="mono dim">${show(one.itemId)}</span>`}</td>
+      <td class="mono">${show(one.code)}</td><td>${show([one.toolName, one.message].filter(Boolean).join(': '))}</td>
+      <td>${one.became ? show(one.became) : one.fatal ? 'It ended the run.' : 'The model was told.'}</td></tr>`)}</tbody></table></div>
+  </section>`;
+}
+
+const WHAT = { stream: 'model', call: 'tool', item: 'item', run: 'run', error: 'error' };

@@ -1,0 +1,114 @@
+// All questions: the most urgent first, each with its card.
+
+import { enc } from '../api.js';
+import { byUrgency } from '../answer.js';
+import { age, countdown } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { threadHash } from '../router.js';
+import { Shape } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { KIND, KIND_SHAPE, resolutionText } from '../words.js';
+import { FailurePanel } from './failure.js';
+import { Loading } from './parts.js';
+import { QuestionCard } from './question/card.js';
+
+const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
+
+export function Inbox({ ctx, route }) {
+  const filter = FILTERS.some(([name]) => name === route.query.get('show')) ? route.query.get('show') : 'open';
+  const answered = useAnswered(ctx, filter === 'answered');
+  const [last, keep] = useState(null);
+  const rows = rowsOf(ctx, filter, answered);
+  const chosen = rows?.find((one) => one.suspensionId === route.id) ?? (last?.suspensionId === route.id && last) ?? null;
+  const shown = chosen ?? (route.id ? null : rows?.[0]) ?? null;
+  const go = (row) => ctx.go(hashOf(row?.suspensionId, filter), { replace: true });
+  const step = (by) => {
+    const at = rows?.indexOf(shown) ?? -1;
+    const next = rows?.[Math.max(0, Math.min(rows.length - 1, at + by))];
+    if (next) go(next);
+  };
+  useKeys({ j: () => step(1), k: () => step(-1), q: () => step(1) });
+  // The next one opens after an answer; what was answered stays in sight where it was the last.
+  const done = (question) => {
+    const at = rows.findIndex((one) => one.suspensionId === question.suspensionId);
+    const left = [...rows.slice(at + 1), ...rows.slice(0, Math.max(0, at))].filter((one) => one.status === 'pending');
+    keep(question);
+    if (left.length > 0) go(left[0]);
+  };
+  return html`<main class="stage wide" data-testid="inbox"><div class=${`inbox${route.id ? ' one' : ''}`}>
+    <div class="list"><${Title} ctx=${ctx} filter=${filter} rows=${rows} />
+      ${ctx.listsProblem && !rows ? html`<${FailurePanel} ctx=${ctx} problem=${ctx.listsProblem} />`
+        : answered.problem ? html`<${FailurePanel} ctx=${ctx} problem=${answered.problem} />`
+          : !rows ? html`<${Loading} rows=${6} />` : html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`}</div>
+    <div class="beside" aria-label="The question">
+      ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
+      ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown}
+          link=${threadHash({ id: shown.threadId, tab: 'ask' })} onDone=${done} />`
+        : route.id && rows && html`<p class="fact" data-testid="question-gone">This question is not open any more, or it is not for this key.
+          <a href=${hashOf(null, 'answered')}>Look at the answered ones</a></p>`}</div>
+  </div></main>`;
+}
+
+const hashOf = (id, filter) => `#/questions${id ? `/${enc(id)}` : ''}${filter === 'open' ? '' : `?show=${filter}`}`;
+
+function rowsOf(ctx, filter, answered) {
+  if (filter === 'answered') return answered.items;
+  if (!ctx.questions) return null;
+  const open = ctx.questions.filter((one) => one.status === 'pending').sort(byUrgency);
+  return filter === 'mine' ? open.filter((one) => one.mayAnswer?.approve !== false && ctx.whyNot('approve') === null) : open;
+}
+
+/** What is over is read when it is looked at. */
+function useAnswered(ctx, isWanted) {
+  const [state, set] = useState({ items: null });
+  const open = ctx.questions?.length;
+  useEffect(() => {
+    if (!isWanted) return;
+    ctx.api.get('/suspensions?status=all&limit=100')
+      .then(({ items }) => set({ items: items.filter((one) => one.status !== 'pending') }))
+      .catch((problem) => set({ items: null, problem }));
+  }, [isWanted, open]);
+  return state;
+}
+
+function Title({ ctx, filter, rows }) {
+  const now = ctx.clock.now();
+  const soonest = filter === 'answered' ? null : rows?.find((one) => one.expiresAt != null);
+  return html`<div class="title"><h1>Questions</h1>
+    ${rows && filter !== 'answered' && html`<span class="mid">${rows.length} open.${soonest && html` The soonest expires in
+      <span class="num" data-tick=${`left:${soonest.expiresAt}`}>${countdown(Math.max(0, soonest.expiresAt - now))}</span>.`}</span>`}
+    <nav class="seg right" aria-label="Show">${FILTERS.map(([name, label]) => html`<a key=${name} href=${hashOf(null, name)}
+      data-testid=${`show-${name}`} aria-current=${filter === name ? 'true' : null}>${label}</a>`)}</nav></div>`;
+}
+
+function Rows({ ctx, rows, shown, filter }) {
+  if (rows.length === 0) {
+    return html`<p class="fact dim" data-testid="no-questions">${filter === 'answered' ? 'Nothing was answered yet.'
+      : html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`}</p>`;
+  }
+  return rows.map((row) => html`<${Row} key=${row.suspensionId} ctx=${ctx} row=${row} isShown=${row === shown} filter=${filter} />`);
+}
+
+function Row({ ctx, row, isShown, filter }) {
+  const now = ctx.clock.now();
+  const title = row.threadTitle || ctx.threads?.find((one) => one.threadId === row.threadId)?.title || row.threadId;
+  const isHigh = row.riskLevel === 'high' || row.riskLevel === 'critical';
+  const isOpen = row.status === 'pending';
+  return html`<a class="in" href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row" data-id=${row.suspensionId}>
+    <${Shape} status=${KIND_SHAPE[row.kind] ?? 'ask'} /><span class="q">${show(row.message)}</span>
+    <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${isOpen ? html`<${Left} row=${row} now=${now} />` : row.status}</span>
+    <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}
+      ${row.toolName && html` · <span class="mono">${show(row.toolName)}</span>`}</span>
+    <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
+      <span class="dim nowrap num" data-tick=${`age:${row.createdAt}`}>${age(row.createdAt, now)}</span></span>
+    <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(row.policy.rule) : ''}</span>
+  </a>`;
+}
+
+const soon = (row, now) => row.expiresAt != null && row.expiresAt - now < 3_600_000;
+
+function Left({ row, now }) {
+  if (row.expiresAt == null) return 'no end';
+  return html`<span data-tick=${`left:${row.expiresAt}`}>${countdown(Math.max(0, row.expiresAt - now))}</span> left`;
+}

@@ -1,0 +1,174 @@
+// One item: what was promised and delivered, its calls, and what it waited for.
+
+import { asCurl, enc, newKey } from '../api.js';
+import { waited } from '../fold/waits.js';
+import { dollars, duration } from '../format.js';
+import { Shape, WORD } from '../shapes.js';
+import { countHidden, hiddenNote, show } from '../text.js';
+import { html, useState } from '../vendor/preact-htm.js';
+import { Button, Json, SeqLink } from './parts.js';
+
+const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };
+
+export function ItemTab({ ctx, route, thread }) {
+  const id = route.sel ?? thread.core.currentStepId ?? thread.core.todoList[0]?.id;
+  const item = id == null ? null : thread.item(id);
+  if (!item) {
+    return html`<p class="fact dim">${thread.core.todoList.length === 0 ? 'Items stand here as soon as there is a plan.'
+      : 'Choose an item in the plan: what it promised, delivered and called stands here.'}</p>`;
+  }
+  return html`<div class="scroll" data-testid="item" data-id=${item.id}><div class="fact">
+    <div class="row top-row"><${Shape} status=${item.shown} /><h1 class="grow">${show(item.description)}</h1></div>
+    <${Facts} ctx=${ctx} thread=${thread} item=${item} />
+    <${Pair} thread=${thread} item=${item} />
+    <${Calls} ctx=${ctx} thread=${thread} item=${item} />
+    <${Result} item=${item} />
+    <${Waits} thread=${thread} item=${item} />
+    <${ByHand} ctx=${ctx} thread=${thread} item=${item} />
+    <details class="part"><summary>Raw</summary><${Json} value=${item} label="The item as JSON" /></details>
+  </div></div>`;
+}
+
+/** Who wrote the item into the plan. */
+function authorOf(thread, id) {
+  const first = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === id));
+  if (!first) return null;
+  if (first.source === 'planner') return 'by the planner';
+  if (first.source === 'agent') return `by the model, in ${first.itemId ?? 'an item'}`;
+  return first.by ? `by ${first.by}` : first.source === 'refinement' ? 'after a message' : `by a ${first.source}`;
+}
+
+function Facts({ ctx, thread, item }) {
+  const costs = thread.view.costs.get(item.id);
+  const author = authorOf(thread, item.id);
+  const needs = item.dependencies ?? [];
+  return html`<div class="row wrap mid t1"><span class="mono">${show(item.id)}</span><span>${WORD[item.shown]}</span>
+    ${author && html`<span>added ${show(author)}</span>`}
+    <span>${needs.length === 0 ? 'waits for nothing' : html`after ${needs.map((need, i) => html`${i > 0 && ', '}<a class="mono"
+      href=${ctx.to({ tab: 'item', sel: need })}>${show(need)}</a>`)}`}</span>
+    ${costs?.priced && html`<span class="num">${dollars(costs.costUsd)}</span>`}
+    ${item.reason && html`<p class="c-failed whole-line">${show(item.reason)}</p>`}</div>`;
+}
+
+function Pair({ thread, item }) {
+  const output = thread.core.stepOutputs?.[item.id];
+  const got = output?.rawResult ?? item.result;
+  const isDone = item.status === 'completed';
+  return html`<div class="pair"><div><h2>Promised</h2><p>${item.expectedOutcome ? show(item.expectedOutcome) : html`<span class="dim">nothing in particular</span>`}</p></div>
+    <div data-testid="delivered"><h2>Delivered</h2>
+      ${got == null || !isDone ? html`<p class="dim">${isDone ? 'nothing was said' : 'not yet'}</p>`
+        : html`<p><span class="c-completed" aria-hidden="true">✓ </span>${show(brief(got))}</p>`}
+      ${item.validationStatus && html`<p class="dim t0">${VALIDATED[item.validationStatus]}</p>`}</div></div>`;
+}
+
+function brief(value) {
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
+}
+
+/** All calls of the item up to what is shown, the last run's last. */
+function callsOf(thread, id) {
+  const spans = (thread.view.itemSpans.get(id) ?? []).map((one) => thread.view.spans.get(one)).filter(Boolean);
+  return spans.flatMap((span) => span.children.map((child) => thread.view.spans.get(child)))
+    .filter((span) => span && (span.kind === 'call' || span.kind === 'task'));
+}
+
+function Calls({ ctx, thread, item }) {
+  const calls = callsOf(thread, item.id);
+  if (calls.length === 0) return null;
+  return html`<h2>Calls</h2>${calls.map((span) => html`<${span.kind === 'task' ? Task : Call} key=${span.id} ctx=${ctx} thread=${thread} span=${span} />`)}`;
+}
+
+const RESULT = { completed: ['done', 'success'], failed: ['fail', 'error'], cancelled: ['', 'skipped'] };
+
+function Call({ ctx, thread, span }) {
+  const isAsking = span.waits?.some((wait) => wait.to === null);
+  const [cls, word] = span.end === null ? (isAsking ? ['ask', 'asks a person'] : ['run', 'running']) : RESULT[span.status] ?? ['', span.status];
+  const given = span.modifiedArguments ?? span.arguments;
+  const hidden = hiddenNote(countHidden(given) + countHidden(span.output ?? null));
+  return html`<div class=${`call c-${isAsking ? 'ask' : span.status}`} data-testid="call">
+    <header><${SeqLink} ctx=${ctx} seq=${span.seq} /><b class="mono">${show(span.toolName)}</b><span class=${`tag ${cls}`}>${word}</span>
+      ${span.modifiedArguments && html`<span class="tag ask">edited</span>`}
+      <span class="right num mid">${span.durationMs == null ? '' : duration(span.durationMs)}</span></header>
+    <${Json} value=${given} label="Arguments" />
+    ${span.output !== undefined && html`<p class="arrow dim" aria-hidden="true">→</p><${Json} value=${span.output} label="Result" />`}
+    ${span.error && html`<p class="wrong">${show(span.error.code)}: ${show(span.error.message)}</p>`}
+    ${hidden && html`<p class="c-ask note">${hidden}</p>`}
+    <${CallFoot} ctx=${ctx} thread=${thread} span=${span} /></div>`;
+}
+
+function CallFoot({ ctx, thread, span }) {
+  const [raw, setRaw] = useState(false);
+  const path = `/threads/${enc(thread.id)}/tool-calls/${enc(span.callId)}`;
+  const [copied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(asCurl('GET', path)).then(() => setCopied(true), () => {});
+  const { policy, digest } = span;
+  return html`<footer>
+    ${policy && html`<span>${policy.action} · <a class="mono" href="#/policy">${show(policy.rule)}</a></span>`}
+    ${digest && html`<span class="mono" title="Digest of tool and arguments">${digest.slice(0, 4)}…${digest.slice(-4)}</span>`}
+    ${span.waits?.length > 0 && html`<span class="mono">${decided(thread, span)}</span>`}
+    <button type="button" class="b small quiet" aria-expanded=${String(raw)} onClick=${() => setRaw(!raw)}>Raw</button>
+    <button type="button" class="b small quiet" onClick=${copy}>${copied ? 'Copied' : 'Copy as curl'}</button>
+    ${raw && html`<div class="whole-line"><${Json} label="Observations of the call" value=${[span.seq, span.endSeq].filter((seq) => seq != null)
+      .map((seq) => thread.observation(seq))} /></div>`}
+  </footer>`;
+}
+
+function decided(thread, span) {
+  const ended = span.waits.map((wait) => thread.view.questions.get(wait.suspensionId)?.ended).filter(Boolean).at(-1);
+  if (!ended) return 'waits for a person';
+  return ended.timedOut ? 'nobody answered in time' : show(`${ended.decision} by ${ended.decidedBy}`);
+}
+
+function Task({ ctx, span }) {
+  return html`<div class=${`call c-${span.end === null ? 'waiting' : span.status === 'completed' ? 'completed' : 'failed'}`} data-testid="task">
+    <header><${SeqLink} ctx=${ctx} seq=${span.seq} /><b>${show(span.agentId)}</b><span class="mono">${show(span.taskType ?? '')}</span>
+      <span class="tag agent">${show(span.status)}</span></header>
+    ${(span.message || span.reason) && html`<p class="pad">${show(span.message ?? span.reason)}</p>`}</div>`;
+}
+
+function Result({ item }) {
+  if (item.result == null) return null;
+  return html`<h2>Result</h2>${typeof item.result === 'string' ? html`<p>${show(item.result)}</p>` : html`<${Json} value=${item.result} label="Result" />`}`;
+}
+
+const WAIT = {
+  dependencies: 'other items', place: 'a free place', model: 'the model', pause: 'a pause before the next attempt', tools: 'tools',
+  person: 'a person', agent: 'an agent', restart: 'a restart of the server', other: 'its turn',
+};
+
+function Waits({ thread, item }) {
+  const parts = waited(thread, item.id);
+  if (parts.length === 0) return null;
+  const whole = parts.reduce((sum, part) => sum + part.ms, 0);
+  return html`<h2>What it waited for</h2><table class="data" data-testid="waits"><tbody>
+    ${parts.map(({ what, ms, detail }) => html`<tr key=${what}><td>${WAIT[what] ?? what}${detail && html` <span class="mono dim">${show(detail)}</span>`}</td>
+      <td class="n">${duration(ms)}</td></tr>`)}
+    <tr><th scope="row">together</th><td class="n">${duration(whole)}</td></tr></tbody></table>`;
+}
+
+/** One item made again, or skipped, by hand. */
+function ByHand({ ctx, thread, item }) {
+  const [state, set] = useState({});
+  const canRetry = ['completed', 'failed', 'cancelled'].includes(item.status);
+  const canSkip = item.status === 'pending';
+  if (thread.replay || !(canRetry || canSkip)) return null;
+  const act = async (verb) => {
+    const key = state.verb === verb && state.key ? state.key : newKey();
+    set({ verb, key, busy: true });
+    try {
+      await ctx.api.post(`/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`, {}, { key });
+      set({});
+      ctx.refresh();
+    } catch (problem) {
+      const lacks = problem.code === 'not_found' && !problem.body?.instance?.includes('/items/');
+      set({ verb, key, problem: lacks ? 'This server cannot do that yet.' : problem.detail ?? problem.title });
+    }
+  };
+  const why = state.busy ? 'It is being sent.' : ctx.whyNot('run');
+  return html`<div class="row wrap">
+    ${canRetry && html`<${Button} cls="small" id="item-retry" label="Do this item again" why=${why} onClick=${() => act('retry')} />`}
+    ${canSkip && html`<${Button} cls="small" id="item-skip" label="Skip this item" why=${why} onClick=${() => act('skip')} />`}
+    ${state.problem && html`<p class="wrong" role="alert">${show(state.problem)}</p>`}
+    ${ctx.whyNot('run') && html`<span class="off-reason">${ctx.whyNot('run')}</span>`}</div>`;
+}

@@ -1,0 +1,43 @@
+// A server with keys: the key is exchanged for a session, and is not kept.
+
+import { enc } from '../api.js';
+import { show } from '../text.js';
+import { html, useState } from '../vendor/preact-htm.js';
+
+/** Only places within this page. */
+const safe = (hash) => (hash?.startsWith('#/') && !hash.startsWith('#/login') ? hash : '#/');
+
+export function Login({ ctx, route }) {
+  const [state, set] = useState({ key: '', busy: false, problem: null });
+  const signIn = async (event) => {
+    event.preventDefault();
+    const key = state.key.trim();
+    if (key === '' || state.busy) return;
+    set({ key: state.key, busy: true, problem: null });
+    try {
+      await ctx.api.signIn(key);
+      set({ key: '', busy: false, problem: null });
+      ctx.signedIn();
+      ctx.go(safe(route.query.get('to')), { replace: true });
+    } catch (problem) {
+      set({ key: '', busy: false, problem });
+    }
+  };
+  return html`<main class="stage wide"><form class="empty login" onSubmit=${signIn} data-testid="login">
+    <h1>This server wants a key.</h1>
+    <p class="mid">A key is made by <code>pes keys new</code> or by an administrator. It is exchanged for a session of 12 hours; the key itself is not kept here.</p>
+    <label class="stack"><span>Key</span><input class="f mono" type="password" placeholder="pes_…" autocomplete="off" spellcheck="false" autofocus data-testid="key"
+      value=${state.key} onInput=${(event) => set({ ...state, key: event.currentTarget.value })} /></label>
+    ${state.problem && html`<p class="wrong" role="alert" data-testid="login-problem">${show(words(state.problem))}</p>`}
+    <button type="submit" class="b main" data-testid="sign-in" disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
+  </form></main>`;
+}
+
+function words(problem) {
+  if (problem.status === 401) return 'This key is not known, or it was revoked.';
+  if (problem.status === 404 || problem.status === 405) return 'This server has no sessions for browsers: use pes, or a newer server.';
+  return problem.detail ?? problem.title;
+}
+
+/** Where to go on after signing in. */
+export const loginHash = (hash) => `#/login?to=${enc(hash)}`;

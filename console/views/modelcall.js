@@ -1,0 +1,108 @@
+// What one model call saw: the parts of its prompt, how much of the window they take, and their text.
+
+import { enc } from '../api.js';
+import { dollars, duration, placed } from '../format.js';
+import { plain, show } from '../text.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { FailurePanel } from './failure.js';
+import { Json, Loading, SeqLink } from './parts.js';
+
+const KIND = {
+  system: 'System prompt', persona: 'Persona and thread prompt', thread: 'Thread prompt', tools: 'Tools offered', conversation: 'Conversation',
+  history: 'Conversation', summary: 'Summary of what came before', results: 'Results of other items', item: 'This item so far',
+  loop: 'This item so far', task: 'The task', query: 'What was asked', state: 'State of the application', plan: 'The plan', notes: 'Notes',
+};
+
+/** Model calls up to what is shown, of the chosen item if one is chosen. */
+function callsOf(thread, sel) {
+  const all = [...thread.view.spans].filter((span) => span.kind === 'stream');
+  const own = sel ? all.filter((span) => span.itemId === sel) : [];
+  return own.length > 0 ? own : all;
+}
+
+const nameOf = (span) => [span.itemId ?? span.phase, span.iteration && `iteration ${span.iteration}`, span.attempt > 1 && `attempt ${span.attempt}`]
+  .filter(Boolean).join(', ');
+
+export function ContextTab({ ctx, route, thread }) {
+  const calls = callsOf(thread, route.sel);
+  const [other, setOther] = useState('');
+  const chosen = calls.find((span) => span.seq === route.row) ?? calls.at(-1);
+  if (!chosen) return html`<p class="fact dim">What a model call saw stands here as soon as there was one.</p>`;
+  const second = calls.find((span) => span.streamId === other && span !== chosen);
+  const option = (span) => html`<option key=${span.streamId} value=${span.streamId}>#${span.seq} ${plain(nameOf(span))}</option>`;
+  const choose = (event) => ctx.go(ctx.to({ row: calls.find((span) => span.streamId === event.currentTarget.value).seq, tab: 'context' }));
+  return html`<div class="scroll" data-testid="context"><div class="fact">
+    <div class="row"><h2>What the model saw</h2><span class="right"><${SeqLink} ctx=${ctx} seq=${chosen.seq} label=${`#${chosen.seq}`} /></span></div>
+    <label class="row"><span class="sr">Model call</span><select class="f" value=${chosen.streamId} onChange=${choose}>${calls.map(option)}</select></label>
+    <p class="mid mono t1">${show(`${chosen.provider}:${chosen.model}`)}</p>
+    <${Figures} span=${chosen} />
+    <${Prompt} key=${chosen.streamId} ctx=${ctx} thread=${thread} span=${chosen} second=${second} />
+    ${calls.length > 1 && html`<label class="stack"><span>Compare with</span><select class="f" value=${other}
+      onChange=${(event) => setOther(event.currentTarget.value)}><option value="">no other call</option>
+      ${calls.filter((span) => span !== chosen).map(option)}</select></label>`}
+  </div></div>`;
+}
+
+function Figures({ span }) {
+  const { tokens, ttftMs, costUsd, stopReason, queuedMs, error } = span;
+  const fact = (name, value) => value != null && html`<span><b class="num">${value}</b> ${name}</span>`;
+  return html`<p class="row wrap mid t1 num" data-testid="figures">
+    ${fact('tokens in', tokens?.input?.toLocaleString('en'))}${fact('of them from the cache', tokens?.cached ? tokens.cached.toLocaleString('en') : null)}
+    ${fact('tokens out', tokens?.output?.toLocaleString('en'))}${fact('until the first token', ttftMs == null ? null : duration(ttftMs))}
+    ${fact('waited for a free place', queuedMs ? duration(queuedMs) : null)}
+    ${tokens && fact('', costUsd == null ? 'no price' : dollars(costUsd))}${stopReason && html`<span>ended with ${show(stopReason)}</span>`}
+  </p>${error && html`<p class="wrong">${show(error.code)}: ${show(error.message)}</p>`}`;
+}
+
+/** The prompt is rendered again by the server; one that cannot says so. */
+function usePrompt(ctx, thread, span) {
+  const [state, set] = useState({});
+  const id = span?.streamId;
+  useEffect(() => {
+    if (!id) return undefined;
+    const ends = new AbortController();
+    ctx.api.get(`/threads/${enc(thread.id)}/streams/${enc(id)}`, { signal: ends.signal })
+      .then((prompt) => set({ id, prompt }))
+      .catch((problem) => ends.signal.aborted || set({ id, problem }));
+    return () => ends.abort();
+  }, [thread.id, id]);
+  return state.id === id ? state : {};
+}
+
+function Prompt({ ctx, thread, span, second }) {
+  const { prompt, problem } = usePrompt(ctx, thread, span);
+  const compared = usePrompt(ctx, thread, second);
+  if (problem) return problem.status === 404 || problem.status === 405 ? html`<${Told} thread=${thread} span=${span} />`
+    : html`<${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} />`;
+  if (!prompt) return html`<${Loading} rows=${6} />`;
+  const sum = prompt.parts.reduce((all, part) => all + part.tokens, 0);
+  const window = prompt.window ?? prompt.contextWindow;
+  return html`<div class="win" role="img" aria-label=${`${sum} tokens in ${prompt.parts.length} parts`}>
+      ${prompt.parts.map((part, i) => html`<i key=${i} class=${`p${(i % 6) + 1}`} title=${`${titleOf(part)}: ${part.tokens}`}
+        ...${placed({ width: `${(part.tokens / Math.max(1, sum)) * 100}%` })}></i>`)}</div>
+    ${window && html`<div class="left"><span class="meter"><i class="used" ...${placed({ width: `${Math.min(100, (sum / window) * 100)}%` })}></i></span></div>`}
+    <p class="num mid t1"><b>${sum.toLocaleString('en')}</b>${window ? ` of ${window.toLocaleString('en')}` : ''} tokens${prompt.exact === false ? ', rendered again: not exactly as it was sent' : ''}</p>
+    <div>${prompt.parts.map((part, i) => html`<${Part} key=${i} part=${part} number=${i} twin=${twinOf(compared.prompt, part, i)} />`)}</div>`;
+}
+
+const titleOf = (part) => plain([KIND[part.kind] ?? part.kind, part.of && `(${part.of})`].filter(Boolean).join(' '));
+
+const twinOf = (prompt, part, i) => prompt && (prompt.parts[i]?.kind === part.kind ? prompt.parts[i] : prompt.parts.find((one) => one.kind === part.kind) ?? null);
+
+function Part({ part, number, twin }) {
+  const differs = twin !== undefined && twin?.text !== part.text;
+  return html`<details class="part"><summary><i class=${`sw p${(number % 6) + 1}`}></i><span>${titleOf(part)}</span>
+      ${twin !== undefined && html`<span class=${`tag ${differs ? 'ask' : ''}`}>${differs ? 'differs' : 'same'}</span>`}
+      <span class="n">${part.tokens.toLocaleString('en')}</span></summary>
+    <${Json} value=${part.text} label=${titleOf(part)} />
+    ${differs && html`<h3>In the other call</h3>${twin ? html`<${Json} value=${twin.text} label="The same part of the other call" />` : html`<p class="dim">not there</p>`}`}
+  </details>`;
+}
+
+/** Without the prompt: what the log says was cut from it. */
+function Told({ thread, span }) {
+  const told = thread.observation(span.seq)?.metadata?.context;
+  return html`<p class="mid" data-testid="context-told">This server cannot show the prompt of this call.
+    ${told ? ` It kept ${told.kept ?? 0} messages, summed up ${told.summarised ?? 0}, left out ${told.leftOut ?? 0} and shortened ${told.shortened ?? 0}.`
+      : ' Nothing of it was cut.'}</p>`;
+}

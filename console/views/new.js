@@ -1,0 +1,67 @@
+// Nothing yet: what can be asked for, and what happens then.
+
+import { enc, newKey } from '../api.js';
+import { show } from '../text.js';
+import { html, useEffect, useRef } from '../vendor/preact-htm.js';
+import { useKept } from './kept.js';
+
+/** What the prompts of the demo model show. */
+const SHOWS = [
+  'Four items with dependencies; one call fails and is made again.',
+  'A call that a person must approve: you.',
+  'The plan is refined; what is done stays done.',
+];
+
+export function NewThread({ ctx }) {
+  const [draft, set] = useKept('new thread', () => ({ text: '', review: false, busy: false, problem: null, sent: null }));
+  const field = useRef(null);
+  useEffect(() => field.current?.focus(), []);
+  const why = ctx.whyNot('run');
+  const start = async (query) => {
+    if (query === '' || draft.busy || why) return;
+    const text = JSON.stringify([query, draft.review]);
+    const sent = draft.sent?.text === text ? draft.sent : { text, key: newKey(), thread: null };
+    set({ busy: true, problem: null, sent });
+    try {
+      // A thread of its own, then the run in it: each is done once, however often it is sent.
+      const thread = sent.thread ?? (await ctx.api.post('/threads', {}, { key: `${sent.key}-thread` })).threadId;
+      set({ sent: { ...sent, thread } });
+      const options = draft.review ? { options: { executionConfig: { planReview: 'always' } } } : {};
+      await ctx.api.post(`/threads/${enc(thread)}/process`, { query, ...options }, { key: sent.key });
+      set({ text: '', busy: false, sent: null });
+      ctx.refresh();
+      ctx.go(`#/t/${enc(thread)}`);
+    } catch (problem) {
+      set({ busy: false, problem });
+    }
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    start(draft.text.trim());
+  };
+  return html`<main class="stage"><div class="scroll"><div class="empty" data-testid="new-thread">
+    <h1>Ask for something that takes steps.</h1>
+    <p class="mid lead">The agent writes a plan, works through it, asks you where it must, and answers. You can stop the server at any moment: the run goes on where it was.</p>
+    <form class="whole" onSubmit=${submit}>
+      <textarea class="f" rows="3" placeholder="What shall be done?" aria-label="What shall be done?" ref=${field} data-testid="query" value=${draft.text}
+        onInput=${(event) => set({ text: event.currentTarget.value })}
+        onKeyDown=${(event) => event.key === 'Enter' && (event.metaKey || event.ctrlKey) && submit(event)}></textarea>
+      <div class="row wrap under"><label class="row mid"><input type="checkbox" checked=${draft.review} data-testid="review"
+          onChange=${(event) => set({ review: event.currentTarget.checked })} /> Show me the plan before it runs</label>
+        ${why && html`<span class="off-reason" data-testid="why-not">${why}</span>`}
+        <button type="submit" class="b main right" data-testid="start" disabled=${draft.busy || why !== null || draft.text.trim() === ''}>
+          ${draft.busy ? 'Starting …' : 'Start'}<kbd aria-hidden="true">⌘↵</kbd></button></div>
+      ${draft.problem && html`<p class="wrong" role="alert" data-testid="new-problem">${show(draft.problem.detail ?? draft.problem.title)}</p>`}
+    </form>
+    <${Prompts} ctx=${ctx} start=${start} off=${why !== null || draft.busy} />
+  </div></div></main>`;
+}
+
+/** The prompts that the default model is known to answer. */
+function Prompts({ ctx, start, off }) {
+  const model = ctx.models?.items?.find((one) => one.isDefault);
+  if (!model?.prompts?.length) return null;
+  return html`<div class="try">${model.prompts.map((prompt, i) => html`<button type="button" key=${prompt} disabled=${off} data-testid="prompt" onClick=${() => start(prompt)}>
+      ${show(prompt)}<kbd aria-hidden="true">↵</kbd>${SHOWS[i] && model.provider === 'demo' && html`<small>${SHOWS[i]}</small>`}</button>`)}</div>
+    ${model.provider === 'demo' && html`<p class="dim">The demo model knows these ${model.prompts.length === 3 ? 'three' : model.prompts.length} prompts and nothing else.</p>`}`;
+}

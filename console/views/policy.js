@@ -1,0 +1,149 @@
+// The rules of calls: as a table, and as JSON to be changed. What they would have decided is looked at before they are saved.
+
+import { count } from '../format.js';
+import { useKeys } from '../keyboard.js';
+import { show } from '../text.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { CLASS, conditionText } from '../words.js';
+import { FailurePanel } from './failure.js';
+import { Button, Loading } from './parts.js';
+
+/** The tenant's rules and, where the server tells them, its own and the defaults. */
+async function readPolicy(api) {
+  try {
+    const { body, etag } = await api.read('/policy?effective=true');
+    return { ...body, etag };
+  } catch (problem) {
+    if (problem.status !== 422 && problem.status !== 400) throw problem;
+    const { body, etag } = await api.read('/policy');
+    return { ...body, etag };
+  }
+}
+
+const written = (rules) => JSON.stringify(rules, null, 2);
+
+export function Policy({ ctx }) {
+  const [state, set] = useState({});
+  const latest = useRef(state);
+  latest.current = state;
+  const put = (change) => set((before) => ({ ...before, ...change }));
+  const load = () => readPolicy(ctx.api).then((policy) => put({ policy, text: written(policy.rules), problem: null, report: null, tried: null, refused: null }))
+    .catch((problem) => put({ problem }));
+  useEffect(() => void load(), []);
+  useEffect(() => ctx.guard(() => (latest.current.policy && latest.current.text !== written(latest.current.policy.rules)
+    ? 'Leave without saving? Your rules will be gone.' : null)), []);
+  const edit = useEditing(ctx, state, put, load);
+  useKeys({ 'Mod+s': () => edit.save() });
+  return html`<main class="stage wide"><div class="page scroll" data-testid="policy">
+    <div class="title"><h1>Policy</h1><span class="mid">The most specific rule decides.${state.policy ? ` Version ${state.policy.etag?.replace(/\D/g, '') ?? '–'}.` : ''}</span>
+      <div class="right row"><${Button} cls="small" id="try-rules" label="Try on past calls" why=${edit.whyTry} onClick=${edit.dryRun} />
+        <${Button} cls="small main" id="save-rules" label="Save" k="⌘S" why=${edit.whySave} onClick=${edit.save} /></div></div>
+    ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />` : !state.policy ? html`<${Loading} rows=${6} />`
+      : html`<${Content} state=${state} put=${put} edit=${edit} load=${load} />`}
+  </div></main>`;
+}
+
+/** What can be done with the text, and why not. */
+function useEditing(ctx, { policy, text, tried, busy }, put) {
+  const { rules, error } = policy ? read(text) : {};
+  const off = ctx.whyNot('admin') ?? (busy ? 'It is being sent.' : !policy ? 'The rules are being read.' : error ?? null);
+  const isSame = policy && text === written(policy.rules);
+  const whyTry = off;
+  const whySave = off ?? (isSame ? 'Nothing is changed.' : tried !== text ? 'Try them on past calls first.' : null);
+  const refused = (problem) => put({ busy: false, refused: problem });
+  const dryRun = () => {
+    if (whyTry) return;
+    put({ busy: true, refused: null });
+    ctx.api.post('/policy/dry-run', { rules }).then((report) => put({ busy: false, report, tried: text }), refused);
+  };
+  const save = () => {
+    if (whySave) return;
+    put({ busy: true, refused: null });
+    ctx.api.send('PUT', '/policy', { rules }, { ifMatch: policy.etag ?? undefined })
+      .then(({ body, etag }) => {
+        put({ busy: false, policy: { ...policy, rules: body.rules, etag }, text: written(body.rules), tried: null, report: null });
+        ctx.say('The rules were saved.');
+      }, refused);
+  };
+  return { rules, error, whyTry, whySave, dryRun, save };
+}
+
+function read(text) {
+  try {
+    const rules = JSON.parse(text);
+    return Array.isArray(rules) ? { rules } : { error: 'The rules are a list: [ … ].' };
+  } catch (error) {
+    return { error: `This is not JSON: ${error.message}` };
+  }
+}
+
+function Content({ state, put, edit, load }) {
+  const { policy, text, report, refused } = state;
+  return html`
+    <${Table} rules=${edit.rules ?? policy.rules} />
+    <details class="part" open=${policy.rules.length === 0 || undefined}><summary>As JSON</summary>
+      <textarea class="f mono rules" rows="12" spellcheck="false" aria-label="Rules as JSON" data-testid="rules-json" value=${text}
+        aria-invalid=${edit.error ? 'true' : undefined} onInput=${(event) => put({ text: event.currentTarget.value })}></textarea>
+      ${edit.error && html`<p class="wrong" role="alert">${show(edit.error)}</p>`}</details>
+    ${refused && html`<${Refused} problem=${refused} load=${load} />`}
+    ${!edit.error && text !== written(policy.rules) && edit.whySave && html`<p class="off-reason">${edit.whySave}</p>`}
+    ${report && html`<${Report} report=${report} />`}
+    ${policy.server?.length > 0 && html`<h2 class="sub-h">Of this server</h2><p class="mid">Written in its settings; they cannot be changed here.</p>
+      <${Table} rules=${policy.server} />`}
+    ${policy.defaults && html`<${Defaults} defaults=${policy.defaults} />`}`;
+}
+
+function Table({ rules }) {
+  if (rules.length === 0) return html`<p class="dim" data-testid="no-rules">No rules of your own. Reading runs, what cannot be undone asks.</p>`;
+  return html`<div class="scrollx" tabindex="0" role="region" aria-label="Rules"><table class="data" data-testid="rules">
+    <thead><tr><th>Rule</th><th>Tool</th><th>Then</th><th>When</th><th>With</th></tr></thead>
+    <tbody>${rules.map((rule, i) => html`<tr key=${i}><td class="mono">${show(rule?.id ?? '–')}</td>
+      <td class="mono">${show(rule?.tool ?? '*')}${rule?.thread && html`<div class="dim">in ${show(rule.thread)}</div>`}</td>
+      <td><${Action} action=${rule?.action} /></td>
+      <td class="mono">${Array.isArray(rule?.when) && show(rule.when.map(conditionText).join(' and '))}</td><td>${show(terms(rule ?? {}))}</td></tr>`)}</tbody></table></div>`;
+}
+
+const Action = ({ action }) => html`<span class=${`tag ${{ ask: 'ask', deny: 'fail', auto: 'done' }[action] ?? ''}`}>${show(String(action))}</span>`;
+
+const THEN = { remind: 'then remind', deny: 'then refuse', fail: 'then the run fails' };
+
+function terms({ fourEyes, approvers, expiresAfterMs, onExpiry, reason }) {
+  return [fourEyes && 'four eyes', approvers?.length && approvers.join(', '),
+    expiresAfterMs && [time(expiresAfterMs), THEN[onExpiry]].filter(Boolean).join(', '), reason && `“${reason}”`].filter(Boolean).join('; ');
+}
+
+function time(ms) {
+  const [n, unit] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'min'], [1_000, 's']].map(([size, name]) => [ms / size, name])
+    .find(([count_]) => count_ >= 1) ?? [ms, 'ms'];
+  return `${Math.round(n * 10) / 10} ${unit}`;
+}
+
+function Defaults({ defaults }) {
+  return html`<h2 class="sub-h">Where no rule says anything</h2><table class="data short" data-testid="defaults"><tbody>${defaults.map((one) => html`<tr key=${one.class}>
+    <td>${show(one.class)} <span class="dim">${CLASS[one.class] ?? ''}</span></td><td><${Action} action=${one.action} /></td></tr>`)}</tbody></table>`;
+}
+
+function Refused({ problem, load }) {
+  return html`<div class="wrong" role="alert" data-testid="rules-refused"><p>${show(problem.detail ?? problem.title)}</p>
+    ${problem.errors.map((one) => html`<p><code>${show(one.pointer)}</code> ${show(one.detail)}</p>`)}
+    ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <button type="button" class="b small" onClick=${load}>Read them again</button>
+      Your text goes; copy it first.</p>`}</div>`;
+}
+
+/** What the changed rules would have decided. */
+function Report({ report }) {
+  const { calls, changed, complete, counts } = report;
+  const sums = Object.values(counts).reduce((all, row) => {
+    for (const [action, n] of Object.entries(row)) all[action] = (all[action] ?? 0) + n;
+    return all;
+  }, {});
+  const total = Object.values(sums).reduce((all, n) => all + n, 0);
+  const moved = (to) => Object.entries(counts).reduce((all, [from, row]) => all + (from === to ? 0 : row[to] ?? 0), 0);
+  const parts = [[moved('ask'), 'would ask', 'c-ask'], [moved('deny'), 'would be denied', 'c-failed'], [moved('auto'), 'would run', 'c-completed']].filter(([n]) => n > 0);
+  return html`<section data-testid="dry-run"><h2 class="sub-h">What these rules would have decided</h2>
+    <p class="mid">${count(total, 'past call')}: ${(total - changed).toLocaleString('en')} as before${parts.map(([n, words, cls]) => html`, <b class=${cls}>${n} ${words}</b>`)}.
+      ${complete ? '' : ' Not all past calls were looked at.'}</p>
+    ${calls.length > 0 && html`<div class="scrollx"><table class="data"><tbody>${calls.map((one) => html`<tr key=${one.callId}><td class="mono">${show(one.toolName)}</td>
+      <td><a href=${`#/t/${encodeURIComponent(one.threadId)}`}>${show(one.threadId)}</a></td>
+      <td class="nowrap">${one.old.action} → <b>${one.new.action}</b></td><td class="rule-ref">${show(one.new.rule)}</td></tr>`)}</tbody></table></div>`}</section>`;
+}

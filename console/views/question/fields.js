@@ -1,0 +1,100 @@
+// The fields of a form: read as plain text, edited in controls of their type.
+
+import * as form from '../../form.js';
+import { plain, show } from '../../text.js';
+import { html } from '../../vendor/preact-htm.js';
+
+/** A value for reading: text as it is, the rest in words. */
+export function Value({ value }) {
+  if (typeof value === 'string') return value === '' ? html`<span class="dim">empty text</span>` : show(value);
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value === 'number') return html`<span class="num">${String(value)}</span>`;
+  if (value === null) return html`<span class="dim">nothing (null)</span>`;
+  if (Array.isArray(value) && value.length === 0) return html`<span class="dim">empty list</span>`;
+  if (Array.isArray(value) && value.every((entry) => typeof entry === 'string')) {
+    return html`<ul class="lines">${value.map((entry) => html`<li>${show(entry)}</li>`)}</ul>`;
+  }
+  return html`<pre class="json whole">${show(JSON.stringify(value, null, 2))}</pre>`;
+}
+
+/** All fields for reading; those that are absent are not there. */
+export function ReadFields({ fields }) {
+  return fields.filter((field) => !field.absent).map((field) => (field.fields
+    ? html`<fieldset key=${field.key}><legend><${Name} field=${field} /></legend><${ReadFields} fields=${field.fields} /></fieldset>`
+    : html`<div class="arg-row" key=${field.key} data-field=${plain(field.key)}>
+        <span class="arg-name"><${Name} field=${field} /></span><div class="arg-value"><${Value} value=${field.value} /></div>
+      </div>`));
+}
+
+function Name({ field }) {
+  return html`<span title=${plain(field.description ?? '')}>${show(String(field.name))}</span>
+    ${field.unknown && html` <span class="tag" title="The tool’s schema does not name this">not in the schema</span>`}`;
+}
+
+/** All fields for editing. `state` is a form of form.js, `set` takes the next one. */
+export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value), refused = {} }) {
+  return fields.map((field) => {
+    if (field.absent) return html`<${Absent} key=${field.key} field=${field} state=${state} set=${set} />`;
+    if (field.fields) {
+      return html`<fieldset key=${field.key}><legend><${Name} field=${field} /></legend>
+        <${EditFields} state=${state} set=${set} fields=${field.fields} refused=${refused} /></fieldset>`;
+    }
+    return html`<${EditField} key=${field.key} field=${field} state=${state} set=${set} refused=${refused[field.key]} />`;
+  });
+}
+
+function Absent({ field, state, set }) {
+  return html`<div class="arg-row absent"><span class="arg-name"><${Name} field=${field} /></span>
+    <span><button type="button" class="b small quiet" onClick=${() => set(form.give(state, field))}>Give a value</button></span></div>`;
+}
+
+function EditField({ field, state, set, refused }) {
+  const change = form.changedField(state, field);
+  const wrong = state.errors[field.key] ?? refused;
+  const id = `f${field.key}`;
+  const was = change && 'was' in change ? change.was : undefined;
+  return html`<div class="arg-row" data-field=${plain(field.key)}>
+    <label class="arg-name" for=${id}><${Name} field=${field} /></label>
+    <div class="arg-value">
+      <${Control} id=${id} field=${field} state=${state} set=${set} isChanged=${change !== null} wrong=${wrong} />
+      ${wrong && html`<p class="wrong" id=${`${id}-e`} role="alert">${show(wrong)}</p>`}
+      ${change && html`<p class="was">${was === undefined ? 'was not given' : html`was <del>${show(brief(was))}</del>`}</p>`}
+      ${change && was === undefined && html`<button type="button" class="b small quiet"
+        onClick=${() => set(form.leaveOut(state, field))}>Leave out</button>`}
+    </div>
+  </div>`;
+}
+
+const brief = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
+
+function Control({ id, field, state, set, isChanged, wrong }) {
+  const { control, value } = field;
+  const text = state.typed[field.key] ?? form.written(control, value);
+  const onInput = (event) => set(form.type(state, field, event.currentTarget.value));
+  const at = {
+    id, class: `f${isChanged ? ' changed' : ''}`, 'aria-invalid': wrong ? 'true' : undefined,
+    'aria-describedby': wrong ? `${id}-e` : undefined,
+  };
+  switch (control) {
+    case 'select': return html`<${Select} at=${at} field=${field} state=${state} set=${set} />`;
+    case 'boolean': return html`<span class="row check"><input id=${id} type="checkbox" checked=${value}
+      onChange=${(event) => set(form.choose(state, field, event.currentTarget.checked))} />
+      <span class="mid">${value ? 'yes' : 'no'}</span></span>`;
+    case 'number': return html`<input ...${at} class=${`${at.class} num`} inputmode="decimal" autocomplete="off" value=${text} onInput=${onInput} />`;
+    case 'date': return html`<input ...${at} type="date" value=${text} onInput=${onInput} />`;
+    case 'text': return html`<input ...${at} autocomplete="off" value=${text} onInput=${onInput} />`;
+    case 'area': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>`;
+    case 'lines': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>
+      <p class="was">one per line</p>`;
+    default: return html`<textarea ...${at} class=${`${at.class} mono`} rows="4" spellcheck="false" value=${text} onInput=${onInput}></textarea>
+      <p class="was">as JSON</p>`;
+  }
+}
+
+function Select({ at, field, state, set }) {
+  const chosen = field.options.findIndex((option) => JSON.stringify(option.value) === JSON.stringify(field.value));
+  return html`<select ...${at} value=${String(chosen)}
+    onChange=${(event) => set(form.choose(state, field, field.options[Number(event.currentTarget.value)].value))}>
+    ${field.options.map((option, i) => html`<option value=${String(i)}>${plain(option.label)}</option>`)}
+  </select>`;
+}

@@ -1,0 +1,60 @@
+// What this thread asks, and what was asked before.
+
+import { useKeys } from '../../keyboard.js';
+import { Shape } from '../../shapes.js';
+import { plain, show } from '../../text.js';
+import { html, useState } from '../../vendor/preact-htm.js';
+import { KIND_SHAPE, resolutionText } from '../../words.js';
+import { SeqLink } from '../parts.js';
+import { keptAt } from '../kept.js';
+import { QuestionCard } from './card.js';
+import { questionsOf } from './rows.js';
+import { draftKey } from './send.js';
+
+export function QuestionTab({ ctx, thread }) {
+  const { open, over } = questionsOf(ctx, thread);
+  const [chosen, choose] = useState(null);
+  const latest = over[0];
+  // What was just answered here stays in sight until something else is chosen or asked.
+  const isMine = latest && keptAt(draftKey(latest))?.over;
+  const shown = open.find((one) => one.suspensionId === chosen) ?? open[0] ?? (isMine ? latest : null);
+  const rest = over.filter((one) => one !== shown);
+  useKeys({
+    q: () => {
+      const at = open.indexOf(shown);
+      if (at >= 0 && at + 1 < open.length) choose(open[at + 1].suspensionId);
+      else ctx.go('#/questions');
+    },
+  });
+  return html`<div class="scroll" data-testid="question-tab">
+    ${open.length > 1 && html`<${Chooser} open=${open} shown=${shown} choose=${choose} />`}
+    ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} />`
+      : html`<p class="fact dim" data-testid="no-question">${nothing(ctx, thread, over)}</p>`}
+    ${rest.length > 0 && html`<${Before} ctx=${ctx} rest=${rest} />`}
+  </div>`;
+}
+
+function nothing(ctx, thread, over) {
+  if (thread.replay) return over.length ? 'Nothing is asked at this point.' : 'Nobody was asked anything yet at this point.';
+  const elsewhere = ctx.questions?.length ?? 0;
+  if (elsewhere > 0) return html`This thread asks nothing. <a href="#/questions">${elsewhere} elsewhere</a>.`;
+  return html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`;
+}
+
+function Chooser({ open, shown, choose }) {
+  return html`<div class="bar wrap" role="group" aria-label="Open questions"><span class="mid">${open.length} questions</span>
+    <span class="seg">${open.map((one, i) => html`<button type="button" key=${one.suspensionId} aria-pressed=${String(one === shown)}
+      title=${plain(one.message)} onClick=${() => choose(one.suspensionId)}>${i + 1}${one.itemId ? html` <span class="mono">${show(one.itemId)}</span>` : ''}
+    </button>`)}</span></div>`;
+}
+
+function Before({ ctx, rest }) {
+  const now = ctx.clock.now();
+  return html`<section class="fact before" data-testid="asked-before"><h2>Asked before</h2>
+    <ul>${rest.map((one) => html`<li key=${one.suspensionId}>
+      <${SeqLink} ctx=${ctx} seq=${one.seq} />
+      <div><p><${Shape} status=${KIND_SHAPE[one.kind] ?? 'ask'} small label=${false} /> ${show(one.message)}</p>
+        <p class="mid">${show(one.ended.timedOut ? 'Nobody answered in time.' : resolutionText({ ...one.ended, decidedAt: one.ended.at }, now))}
+          ${one.ended.reason && one.ended.decision !== 'cancelled' && html` “${show(one.ended.reason)}”`}</p></div></li>`)}</ul>
+  </section>`;
+}

@@ -1,0 +1,153 @@
+// The conversation: what people said, what the plan became, what was asked, and the answer; below it, what to say next.
+
+import { clockTime, count, fullTime } from '../format.js';
+import { markdown, webAddress } from '../markdown.js';
+import { Shape, WORD } from '../shapes.js';
+import { plain, show } from '../text.js';
+import { html, useEffect, useRef } from '../vendor/preact-htm.js';
+import { KIND_SHAPE, resolutionText } from '../words.js';
+import { Composer, useComposer } from './composer.js';
+import { SeqLink } from './parts.js';
+
+export function Talk({ ctx, thread }) {
+  const composer = useComposer(thread);
+  const entries = entriesOf(thread);
+  const box = useStickToEnd(entries.length);
+  return html`<div class="scroll" ref=${box} data-testid="talk"><div class="talk">
+      ${thread.view.forkedFrom && html`<p class="mid note">Forked from <a href=${`#/t/${encodeURIComponent(thread.view.forkedFrom.threadId)}`}
+        class="mono">${show(thread.view.forkedFrom.threadId)}</a> at observation ${thread.view.forkedFrom.seq}.
+        <a href=${`#/compare/${encodeURIComponent(thread.view.forkedFrom.threadId)}/${encodeURIComponent(thread.id)}`}>Compare</a></p>`}
+      ${entries.map(({ key, View, entry }) => html`<${View} key=${key} ctx=${ctx} thread=${thread} entry=${entry} composer=${composer} />`)}
+      <${Now} ctx=${ctx} thread=${thread} />
+    </div></div>
+    <${Composer} ctx=${ctx} thread=${thread} composer=${composer} />`;
+}
+
+/** Messages, changes of the plan and questions, in the order of the log. */
+function entriesOf(thread) {
+  const { messages, revisions, questions } = thread.view;
+  const seen = new Set();
+  const fresh = messages.filter((one) => !seen.has(one.messageId) && seen.add(one.messageId));
+  const of = (View, list, name) => list.map((entry) => ({ key: `${name}${entry.seq} ${entry.messageId ?? ''}`, View, entry }));
+  return [...of(Message, fresh, 'm'), ...of(Revision, revisions, 'r'), ...of(Question, [...questions.values()], 'q')]
+    .sort((a, b) => a.entry.seq - b.entry.seq);
+}
+
+/** New entries are followed as long as the reader is at the end. */
+function useStickToEnd(length) {
+  const box = useRef(null);
+  const isAtEnd = useRef(true);
+  useEffect(() => {
+    const element = box.current;
+    const seen = () => {
+      isAtEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 60;
+    };
+    element.addEventListener('scroll', seen, { passive: true });
+    return () => element.removeEventListener('scroll', seen);
+  }, []);
+  useEffect(() => {
+    if (isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [length]);
+  return box;
+}
+
+const TAG = { steer: 'steered the plan', queued: 'in its turn', kept: 'before the fork' };
+
+function Message({ ctx, entry, composer, thread }) {
+  const isUser = entry.role === 'USER';
+  const who = isUser ? entry.by ?? 'Asked' : entry.role === 'AI' ? 'Answer' : entry.role.toLowerCase();
+  return html`<article class=${`msg ${isUser ? 'user' : ''}`} data-testid=${isUser ? 'message' : 'answer'}>
+    <${SeqLink} ctx=${ctx} seq=${entry.seq} />
+    <header><b>${show(who)}</b><time title=${plain(fullTime(entry.at))}>${clockTime(entry.at)}</time>
+      ${TAG[entry.kind] && html`<span class="tag run">${TAG[entry.kind]}</span>`}</header>
+    <div class="body">${isUser ? html`<p>${show(entry.content)}</p>` : markdown(entry.content)}
+      ${!isUser && html`<${Extras} ui=${entry.metadata?.uiMetadata} composer=${composer} isLast=${isLast(thread, entry)} />`}</div>
+  </article>`;
+}
+
+const isLast = (thread, entry) => thread.view.messages.at(-1) === entry && !thread.replay;
+
+/** What the answer brings besides its text. */
+function Extras({ ui, composer, isLast: withSuggestions }) {
+  if (ui === null || typeof ui !== 'object') return null;
+  const sources = list(ui.sources).map(sourceOf).filter(Boolean);
+  const suggestions = withSuggestions ? list(ui.suggestions).filter((one) => typeof one === 'string') : [];
+  return html`
+    ${sources.length > 0 && html`<div class="extras"><h3>Sources</h3><ol>${sources.map(({ title, address }) => html`<li>
+      ${address ? html`<a href=${address.href} target="_blank" rel="noopener noreferrer">${show(title)}</a><span class="host"> (${address.host})</span>`
+        : show(title)}</li>`)}</ol></div>`}
+    ${suggestions.length > 0 && html`<div class="extras"><h3>To go on</h3><ul>${suggestions.map((text) => html`<li class="row">
+      <span class="grow">${show(text)}</span>
+      <button type="button" class="b small" onClick=${() => composer.take(text)}>Use</button></li>`)}</ul></div>`}`;
+}
+
+const list = (value) => (Array.isArray(value) ? value.slice(0, 20) : []);
+
+function sourceOf(source) {
+  if (typeof source === 'string') return { title: source, address: webAddress(source) };
+  if (source === null || typeof source !== 'object') return null;
+  const url = typeof source.url === 'string' ? source.url : '';
+  return { title: String(source.title ?? url), address: webAddress(url) };
+}
+
+const WHO = { planner: 'Plan', refinement: 'Plan', agent: 'Plan', user: 'Plan', copy: 'Plan' };
+
+function Revision({ ctx, entry }) {
+  const { added, modified, removed } = entry.changes;
+  const ids = (name, changes) => changes.length > 0 && `${name} ${changes.map((one) => one.itemId).join(', ')}`;
+  const isFirst = entry.source === 'planner' && entry.version === 1;
+  const words = isFirst ? `${count(entry.todoList.length, 'item')}.`
+    : `${[ids('Added', added), ids('Changed', modified), ids('Removed', removed)].filter(Boolean).join('. ')}.`;
+  return html`<article class="msg note" data-testid="plan-note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
+    <header><b>${WHO[entry.source] ?? 'Plan'} v${entry.version}</b><time>${clockTime(entry.at)}</time></header>
+    <div class="body"><a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></div></article>`;
+}
+
+function Question({ ctx, entry }) {
+  const status = entry.ended ? null : KIND_SHAPE[entry.kind] ?? 'ask';
+  return html`<article class=${`msg ${entry.ended ? 'note' : ''}`} data-testid="question-note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
+    <header><b>Question</b><time>${clockTime(entry.at)}</time></header>
+    <div class="body">${entry.ended
+      ? html`<p>${show(entry.message)}</p><p>${show(entry.ended.timedOut ? 'Nobody answered in time.'
+          : resolutionText({ ...entry.ended, decidedAt: entry.ended.at }, ctx.clock.now()))}</p>`
+      : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} /><span>${show(entry.message)}</span></a>`}
+    </div></article>`;
+}
+
+/** What goes on right now; the answer as it is being written. */
+function Now({ ctx, thread }) {
+  if (thread.replay || thread.core.runId === null) return null;
+  const writing = answerOf(thread);
+  const busy = thread.core.todoList.map((item) => thread.item(item.id)).filter((item) => !['pending', 'completed', 'failed', 'cancelled'].includes(item.shown));
+  return html`<article class="msg"><span></span><header><b>Now</b></header><div class="body mid">
+    ${writing ? html`<${Streaming} ctx=${ctx} streamId=${writing.streamId} key=${writing.streamId} />`
+      : busy.length === 0 ? 'The model is at work.'
+        : html`<ul>${busy.map((item) => html`<li key=${item.id}><span class="mono">${show(item.id)}</span> ${WORD[item.shown]}</li>`)}</ul>`}
+  </div></article>`;
+}
+
+/** The stream in which the answer is being written; null if there is none. */
+function answerOf({ view, core }) {
+  const phase = view.spans.get(view.spans.get(`run ${core.runId}`)?.phase);
+  if (phase?.phase !== 'synthesis' || phase.end !== null) return null;
+  const last = view.spans.get(phase.children.at(-1));
+  return last?.kind === 'stream' && last.end === null ? last : null;
+}
+
+/** Tokens go into one text node; nothing is rendered for them. */
+function Streaming({ ctx, streamId }) {
+  const place = useRef(null);
+  useEffect(() => {
+    const node = document.createTextNode('');
+    place.current.append(node);
+    let written = 0;
+    const write = (stream) => {
+      const text = stream?.text ?? '';
+      node.appendData(plain(text.slice(written)));
+      written = text.length;
+    };
+    write(ctx.live.get(streamId));
+    return ctx.live.listen(streamId, write);
+  }, [streamId]);
+  return html`<p><bdi class="arg" ref=${place} data-testid="streaming"></bdi><span class="caret" aria-hidden="true"></span></p>`;
+}

@@ -1,0 +1,118 @@
+// Tokens and money: by day, by model, by run, by item.
+
+import { enc } from '../api.js';
+import { count, dollars, placed, tokens } from '../format.js';
+import { plain, show } from '../text.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { FailurePanel } from './failure.js';
+import { Loading } from './parts.js';
+
+const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
+const DAY = 86_400_000;
+
+const dayOf = (time) => new Date(time).toISOString().slice(0, 10);
+
+/** What all groups need: rows by day for the chart, by model, and by what was chosen. */
+function useRows(ctx, by, from) {
+  const [state, set] = useState({});
+  useEffect(() => {
+    const ends = new AbortController();
+    const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal: ends.signal }).then((page) => page.items);
+    const others = by === 'run' || by === 'day' || by === 'model' ? 'run' : by;
+    Promise.all([read('day'), read('model'), read(others), ctx.api.get('/runs?limit=200', { signal: ends.signal }).then((page) => page.items, () => [])])
+      .then(([days, models, rows, runs]) => set({ days, models, rows, runs, by, from }))
+      .catch((problem) => ends.signal.aborted || set({ problem }));
+    return () => ends.abort();
+  }, [by, from]);
+  return state;
+}
+
+export function Usage({ ctx, route }) {
+  const by = GROUPS.some(([name]) => name === route.query.get('by')) ? route.query.get('by') : 'day';
+  const from = /^\d{4}-\d\d-\d\d$/.test(route.query.get('from') ?? '') ? route.query.get('from') : dayOf(ctx.clock.now() - 13 * DAY);
+  const state = useRows(ctx, by, from);
+  const to = (change) => `#/usage?${new URLSearchParams({ by, from, ...change })}`;
+  return html`<main class="stage wide"><div class="page scroll" data-testid="usage">
+    <div class="title"><h1>Usage</h1><label class="row mid">since <input class="f date" type="date" value=${from} max=${dayOf(ctx.clock.now())}
+        onChange=${(event) => event.currentTarget.value && ctx.go(to({ from: event.currentTarget.value }))} /></label>
+      <nav class="seg right" aria-label="By">${GROUPS.map(([name, label]) => html`<a key=${name} href=${to({ by: name })}
+        aria-current=${by === name ? 'true' : null} data-testid=${`by-${name}`}>${label}</a>`)}</nav></div>
+    ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />` : !state.days ? html`<${Loading} rows=${8} />`
+      : html`<${Content} ctx=${ctx} state=${state} by=${by} from=${from} />`}
+  </div></main>`;
+}
+
+const sum = (rows, name) => rows.reduce((all, row) => all + (row[name] ?? 0), 0);
+
+const priceOf = (row) => (row.calls > 0 && row.unpricedCalls === row.calls ? 'no price' : dollars(row.costUsd));
+
+function Content({ ctx, state, by, from }) {
+  const { days, models, rows, runs } = state;
+  if (models.length === 0) return html`<p class="dim" data-testid="no-usage">No model was called since ${from}. What runs take in tokens and money stands here.</p>`;
+  return html`<${Totals} models=${models} />
+    ${by === 'day' && html`<${Days} ctx=${ctx} days=${days} from=${from} />`}
+    <div class="grid2 usage">
+      ${by !== 'run' && by !== 'item' && html`<section><h2>By model</h2><${Bars} rows=${models} nameOf=${(row) => show(`${row.provider}:${row.model}`)} /></section>`}
+      ${by === 'item' ? html`<section class="whole-line"><h2>Dearest items</h2><${Bars} rows=${rows.filter((row) => row.itemId)}
+          nameOf=${(row) => html`<span class="mono">${show(row.itemId)}</span> ${runName(ctx, runs, row)}`} /></section>`
+        : html`<section class=${by === 'run' ? 'whole-line' : ''}><h2>Dearest runs</h2><${Bars} rows=${rows} nameOf=${(row) => runName(ctx, runs, row)} /></section>`}
+    </div>
+    ${noPrice(models).length > 0 && html`<p class="dim note" data-testid="no-price">${noPrice(models).map((row) => html`No price for
+      ${' '}<span class="mono">${show(`${row.provider}:${row.model}`)}</span>: add one under prices. `)}</p>`}`;
+}
+
+const noPrice = (models) => models.filter((row) => row.unpricedCalls === row.calls);
+
+function Totals({ models }) {
+  const input = sum(models, 'inputTokens');
+  const cached = input > 0 ? Math.round((sum(models, 'cachedInputTokens') / input) * 100) : 0;
+  const calls = sum(models, 'calls');
+  const unpriced = sum(models, 'unpricedCalls');
+  const facts = [
+    [unpriced === calls ? 'no price' : dollars(sum(models, 'costUsd')), unpriced === calls ? 'is known' : 'spent'],
+    [tokens(input), cached ? `tokens in, ${cached} % cached` : 'tokens in'], [tokens(sum(models, 'outputTokens')), 'tokens out'],
+    [calls.toLocaleString('en'), calls === 1 ? 'model call' : 'model calls'],
+    ...(unpriced > 0 ? [[unpriced.toLocaleString('en'), unpriced === 1 ? 'call without a price' : 'calls without a price']] : []),
+  ];
+  return html`<dl class="totals" data-testid="totals">${facts.map(([value, name]) => html`<div key=${name}><dd class="num">${value}</dd><dt>${name}</dt></div>`)}</dl>`;
+}
+
+/** One column per day; money where there is a price, else tokens. */
+function Days({ ctx, days, from }) {
+  const first = Date.parse(from);
+  const last = ctx.clock.now();
+  const number = Math.max(1, Math.min(62, Math.floor((last - first) / DAY) + 1));
+  const byDay = new Map(days.map((row) => [row.day, row]));
+  const list = Array.from({ length: number }, (_, i) => dayOf(last - (number - 1 - i) * DAY));
+  const isMoney = days.some((row) => row.costUsd > 0);
+  const value = (row) => (row ? (isMoney ? row.costUsd : row.inputTokens + row.outputTokens) : 0);
+  const top = Math.max(...list.map((day) => value(byDay.get(day))), 1e-9);
+  const words = (day) => `${day}: ${isMoney ? dollars(value(byDay.get(day))) : `${tokens(value(byDay.get(day)))} tokens`}`;
+  return html`<figure><figcaption class="dim t1">${isMoney ? 'Cost' : 'Tokens'} per day</figcaption>
+    <div class="cols-chart" role="img" aria-label=${`${isMoney ? 'Cost' : 'Tokens'} per day: ${list.map(words).join(', ')}`}>
+    ${list.map((day, i) => html`<div key=${day} title=${words(day)}><i ...${placed({ height: `${(value(byDay.get(day)) / top) * 90}px` })}></i>
+      <span>${number <= 16 || i % 7 === 0 ? Number(day.slice(8)) : ''}</span></div>`)}</div></figure>`;
+}
+
+function Bars({ rows, nameOf }) {
+  if (rows.length === 0) return html`<p class="dim">Nothing yet.</p>`;
+  const size = (row) => row.costUsd || 0;
+  const weight = (row) => row.inputTokens + row.outputTokens;
+  const sorted = [...rows].sort((a, b) => size(b) - size(a) || weight(b) - weight(a)).slice(0, 50);
+  const measure = sorted.some((row) => size(row) > 0) ? size : weight;
+  const top = Math.max(...sorted.map(measure), 1e-9);
+  return html`<table class="data"><thead><tr><th>What</th><th class="hide"></th><th class="n">Tokens</th><th class="n">Calls</th><th class="n">Cost</th></tr></thead>
+    <tbody>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
+      <td class="bar-cell hide"><div class="hbar" ...${placed({ width: `${(measure(row) / top) * 100}%` })}></div></td>
+      <td class="n">${tokens(weight(row))}</td><td class="n">${row.calls}</td>
+      <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</tbody></table>`;
+}
+
+/** A run by its thread's title, as far as it is known here. */
+function runName(ctx, runs, row) {
+  const run = runs.find((one) => one.runId === row.runId);
+  const threadId = row.threadId ?? run?.threadId;
+  if (!threadId) return html`<span class="mono">${show(row.runId ?? '–')}</span>`;
+  const title = ctx.threads?.find((one) => one.threadId === threadId)?.title || threadId;
+  return html`<a href=${`#/t/${enc(threadId)}?run=${enc(row.runId)}`} title=${plain(run?.query ?? '')}>${show(title)}</a>`;
+}

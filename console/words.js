@@ -1,0 +1,88 @@
+// What the API's short words mean, in sentences. Pure.
+
+import { age } from './format.js';
+
+const OP = { eq: '=', ne: '≠', lt: '<', le: '≤', gt: '>', ge: '≥' };
+const BOUND = { eq: '=', ne: '≠', min: '≥', max: '≤', above: '>', below: '<' };
+
+const value = (given) => (typeof given === 'string' ? given : JSON.stringify(given));
+
+/** A condition of a rule: `/amountEur ≥ 200`. */
+export function conditionText({ pointer, op, value: given }) {
+  const where = pointer || 'the arguments';
+  if (OP[op]) return `${where} ${OP[op]} ${value(given)}`;
+  switch (op) {
+    case 'number': return Object.entries(given ?? {}).map(([bound, n]) => `${where} ${BOUND[bound] ?? bound} ${value(n)}`).join(' and ');
+    case 'exists': return given === false ? `${where} is not there` : `${where} is there`;
+    case 'in': return `${where} is one of ${(given ?? []).map(value).join(', ')}`;
+    case 'starts_with': return `${where} begins with ${value(given)}`;
+    case 'email_domain': return `${where} is at ${[given].flat().map(value).join(' or ')}`;
+    case 'host': return `${where} leads to ${[given].flat().map(value).join(' or ')}`;
+    default: return `${where} ${op} ${value(given)}`;
+  }
+}
+
+/** Whose rule it is. */
+export const SCOPE = { default: 'of this server’s defaults', server: 'of this server', tenant: 'of this tenant', thread: 'of this thread' };
+
+/** What the time of a question ends with. */
+export const ON_EXPIRY = { deny: 'then it is refused', fail: 'then the run fails', remind: 'then you are reminded' };
+
+/** What it ended with, when nobody had answered. */
+export const EXPIRED = {
+  deny: 'Nobody answered in time: it was refused, and the model was told.',
+  fail: 'Nobody answered in time: the run failed.',
+  remind: 'Nobody answered in time: it is asked again.',
+};
+
+export const KIND = {
+  approval: 'approval', input: 'question', in_doubt: 'in doubt', client_tool: 'your program', budget: 'budget',
+  peer_input: 'agent asks', peer_auth: 'agent wants a sign-in', plan_review: 'plan review', pause: 'paused',
+};
+
+/** The shape that stands for a kind. */
+export const KIND_SHAPE = { in_doubt: 'doubt', peer_input: 'waiting', peer_auth: 'waiting' };
+
+const DECIDED = {
+  approved: 'approved this', modified: 'approved this with other arguments', rejected: 'rejected this', answered: 'answered this',
+  retry: 'had the call made again', done: 'said that it was done', skip: 'skipped this call', abort: 'ended the item',
+  resumed: 'let the run go on',
+};
+
+/** What became of a question: `treasurer approved this 4 s ago`. */
+export function resolutionText({ decision, decidedBy, decidedAt, reason }, now) {
+  if (decision === 'expired') return 'Nobody answered in time.';
+  if (decision === 'cancelled') return reason ? `It was withdrawn: ${reason}.` : 'It was withdrawn.';
+  const ago = decidedAt == null ? '' : agoText(decidedAt, now);
+  return `${decidedBy} ${DECIDED[decision] ?? decision}${ago}.`;
+}
+
+/** ` 4 s ago`, ` yesterday`, ` on 3 Nov`. */
+export function agoText(time, now) {
+  const text = age(time, now);
+  if (text === 'now') return ' just now';
+  if (text === 'yesterday') return ' yesterday';
+  return /^\d+ (s|min|h|d)$/.test(text) ? ` ${text} ago` : ` on ${text}`;
+}
+
+/** Why somebody may not answer: the code that the answer would be refused with, in words. */
+export function barredText(why, policy) {
+  if (why === 'not_an_approver') return `Only ${policy?.approvers?.join(' or ') || 'those whom the rule names'} may answer.`;
+  if (why === 'four_eyes') return 'You asked for this run, steered it, or edited its plan or these arguments: somebody else must approve it.';
+  return 'This key may not answer: use one with the scope approve.';
+}
+
+/** What happens when the call breaks in the middle. */
+export function breakText(toolClass, idempotent) {
+  if (idempotent) return 'Idempotent: after a crash it is made again, and has its effect once.';
+  if (toolClass === 'read') return 'It only reads: after a crash it is made again.';
+  if (toolClass === undefined && idempotent === undefined) return 'Not known: nothing is said of this tool here.';
+  return 'Not idempotent: it is never repeated blindly, you would be asked.';
+}
+
+export const CLASS = {
+  read: 'only reads', write: 'writes', external: 'leaves this server', irreversible: 'cannot be undone',
+};
+
+/** A digest, to be read aloud: groups of four. */
+export const grouped = (digest) => digest.replace(/(.{4})(?=.)/g, '$1 ');
