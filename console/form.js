@@ -19,7 +19,7 @@ function resolved(schema, root, steps = 0) {
 }
 
 /**
- * The fields of a value: `{path, key, name, control, value, description?, options?, integer?, required, unknown, absent,
+ * The fields of a value: `{path, key, name, title?, control, value, description?, options?, integer?, required, unknown, absent,
  * fields?}`. Controls: text area number boolean date select lines group json. An absent field is one that may be given.
  */
 export function fieldsOf(schema, value, root = schema, path = []) {
@@ -30,7 +30,7 @@ export function fieldsOf(schema, value, root = schema, path = []) {
   const names = [...new Set([...Object.keys(known), ...Object.keys(value)])];
   return names.map((name) => {
     const isKnown = Object.hasOwn(known, name);
-    const more = { required: required.includes(name), unknown: !isKnown };
+    const more = { required: required.includes(name), unknown: !isKnown && isObject(rules.properties) };
     return field(isKnown ? known[name] : {}, at(value, [name]), root, [...path, name], more);
   });
 }
@@ -43,6 +43,7 @@ function field(schema, value, root, path, { required = false, unknown = false })
     path,
     key: pointer(path),
     name: path.at(-1) ?? '',
+    title: typeof rules.title === 'string' ? rules.title : undefined,
     control,
     value,
     required,
@@ -77,7 +78,7 @@ function typeOf(value) {
 
 function textControl(rules, value) {
   if (rules.format === 'date' && /^\d{4}-\d\d-\d\d$/.test(value)) return 'date';
-  return value.length > LONG_TEXT || value.includes('\n') || rules.maxLength > 200 ? 'area' : 'text';
+  return value.length > LONG_TEXT || value.includes('\n') ? 'area' : 'text';
 }
 
 // One line each: only where that says all.
@@ -166,6 +167,12 @@ export function type(form, field, text) {
   return { ...choose(form, field, value), typed };
 }
 
+/** The same for a field that may stay empty: an empty text leaves it out. */
+export const typeOptional = (form, field, text) => {
+  if (text !== '') return type(form, field, text);
+  return at(form.value, field.path) === undefined ? { ...form, ...cleared(form, field) } : leaveOut(form, field);
+};
+
 /** A value was chosen. */
 export function choose(form, field, value) {
   const { [field.key]: _, ...errors } = form.errors;
@@ -178,10 +185,13 @@ export function give(form, field) {
   return { ...form, value: put(form.value, field.path, emptyOf(rules)) };
 }
 
-export function leaveOut(form, field) {
-  const within = (key) => key !== field.key && !key.startsWith(`${field.key}/`);
-  const kept = (map) => Object.fromEntries(Object.entries(map).filter(([key]) => within(key)));
-  return { ...form, value: without(form.value, field.path), typed: kept(form.typed), errors: kept(form.errors) };
+export const leaveOut = (form, field) => ({ ...form, value: without(form.value, field.path), ...cleared(form, field) });
+
+/** What was typed into a field and those within it is forgotten. */
+function cleared(form, field) {
+  const isOther = (key) => key !== field.key && !key.startsWith(`${field.key}/`);
+  const kept = (map) => Object.fromEntries(Object.entries(map).filter(([key]) => isOther(key)));
+  return { typed: kept(form.typed), errors: kept(form.errors) };
 }
 
 function ruleAt(schema, path) {

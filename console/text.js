@@ -50,7 +50,7 @@ export function countHidden(value) {
 // The same for the card: a sentence, or nothing.
 export function hiddenNote(count) {
   if (count === 0) return null;
-  return count === 1 ? '1 hidden character is shown as its code.' : `${count} hidden characters are shown as their codes.`;
+  return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;
 }
 
 // The pieces as children of an element; for those who bring their own <bdi>.

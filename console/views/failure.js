@@ -7,6 +7,7 @@ import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Button, SeqLink } from './parts.js';
+import { Todo } from './todo.js';
 
 /** Of a refused request, or of the thread's last run. */
 export function FailurePanel({ ctx, thread, problem }) {
@@ -69,7 +70,7 @@ export function ofRun(thread) {
 function Facts({ ctx, failure, thread }) {
   const { todo, phase, attempt, seq, traceId } = failure;
   return html`<dl class="why">
-    ${todo && html`<dt>What to do</dt><dd data-testid="remedy">${show(todo)}.</dd>`}
+    ${todo && html`<dt>What to do</dt><dd data-testid="remedy"><${Todo} text=${todo} /></dd>`}
     ${phase && html`<dt>Where</dt><dd>${show(phase)}${attempt ? `, attempt ${attempt}` : ''}
       ${seq != null && html` · observation <${SeqLink} ctx=${ctx} seq=${seq} />`}</dd>`}
     ${traceId && html`<dt>Trace</dt><dd class="mono">${show(traceId)} <${Copy} text=${traceId} label="Copy" /></dd>`}
@@ -136,7 +137,9 @@ async function report(ctx, failure, thread) {
 
 /** Every failure of the thread, and what became of it. */
 export function Failures({ ctx, thread }) {
-  const { failures } = thread.view;
+  // That a run failed is told by the error that ended it.
+  const failures = thread.view.failures.filter((one) => one.kind !== 'run' || !thread.view.failures.some((other) => other.fatal && other.kind === 'error'
+    && other.runId === one.runId));
   if (failures.length === 0) return null;
   return html`<section class="failures" data-testid="failures"><h2>Failures in this thread</h2>
     <div class="scrollx"><table class="data"><thead><tr><th>#</th><th>What</th><th>Code</th><th>Words</th><th>What became of it</th></tr></thead>
@@ -144,8 +147,13 @@ export function Failures({ ctx, thread }) {
       <td><${SeqLink} ctx=${ctx} seq=${one.seq} /></td>
       <td>${WHAT[one.kind] ?? one.kind}${one.itemId && html` <span class="mono dim">${show(one.itemId)}</span>`}</td>
       <td class="mono">${show(one.code)}</td><td>${show([one.toolName, one.message].filter(Boolean).join(': '))}</td>
-      <td>${one.became ? show(one.became) : one.fatal ? 'It ended the run.' : 'The model was told.'}</td></tr>`)}</tbody></table></div>
+      <td>${one.became ? show(one.became) : BECAME[one.kind]}</td></tr>`)}</tbody></table></div>
   </section>`;
 }
+
+/** Where nothing else is told. */
+const BECAME = {
+  stream: 'It was not made again.', call: 'The model was told.', item: 'Its item failed.', run: 'It ended the run.', error: 'The run went on.',
+};
 
 const WHAT = { stream: 'model', call: 'tool', item: 'item', run: 'run', error: 'error' };

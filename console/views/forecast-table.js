@@ -9,37 +9,49 @@ import { CLASS, SCOPE } from '../words.js';
 /** What it will ask and may do, in one sentence. */
 export const Sentence = ({ forecast, cost }) => html`<p class="sentence" data-testid="forecast-sentence">${sentence(forecast, cost)}</p>`;
 
-/** One row per item that is left and tool that it may call. `brief` leaves out what fits no narrow card. */
-export function ForecastTable({ ctx, forecast, brief }) {
+/** The same for a narrow card: item by item. */
+export function ForecastList({ forecast }) {
+  return html`<ol class="forecast-list" data-testid="forecast-list">${openItems(forecast).map((item) => html`<li key=${item.id}>
+    <p><span class="mono dim">${show(item.id)}</span> ${show(item.description)}</p>
+    ${(item.mayCall ?? []).map((call) => {
+      const tool = forecast.tools.find((one) => one.toolName === call.toolName);
+      return html`<p class=${`t1 fore-${tool ? strictest(tool) : 'auto'}`}><span class="mono">${show(call.toolName)}</span> ${tool && show(decides(tool))}
+        ${tool && tool.class !== 'read' && html` · <${Effect} tool=${tool} />`}</p>`;
+    })}
+    ${item.mayCallAny && html`<p class="t1 mid">may call any tool of this thread</p>`}</li>`)}</ol>`;
+}
+
+/** One row per item that is left and tool that it may call. */
+export function ForecastTable({ forecast }) {
   const items = openItems(forecast);
   if (items.length === 0) return null;
   return html`<table class="data" data-testid="forecast-table">
-    <thead><tr><th>Item</th><th>Tools it may call</th><th>Who decides</th>${!brief && html`<th>Rule</th>`}<th>Effect</th></tr></thead>
-    <tbody>${items.map((item) => html`<${ItemRows} key=${item.id} ctx=${ctx} item=${item} forecast=${forecast} brief=${brief} />`)}</tbody>
+    <thead><tr><th>Item</th><th>Tools it may call</th><th>Who decides</th><th>Rule</th><th>Effect</th></tr></thead>
+    <tbody>${items.map((item) => html`<${ItemRows} key=${item.id} item=${item} forecast=${forecast} />`)}</tbody>
   </table>`;
 }
 
-function ItemRows({ item, forecast, brief }) {
+function ItemRows({ item, forecast }) {
   const calls = item.mayCall ?? [];
   const name = (rows) => html`<td rowspan=${rows}><span class="mono">${show(item.id)}</span><div class="mid">${show(item.description)}</div></td>`;
   if (calls.length === 0) {
     const words = item.mayCallAny ? 'any tool of this thread' : 'no tool';
     return html`<tr>${name(1)}<td class="dim">${words}</td>
-      <td>${outlookOf(item, forecast).asks === 'maybe' ? 'as its rules say' : '–'}</td>${!brief && html`<td>–</td>`}<td>–</td></tr>`;
+      <td>${outlookOf(item, forecast).asks === 'maybe' ? 'as its rules say' : '–'}</td><td>–</td><td>–</td></tr>`;
   }
   return calls.map((call, i) => {
     const tool = forecast.tools.find((one) => one.toolName === call.toolName);
     return html`<tr>${i === 0 && name(calls.length)}<td class="mono">${show(call.toolName)}</td>
-      ${tool ? html`<${Decides} tool=${tool} brief=${brief} />` : html`<td>–</td>${!brief && html`<td>–</td>`}`}
+      ${tool ? html`<${Decides} tool=${tool} />` : html`<td>–</td><td>–</td>`}
       <td>${tool && html`<${Effect} tool=${tool} />`}</td></tr>`;
   });
 }
 
-function Decides({ tool, brief }) {
+function Decides({ tool }) {
   const action = strictest(tool);
   const sign = action === 'auto' ? '' : action === 'ask' ? '◆ ' : '× ';
   return html`<td class=${`fore-${action}`}><span aria-hidden="true">${sign}</span>${show(decides(tool))}</td>
-    ${!brief && html`<td class="rule-ref">${show(tool.policy.rule)} <span class="dim">${SCOPE[tool.policy.scope]}</span></td>`}`;
+    <td class="rule-ref">${show(tool.policy.rule)} <span class="dim">${SCOPE[tool.policy.scope]}</span></td>`;
 }
 
 function Effect({ tool }) {

@@ -18,7 +18,7 @@ export function Forecast({ ctx, thread }) {
   const review = thread.core.suspensions.find((one) => one.kind === 'plan_review');
   return html`<div class="scroll page scrollx forecast" tabindex="0" role="region" aria-label="Forecast" data-testid="forecast">
     <${Sentence} forecast=${forecast} cost=${costText(range)} />
-    <${ForecastTable} ctx=${ctx} forecast=${forecast} />
+    <${ForecastTable} forecast=${forecast} />
     <${Basis} range=${range} />
     ${review && html`<${QuestionCard} ctx=${ctx} question=${withRow(ctx, thread, review)} thread=${thread} boxed />`}
   </div>`;

@@ -20,7 +20,7 @@ export function Inbox({ ctx, route }) {
   const answered = useAnswered(ctx, filter === 'answered');
   const [last, keep] = useState(null);
   const rows = rowsOf(ctx, filter, answered);
-  const chosen = rows?.find((one) => one.suspensionId === route.id) ?? (last?.suspensionId === route.id && last) ?? null;
+  const chosen = rows?.find((one) => one.suspensionId === route.id) ?? (route.id !== null && last?.suspensionId === route.id ? last : null);
   const shown = chosen ?? (route.id ? null : rows?.[0]) ?? null;
   const go = (row) => ctx.go(hashOf(row?.suspensionId, filter), { replace: true });
   const step = (by) => {
@@ -76,7 +76,7 @@ function Title({ ctx, filter, rows }) {
   const now = ctx.clock.now();
   const soonest = filter === 'answered' ? null : rows?.find((one) => one.expiresAt != null);
   return html`<div class="title"><h1>Questions</h1>
-    ${rows && filter !== 'answered' && html`<span class="mid">${rows.length} open.${soonest && html` The soonest expires in
+    ${rows && filter !== 'answered' && html`<span class="mid">${rows.length} open.${soonest && html` The soonest expires in${' '}
       <span class="num" data-tick=${`left:${soonest.expiresAt}`}>${countdown(Math.max(0, soonest.expiresAt - now))}</span>.`}</span>`}
     <nav class="seg right" aria-label="Show">${FILTERS.map(([name, label]) => html`<a key=${name} href=${hashOf(null, name)}
       data-testid=${`show-${name}`} aria-current=${filter === name ? 'true' : null}>${label}</a>`)}</nav></div>`;

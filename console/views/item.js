@@ -46,7 +46,7 @@ function Facts({ ctx, thread, item }) {
     ${author && html`<span>added ${show(author)}</span>`}
     <span>${needs.length === 0 ? 'waits for nothing' : html`after ${needs.map((need, i) => html`${i > 0 && ', '}<a class="mono"
       href=${ctx.to({ tab: 'item', sel: need })}>${show(need)}</a>`)}`}</span>
-    ${costs?.priced && html`<span class="num">${dollars(costs.costUsd)}</span>`}
+    ${costs?.priced > 0 && html`<span class="num">${dollars(costs.costUsd)}</span>`}
     ${item.reason && html`<p class="c-failed whole-line">${show(item.reason)}</p>`}</div>`;
 }
 

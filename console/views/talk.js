@@ -87,7 +87,8 @@ function sourceOf(source) {
   if (typeof source === 'string') return { title: source, address: webAddress(source) };
   if (source === null || typeof source !== 'object') return null;
   const url = typeof source.url === 'string' ? source.url : '';
-  return { title: String(source.title ?? url), address: webAddress(url) };
+  const title = String(source.title || url).trim();
+  return title === '' ? null : { title, address: webAddress(url) };
 }
 
 const WHO = { planner: 'Plan', refinement: 'Plan', agent: 'Plan', user: 'Plan', copy: 'Plan' };

@@ -44,7 +44,7 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
   return html`
     <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} />
     <div class="acts">
-      <${Decide} name="approve" keys="a" cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
+      <${Decide} name="approve" keys=${needsTwo(question) ? 'a a' : 'a'} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
         label=${html`${label}${draft.armed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
         ? html`<button type="button" class="b" data-testid="undo" onClick=${undo}>Undo</button>`

@@ -4,6 +4,7 @@ import { hiddenNote, countHidden, show } from '../../text.js';
 import { Shape, Sign } from '../../shapes.js';
 import { html, useEffect } from '../../vendor/preact-htm.js';
 import { barredText, CLASS, EXPIRED, KIND, KIND_SHAPE, resolutionText } from '../../words.js';
+import { Todo } from '../todo.js';
 import { Approval } from './approval.js';
 import { Diff } from './arguments.js';
 import { Budget, ClientTool, InDoubt, Input, Pause, PeerAuth } from './kinds.js';
@@ -92,6 +93,6 @@ function HiddenNote({ text }) {
 /** What came of a press. */
 function Note({ note }) {
   return html`<div class="answer-note" role="alert" data-testid="answer-note" data-kind=${note.kind}>
-    <p>${show(note.text)}</p>${note.todo && html`<p class="mid">${show(note.todo)}.</p>`}
+    <p>${show(note.text)}</p>${note.todo && html`<p class="mid"><${Todo} text=${note.todo} /></p>`}
     ${note.traceId && html`<p class="dim mono">trace ${show(note.traceId)}</p>`}</div>`;
 }

@@ -63,5 +63,5 @@ function Options({ schema, draft, set, off }) {
 function Custom({ schema, draft, set, at, typed }) {
   if (!isForm(schema)) return html`<textarea ...${at} class="f mono" rows="4" placeholder="JSON" ...${typed}></textarea>`;
   const state = draft.form ?? form.begin(schema.customSchema, {});
-  return html`<div class="args"><${EditFields} state=${state} set=${(next) => set({ form: next })} refused=${draft.refused} /></div>`;
+  return html`<div class="args"><${EditFields} state=${state} set=${(next) => set({ form: next })} refused=${draft.refused} blank /></div>`;
 }

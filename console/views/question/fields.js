@@ -27,13 +27,21 @@ export function ReadFields({ fields }) {
 }
 
 function Name({ field }) {
-  return html`<span title=${plain(field.description ?? '')}>${show(String(field.name))}</span>
+  return html`<span title=${plain(field.description ?? '')}>${show(field.title ?? String(field.name))}</span>
     ${field.unknown && html` <span class="tag" title="The tool’s schema does not name this">not in the schema</span>`}`;
 }
 
-/** All fields for editing. `state` is a form of form.js, `set` takes the next one. */
-export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value), refused = {} }) {
+const TYPED = ['text', 'area', 'number', 'date'];
+
+/**
+ * All fields for editing. `state` is a form of form.js, `set` takes the next one. `blank`: nothing was given before, so that
+ * what is absent stands there as an empty control.
+ */
+export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value), refused = {}, blank }) {
   return fields.map((field) => {
+    if (blank && TYPED.includes(field.control)) {
+      return html`<${Blank} key=${field.key} field=${field} state=${state} set=${set} refused=${refused[field.key]} />`;
+    }
     if (field.absent) return html`<${Absent} key=${field.key} field=${field} state=${state} set=${set} />`;
     if (field.fields) {
       return html`<fieldset key=${field.key}><legend><${Name} field=${field} /></legend>
@@ -46,6 +54,20 @@ export function EditFields({ state, set, fields = form.fieldsOf(state.schema, st
 function Absent({ field, state, set }) {
   return html`<div class="arg-row absent"><span class="arg-name"><${Name} field=${field} /></span>
     <span><button type="button" class="b small quiet" onClick=${() => set(form.give(state, field))}>Give a value</button></span></div>`;
+}
+
+/** A control that may stay empty. */
+function Blank({ field, state, set, refused }) {
+  const id = `f${field.key}`;
+  const wrong = state.errors[field.key] ?? refused;
+  const at = {
+    id, class: 'f', autocomplete: 'off', 'aria-invalid': wrong ? 'true' : undefined, required: field.required,
+    value: state.typed[field.key] ?? (field.absent ? '' : form.written(field.control, field.value)),
+    onInput: (event) => set(form.typeOptional(state, field, event.currentTarget.value)),
+  };
+  return html`<div class="arg-row" data-field=${plain(field.key)}><label class="arg-name" for=${id}><${Name} field=${field} /></label>
+    <div class="arg-value">${field.control === 'number' ? html`<input ...${at} inputmode="decimal" />` : html`<input ...${at} type=${field.control === 'date' ? 'date' : 'text'} />`}
+      ${wrong && html`<p class="wrong" role="alert">${show(wrong)}</p>`}</div></div>`;
 }
 
 function EditField({ field, state, set, refused }) {

@@ -15,6 +15,9 @@ import { Why } from './why.js';
 const argumentsOf = ({ ctx, question, draft, set }) => question.toolInput !== undefined && html`<${Arguments} question=${question}
   schema=${question.inputSchema ?? ctx.tools.get(question.toolName)?.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;
 
+/** The tool by which a model asks; its arguments are the question. */
+const ASK_USER = 'ask_user';
+
 /** A tool, an agent or the model wants to know something. */
 export function Input(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
@@ -26,7 +29,7 @@ export function Input(props) {
   return html`
     ${prompt && prompt !== question.message && !question.message.endsWith(prompt) && html`<p>${show(prompt)}</p>`}
     ${!over && !isYesNo && html`<${AnswerControl} schema=${question.feedbackSchema} draft=${draft} set=${set} off=${whyNot.approve} />`}
-    ${argumentsOf(props)}
+    ${question.toolName === ASK_USER ? html`<details class="part"><summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
       <div class="acts">
@@ -103,10 +106,18 @@ export function ClientTool(props) {
       </div>`}`;
 }
 
+const BUDGET = { maxTokens: 'tokens', maxCostUsd: 'US dollars', maxLlmCalls: 'model calls', deadlineMs: 'milliseconds from now' };
+
+/** The form of a budget, its members called what they are. */
+function named(schema) {
+  const members = Object.entries(schema?.properties ?? {});
+  return { ...schema, properties: Object.fromEntries(members.map(([name, rules]) => [name, { ...rules, title: BUDGET[name] }])) };
+}
+
 /** The budget is spent: how much more? */
 export function Budget({ ctx, question, thread, draft, set, press, whyNot, over }) {
   const run = thread?.view.runs.get(question.runId);
-  const more = draft.form ?? form.begin(question.feedbackSchema.customSchema, {});
+  const more = draft.form ?? form.begin(named(question.feedbackSchema.customSchema), {});
   const isMore = Object.keys(more.value).length > 0;
   const extend = () => press('extend', reply(question, { approved: true, ...(isMore ? { value: more.value } : {}) }));
   const wrong = form.hasErrors(more) ? 'Correct what is marked first.' : null;
@@ -116,7 +127,7 @@ export function Budget({ ctx, question, thread, draft, set, press, whyNot, over 
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`
       <div class="args"><p class="mid">How much more? Without a figure as much is added as there was.</p>
-        <${EditFields} state=${more} set=${(next) => set({ form: next })} refused=${draft.refused} /></div>
+        <${EditFields} state=${more} set=${(next) => set({ form: next })} refused=${draft.refused} blank /></div>
       <div class="acts">
         <${Decide} name="extend" cls="main" draft=${draft} off=${whyNot.approve ?? wrong} onPress=${extend}
           label=${isMore ? 'Go on with this much more' : 'Go on with as much again'} />

@@ -4,7 +4,7 @@ import { approval, rejection, reply } from '../../answer.js';
 import { useKeys } from '../../keyboard.js';
 import { threadHash } from '../../router.js';
 import { html } from '../../vendor/preact-htm.js';
-import { ForecastTable, Sentence } from '../forecast-table.js';
+import { ForecastList, Sentence } from '../forecast-table.js';
 import { Decide, pressed, Reason, ReasonField } from './buttons.js';
 import { Why } from './why.js';
 
@@ -16,7 +16,7 @@ export function PlanReview({ ctx, question, draft, set, press, whyNot, over }) {
   useKeys(over ? {} : { a: pressed(draft, off, run), x: pressed(draft, whyNot.reject, another) });
   return html`
     ${question.plan && html`<div data-testid="review"><${Sentence} forecast=${question.plan} />
-      <${ForecastTable} ctx=${ctx} forecast=${question.plan} brief /></div>`}
+      <${ForecastList} forecast=${question.plan} /></div>`}
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`
       <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />

@@ -7,15 +7,23 @@ import { html } from '../../vendor/preact-htm.js';
 import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from '../../words.js';
 
 export function Why({ ctx, question }) {
-  const { policy, digest, toolName } = question;
+  const { policy, digest, toolName, kind } = question;
   const tool = ctx.tools.get(toolName);
   return html`<dl class="why" data-testid="why">
-    ${policy && html`<dt>Asked by</dt><dd><${Rule} policy=${policy} /></dd>`}
+    ${asker(question) && html`<dt>Asked by</dt><dd>${asker(question)}</dd>`}
+    ${policy && html`<dt>${kind === 'approval' ? 'Asked by' : 'Ruled by'}</dt><dd><${Rule} policy=${policy} /></dd>`}
     <dt>May answer</dt><dd data-testid="may-answer"><${Who} question=${question} /></dd>
-    ${toolName && html`<dt>If it breaks</dt>
+    ${toolName && (kind === 'approval' || kind === 'in_doubt') && html`<dt>If it breaks</dt>
       <dd>${breakText(question.class ?? tool?.class, question.idempotent ?? tool?.idempotent)}</dd>`}
     ${digest && html`<dt>Digest</dt><dd class="mono digest" data-testid="digest">${grouped(digest)}</dd>`}
   </dl>`;
+}
+
+/** Who wants to know, where no rule asks. */
+function asker({ kind, toolName, toolInput }) {
+  if (kind === 'input') return toolName === 'ask_user' ? 'the model' : 'the tool, in the middle of its call';
+  if (kind === 'peer_input' || kind === 'peer_auth') return html`the agent ${show(toolInput?.agentId ?? '')}`;
+  return null;
 }
 
 function Rule({ policy }) {

@@ -5,6 +5,7 @@ import { Shape } from '../../shapes.js';
 import { show } from '../../text.js';
 import { html, useEffect, useState } from '../../vendor/preact-htm.js';
 import { Loading } from '../parts.js';
+import { Todo } from '../todo.js';
 
 /** `{items, problem, load}` of a list, read when the page opens. */
 export function useList(ctx, path) {
@@ -28,7 +29,7 @@ export function Section({ name, from, list, heads, empty, more, children }) {
 
 function Refused({ problem }) {
   const todo = REMEDIES[problem.code]?.[1];
-  return html`<p class="wrong">${show(problem.detail ?? problem.title)}${todo && html` <span class="mid">${show(todo)}.</span>`}</p>`;
+  return html`<p class="wrong">${show(problem.detail ?? problem.title)}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
 }
 
 /** The shape and the word of a row. */

@@ -23,7 +23,7 @@ export function remedies(text = readFileSync(page, 'utf8')) {
     const cells = cellsOf(line);
     if (cells[0] === 'code') continue;
     const [meaning, todo] = cells.length === 4 ? [cells[2], cells[3]] : [cells[1]];
-    for (const code of bare(cells[0]).split(', ')) found[code] ??= todo ? [titleOf(meaning), bare(todo)] : [titleOf(meaning)];
+    for (const code of bare(cells[0]).split(', ')) found[code] ??= todo ? [titleOf(meaning), todo] : [titleOf(meaning)];
   }
   return found;
 }
