@@ -1,0 +1,63 @@
+// The fold of the page is the server's: every recorded log, at every observation.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { empty, fold, fromState, told } from '../../../console/fold/core.js';
+import { canonical, digest, goldens } from '../support/golden.mjs';
+
+const all = goldens();
+
+for (const { name, log } of all) {
+  test(`the state of ${name} is the server's at each of ${log.length} observations`, () => {
+    let state = empty();
+    for (const { observation, state: wants } of log) {
+      state = fold(state, observation);
+      const has = told(state, { threadId: name, minSeq: 1 });
+      assert.equal(digest(has), wants, `${observation.seq} ${observation.type}: ${canonical(has)}`);
+    }
+  });
+}
+
+test('every observation type of docs/EVENTS.md stands in a recorded log', () => {
+  const events = readFileSync(path.resolve(import.meta.dirname, '../../../docs/EVENTS.md'), 'utf8');
+  const types = [...events.slice(events.indexOf('## Observations')).matchAll(/^### ([A-Z][A-Z0-9_]+)$/gm)].map((match) => match[1]);
+  assert.ok(types.length >= 20, 'the list of types was not found');
+  const seen = new Set(all.flatMap(({ log }) => log.map(({ observation }) => observation.type)));
+  assert.deepEqual(types.filter((type) => !seen.has(type)), [], 'record them: tests/e2e/record.mjs');
+});
+
+test('folding leaves what it is given untouched', () => {
+  const freeze = (value) => {
+    if (value && typeof value === 'object' && !(value instanceof Set) && !Object.isFrozen(value)) {
+      Object.freeze(value);
+      Object.values(value).forEach(freeze);
+    }
+    return value;
+  };
+  for (const { log } of all) {
+    let state = freeze(empty());
+    for (const { observation } of log) state = freeze(fold(state, freeze(observation)));
+  }
+});
+
+test('a type that is not known changes the seq and nothing else', () => {
+  const { log } = all.find(({ name }) => name === 'demo');
+  let state = empty();
+  for (const { observation } of log) state = fold(state, observation);
+  const next = fold(state, { seq: state.seq + 1, type: 'LATER', content: {} });
+  assert.deepEqual({ ...next, seq: state.seq }, state);
+});
+
+test('it goes on from a state that the server told', () => {
+  const { name, log } = all.find((one) => one.name === 'demo');
+  const cut = log.findIndex(({ observation }) => observation.type === 'RUN_FINISHED') + 1;
+  let state = empty();
+  for (const { observation } of log.slice(0, cut)) state = fold(state, observation);
+  let later = fromState(told(state, { threadId: name, minSeq: cut + 1 }));
+  for (const { observation, state: wants } of log.slice(cut)) {
+    later = fold(later, observation);
+    assert.equal(digest(told(later, { threadId: name, minSeq: 1 })), wants, `${observation.seq}`);
+  }
+});

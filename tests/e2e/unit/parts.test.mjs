@@ -1,0 +1,132 @@
+// Addresses, tokens, the clock, figures, and the file that is not ours.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { asCurl, basePath, createApi, Problem } from '../../../console/api.js';
+import { createClock, tickText } from '../../../console/clock.js';
+import { Table } from '../../../console/fold/table.js';
+import * as words from '../../../console/format.js';
+import { openLive } from '../../../console/live.js';
+import { changed, parse } from '../../../console/router.js';
+import { createTokens } from '../../../console/tokens.js';
+
+const CONSOLE = path.resolve(import.meta.dirname, '../../../console');
+
+test('vendor/preact-htm.js is the file that its README names', () => {
+  const sum = createHash('sha256').update(readFileSync(path.join(CONSOLE, 'vendor/preact-htm.js'))).digest('hex');
+  assert.match(readFileSync(path.join(CONSOLE, 'vendor/README.md'), 'utf8'), new RegExp(sum));
+});
+
+test('a route survives being written as a hash', () => {
+  const route = parse('#/t/a%2Fb%20c/list?at=61&sel=x%26y&tab=item&row=7&run=r');
+  assert.deepEqual([route.id, route.view, route.at, route.sel, route.tab, route.row, route.run], ['a/b c', 'list', 61, 'x&y', 'item', 7, 'r']);
+  assert.deepEqual({ ...parse(changed(route, {})), query: null }, { ...route, query: null });
+  assert.equal(parse(changed(route, { at: null })).at, null);
+  assert.equal(parse('#/t/%E0%A4%A').id, '%E0%A4%A');
+  assert.equal(parse('#/nowhere').page, 'unknown');
+  assert.equal(parse('#/t/x?at=abc&tab=none').at, null);
+  assert.equal(parse('').page, 'home');
+});
+
+test('tokens join at their byte offsets; a hole leaves the stream incomplete until it has ended', () => {
+  const frames = [];
+  const tokens = createTokens((fn) => frames.push(fn));
+  const token = (data, offset) => tokens.token({ streamId: 's', data, offset, tokenType: 'SYNTHESIS_LLM_RESPONSE' });
+  const heard = [];
+  tokens.listen('s', ({ text }) => heard.push(text));
+  token('ä', 0);
+  token('b', 2);
+  token('b', 2);
+  assert.equal(tokens.get('s').text, 'äb');
+  assert.equal(frames.length, 1, 'once a frame');
+  frames.pop()();
+  assert.deepEqual(heard, ['äb']);
+  token('z', 9);
+  assert.equal(tokens.get('s').incomplete, true);
+  tokens.ended('s');
+  assert.equal(tokens.get('s'), undefined);
+});
+
+test('a table shows each version its own records', () => {
+  const first = new Table().writer();
+  for (let i = 0; i < 130; i++) first.add(`k${i}`, { i });
+  const one = first.done();
+  const second = one.writer();
+  second.edit('k1').i = 'changed';
+  second.add('k130', { i: 130 });
+  const two = second.done();
+  assert.deepEqual([one.get('k1').i, two.get('k1').i, one.has('k130'), two.has('k130')], [1, 'changed', false, true]);
+  assert.deepEqual([one.size, two.size, [...two].length], [130, 131, 131]);
+});
+
+test('the clock follows the server where the two differ', () => {
+  let local = 1_000_000;
+  const clock = createClock({ now: () => local });
+  clock.heard(new Date(2_000_000).toUTCString(), local, local);
+  assert.ok(Math.abs(clock.now() - 2_000_500) < 1000);
+  local += 5000;
+  assert.ok(Math.abs(clock.now() - 2_005_500) < 1000);
+  assert.equal(tickText('since:1000', 8300, words), '7.3 s');
+  assert.equal(tickText('left:1421000', 0, words), '23:41');
+});
+
+test('figures are written as people read them', () => {
+  assert.deepEqual([0, 999, 7300, 151_000, 3_725_000, 90_000_000].map(words.duration), ['0 ms', '999 ms', '7.3 s', '2:31', '1:02:05', '1 d 1 h']);
+  assert.deepEqual([null, 0.0941, 0.0004, 12.5].map(words.dollars), [null, '$0.094', '<$0.001', '$12.50']);
+  assert.deepEqual([412, 2314, 38_200, 1_200_000].map(words.tokens), ['412', '2,314', '38.2k', '1.2M']);
+});
+
+test('curl names the variable of the key, and quotes what is in the way', () => {
+  assert.equal(asCurl('POST', '/threads/a', { x: "it's" }, 'http://h'), `curl -s -X POST 'http://h/threads/a' -H "Authorization: Bearer $PES_TOKEN" -H 'content-type: application/json' -d '{"x":"it'\\''s"}'`);
+  assert.equal(basePath({ pathname: '/' }), '');
+  assert.equal(basePath({ pathname: '/agents/' }), '/agents');
+});
+
+test('a refusal is an error with its code; a server that is away is one, too', async () => {
+  const body = { code: 'already_resolved', title: 'Answered', detail: 'Somebody was quicker.', retryable: false };
+  const answer = () => new Response(JSON.stringify(body), { status: 409, headers: { 'content-type': 'application/problem+json', 'retry-after': '3' } });
+  const api = createApi({ base: '', fetch: async () => answer() });
+  await assert.rejects(api.get('/x'), (problem) => problem instanceof Problem && problem.code === 'already_resolved' && problem.retryAfterMs === 3000);
+  const away = createApi({ base: '', fetch: async () => { throw new TypeError('fetch failed'); } });
+  await assert.rejects(away.get('/x'), ({ isUnreachable, retryable }) => isUnreachable && retryable);
+});
+
+/** A WebSocket that the test plays. */
+function sockets() {
+  const made = [];
+  class Fake {
+    constructor(url) {
+      this.url = url;
+      made.push(this);
+    }
+
+    close() {}
+  }
+  return { made, Fake };
+}
+
+test('a socket that ends is opened again from the last observation; one that was too slow at once', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { made, Fake } = sockets();
+  const held = [];
+  let after = 0;
+  const live = openLive({ url: (seq) => `ws://x?after=${seq}`, after: () => after, on: { open() {}, frame() {}, held: (ms) => held.push(ms) }, sockets: Fake, target: null });
+  made[0].onclose({ code: 1006 });
+  t.mock.timers.tick(1000);
+  made[1].onclose({ code: 1006 });
+  t.mock.timers.tick(2000);
+  assert.deepEqual(held, [1000, 2000]);
+  after = 42;
+  made[2].onopen();
+  made[2].onmessage({ data: '{"event":"caught_up","data":{"seq":42}}' });
+  made[2].onclose({ code: 1013 });
+  assert.equal(made[3].url, 'ws://x?after=42');
+  made[3].onopen();
+  made[3].onmessage({ data: '{"event":"draining","data":{"retryInMs":250}}' });
+  made[3].onclose({ code: 1012 });
+  assert.equal(held.at(-1), 250);
+  live.close();
+});
