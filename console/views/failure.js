@@ -13,16 +13,16 @@ import { Todo } from './todo.js';
 export function FailurePanel({ ctx, thread, problem }) {
   const failure = problem ? ofProblem(problem) : ofRun(thread);
   if (!failure) return null;
-  return html`<section class="panel-error" role="alert" data-testid="failure" data-code=${failure.code}>
+  return html`<div class="failure-box"><section class="panel-error" role="alert" data-testid="failure" data-code=${failure.code}>
     <div class="row"><${Shape} status="failed" /><h1>${show(failure.title)}</h1>
-      <code class="right">${show(failure.code)}</code></div>
+      <code class="right nowrap">${failure.code}</code></div>
     ${failure.message && html`<p data-testid="failure-message">${show(failure.message)}</p>`}
     ${failure.errors?.length > 0 && html`<ul class="lines">${failure.errors.map((one) => html`<li>
       <code>${show(one.pointer)}</code> ${show(one.detail)}</li>`)}</ul>`}
     <${Facts} ctx=${ctx} failure=${failure} thread=${problem ? null : thread} />
     <${Acts} ctx=${ctx} failure=${failure} thread=${thread} problem=${problem} />
   </section>
-  ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}`;
+  ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}</div>`;
 }
 
 const word = (code, at) => REMEDIES[code]?.[at];

@@ -4,7 +4,7 @@ import { enc } from '../api.js';
 import { costRange, costText, openItems } from '../outlook.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { ForecastTable, Sentence } from './forecast-table.js';
+import { ForecastList, ForecastTable, Sentence } from './forecast-table.js';
 import { Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 import { withRow } from './question/rows.js';
@@ -18,7 +18,7 @@ export function Forecast({ ctx, thread }) {
   const review = thread.core.suspensions.find((one) => one.kind === 'plan_review');
   return html`<div class="scroll page scrollx forecast" tabindex="0" role="region" aria-label="Forecast" data-testid="forecast">
     <${Sentence} forecast=${forecast} cost=${costText(range)} />
-    <${ForecastTable} forecast=${forecast} />
+    <${ForecastTable} forecast=${forecast} /><div class="only-narrow"><${ForecastList} forecast=${forecast} /></div>
     <${Basis} range=${range} />
     ${review && html`<${QuestionCard} ctx=${ctx} question=${withRow(ctx, thread, review)} thread=${thread} boxed />`}
   </div>`;

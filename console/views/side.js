@@ -9,21 +9,24 @@ import { Talk } from './talk.js';
 const TABS = [['ask', 'Question'], ['talk', 'Conversation'], ['item', 'Item'], ['context', 'Context']];
 const PANES = { ask: QuestionTab, talk: Talk, item: ItemTab, context: ContextTab };
 
-/** Question where this thread asks something, else Conversation; it does not change under somebody who types. */
-function useDefaultTab(thread) {
-  const wanted = thread.core.suspensions.length > 0 ? 'ask' : 'talk';
-  const [tab, setTab] = useState(wanted);
+/**
+ * Question where this thread asks something, else Conversation. What is asked anew comes to the front, but not under somebody
+ * who types; what was answered stays in sight.
+ */
+function useUsualTab(thread) {
+  const asks = thread.core.suspensions.length > 0;
+  const [tab, setTab] = useState(asks ? 'ask' : 'talk');
   const panel = useRef(null);
   useEffect(() => {
     const active = document.activeElement;
     const isTyping = panel.current?.contains(active) && active.matches('input, textarea, select');
-    if (!isTyping) setTab(wanted);
-  }, [wanted]);
+    if (asks && !isTyping) setTab('ask');
+  }, [asks]);
   return [tab, panel];
 }
 
 export function Side({ ctx, route, thread }) {
-  const [usual, panel] = useDefaultTab(thread);
+  const [usual, panel] = useUsualTab(thread);
   const tab = route.tab ?? (route.part === 'talk' ? 'talk' : route.part === 'ask' ? 'ask' : usual);
   const Pane = PANES[tab];
   const asks = thread.core.suspensions.length;

@@ -87,7 +87,7 @@ function sourceOf(source) {
   if (typeof source === 'string') return { title: source, address: webAddress(source) };
   if (source === null || typeof source !== 'object') return null;
   const url = typeof source.url === 'string' ? source.url : '';
-  const title = String(source.title || url).trim();
+  const title = String(source.title || source.sourceName || url).trim();
   return title === '' ? null : { title, address: webAddress(url) };
 }
 

@@ -21,7 +21,7 @@ export function Arguments({ question, schema, draft, set, mayEdit }) {
     <div class="row"><h2 class="sub">Arguments</h2>
       <div class="seg right" role="group" aria-label="Show arguments as">
         ${views.map(([view, label]) => html`<button type="button" aria-pressed=${String(draft.view === view)}
-          data-testid=${`args-${view}`} onClick=${() => show_(view)}>${label}</button>`)}
+          data-testid=${`show-${view}`} onClick=${() => show_(view)}>${label}</button>`)}
       </div></div>
     ${isHeld
       ? html`<p class="mid" data-testid="args-held">The arguments are ${bytes(text.length)} long.

@@ -16,7 +16,8 @@ export function QuestionTab({ ctx, thread }) {
   const [chosen, choose] = useState(null);
   const latest = over[0];
   // What was just answered here stays in sight until something else is chosen or asked.
-  const isMine = latest && keptAt(draftKey(latest))?.over;
+  const draft = latest && keptAt(draftKey(latest));
+  const isMine = draft && (draft.over !== null || draft.sent !== null);
   const shown = open.find((one) => one.suspensionId === chosen) ?? open[0] ?? (isMine ? latest : null);
   const rest = over.filter((one) => one !== shown);
   useKeys({
