@@ -51,8 +51,11 @@ need_cargo() {
 has_curl() { command -v curl >/dev/null; }
 has_python() { command -v python3 >/dev/null; }
 has_node() { command -v npm >/dev/null; }
+has_chromium() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
 
 need_node() { need 'Node with npm' has_node npm; }
+
+need_chromium() { need 'Chromium' has_chromium chromium; }
 
 need_curl() { need 'curl' has_curl curl; }
 

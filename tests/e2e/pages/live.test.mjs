@@ -1,0 +1,149 @@
+// A run as it goes: live, at a reload, through a cut and a restart, in two tabs.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { connected, open, painted, quit, seqOf, shot, showing } from '../support/browser.mjs';
+import { Server } from '../support/server.mjs';
+
+const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
+const INVITE = 'Send the team an invitation to the dinner.';
+const MENU = 'Five guests want the vegetarian menu at 36.00: change the plan and tell me the new share.';
+
+let server;
+before(async () => {
+  server = await Server.start({ script: 'cases.toml' });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+const nothingWrong = (page) => assert.deepEqual(page.wrong, []);
+const status = (page, name) => page.waitForSelector(`[data-testid=status][data-status=${name}]`);
+
+test('the three prompts of the demo are seen to their ends', async () => {
+  const page = await open(server, '#/t/demo');
+  await server.run('demo', DINNER);
+  await page.reload();
+  await painted(page, (await server.get('/threads/demo')).lastSeq);
+  await status(page, 'success');
+  assert.equal(await page.locator('[data-node]').count(), 4);
+  assert.match(await page.locator('[data-testid=side], .side').innerText(), /Each guest pays 47\.60/);
+  await server.run('demo', INVITE);
+  await status(page, 'suspended');
+  await page.locator('[data-node=send][data-status=ask]').waitFor();
+  await shot(page, 'thread-light');
+  const { items } = await server.get('/suspensions');
+  await server.resume('demo', { suspensionId: items[0].suspensionId, approved: true });
+  await status(page, 'success');
+  await server.run('demo', MENU);
+  await painted(page, (await server.get('/threads/demo')).lastSeq);
+  assert.equal(await page.locator('[data-testid=plan-version]').innerText(), 'v3');
+  nothingWrong(page);
+});
+
+test('a reload in the middle shows the same and goes on', async () => {
+  await server.begins('reload', DINNER);
+  await server.until('reload', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'tip');
+  const page = await open(server, '#/t/reload');
+  await painted(page, 20);
+  await page.reload();
+  await painted(page, 20);
+  const { seq } = await server.ended('reload');
+  await painted(page, seq);
+  await status(page, 'success');
+  assert.deepEqual(await page.locator('[data-node]').evaluateAll((nodes) => nodes.map((node) => node.dataset.status)), Array(4).fill('completed'));
+  nothingWrong(page);
+});
+
+test('a socket that is cut in the middle of a token comes back without a gap', async () => {
+  await server.begins('cut', 'Stand still.');
+  const page = await open(server, '#/t/cut');
+  const tokens = page.locator('[data-testid=tokens] bdi').first();
+  await page.waitForFunction(() => /lower seam/.test(document.querySelector('[data-testid=tokens]')?.innerText ?? ''));
+  assert.match(await tokens.innerText(), /Three parcels of 14 November came open/);
+  await page.context().setOffline(true);
+  await page.evaluate(() => window.dispatchEvent(new Event('offline')));
+  const seq = await seqOf(page);
+  await page.context().setOffline(false);
+  await page.reload();
+  await painted(page, seq);
+  await server.post('/threads/cut/cancel', {});
+  const { seq: last } = await server.ended('cut');
+  await painted(page, last);
+  await status(page, 'cancelled');
+  nothingWrong(page);
+});
+
+test('a server that is killed and started again: the page says so, and the run goes on', async (t) => {
+  const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
+  t.after(() => slow.stop());
+  await slow.begins('killed', DINNER);
+  await slow.until('killed', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'tip');
+  const page = await open(slow, '#/t/killed');
+  await painted(page, 20);
+  await connected(page, 'live');
+  await slow.kill();
+  await connected(page, 'held');
+  assert.match(await page.locator('[data-testid=held]').innerText(), /The server does not answer\.\s+What you see is as of observation \d+/);
+  assert.equal(await page.locator('[data-testid=pause]').first().isDisabled(), true);
+  await shot(page, 'disconnected');
+  await slow.begin();
+  const { seq } = await slow.ended('killed');
+  await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
+  await painted(page, seq);
+  await connected(page, 'live');
+  await status(page, 'success');
+  await page.locator('.lanebox .restart').first().waitFor();
+  nothingWrong(page);
+});
+
+test('two tabs and one answer: the other tab is told at once', async () => {
+  await server.run('tabs', INVITE);
+  const one = await open(server, '#/t/tabs');
+  const two = await open(server, '#/t/tabs');
+  await Promise.all([status(one, 'suspended'), status(two, 'suspended')]);
+  const approve = one.getByRole('button', { name: /^Approve/ });
+  await approve.click();
+  await one.getByRole('button', { name: /Press again|Approve/ }).first().click().catch(() => {});
+  await Promise.all([status(one, 'success'), status(two, 'success')]);
+  const answers = (await server.log('tabs')).filter(({ type }) => type === 'AGENT_RESUMED');
+  assert.equal(answers.length, 1);
+  nothingWrong(one);
+  nothingWrong(two);
+});
+
+test('the past shows nothing that came later, and a fork goes on from there', async () => {
+  await server.run('past', DINNER);
+  const page = await open(server, '#/t/past?at=30');
+  await showing(page, 30);
+  await connected(page, 'replay');
+  const seqs = await page.locator('[data-seq]').evaluateAll((all) => all.filter((one) => one !== document.documentElement).map((one) => Number(one.dataset.seq)));
+  assert.ok(seqs.length > 3 && seqs.every((seq) => seq <= 30), `${seqs}`);
+  assert.equal(await page.locator('[data-testid=pause]').count(), 0);
+  await shot(page, 'replay');
+  await page.keyboard.press('.');
+  await showing(page, 31);
+  await page.keyboard.press('<');
+  await showing(page, 20);
+  await page.locator('[data-testid=fork-here]').click();
+  await page.waitForFunction(() => !/t\/past/.test(location.hash));
+  await page.waitForSelector('[data-node=bill][data-status=completed]');
+  const forked = await page.evaluate(() => decodeURIComponent(location.hash.slice(4)));
+  assert.deepEqual((await server.log(forked))[0].content.forkedFrom, { threadId: 'past', seq: 20 });
+  nothingWrong(page);
+});
+
+test('every state that is shown is the server’s, at every observation', async () => {
+  await server.run('states', DINNER);
+  const { lastSeq } = await server.get('/threads/states');
+  const page = await open(server, '#/t/states/graph?at=1');
+  for (let seq = 1; seq < lastSeq; seq++) {
+    await page.evaluate((at) => { location.hash = `#/t/states/graph?at=${at}`; }, seq);
+    await showing(page, seq);
+    const state = await server.get(`/threads/states/state?at=${seq}`);
+    const shown = await page.locator('[data-node]').evaluateAll((nodes) => nodes.map((node) => `${node.dataset.node} ${node.dataset.status}`));
+    assert.deepEqual(shown, state.todoList.map(({ id, status: word }) => `${id} ${word}`), `${seq}`);
+  }
+  nothingWrong(page);
+});

@@ -1,0 +1,107 @@
+// Every view, light and dark, wide and narrow: axe finds nothing serious, no script fails, the policy refuses nothing.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, painted, quit, serious, shot, showing } from '../support/browser.mjs';
+import { Server } from '../support/server.mjs';
+
+const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
+const INVITE = 'Send the team an invitation to the dinner.';
+
+let server;
+let question;
+before(async () => {
+  server = await Server.start({ script: 'cases.toml' });
+  await server.run('dinner', DINNER);
+  await server.run('dinner', INVITE);
+  await server.run('failed', 'Fail at once.');
+  await server.run('changed', 'Change the plan on the way.');
+  await server.post('/threads/dinner/fork', { at: 40, threadId: 'other' });
+  question = (await server.get('/suspensions')).items[0].suspensionId;
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+const VIEWS = {
+  thread: '#/t/dinner', list: '#/t/dinner/list?sel=tip&tab=item', changes: '#/t/changed/changes', forecast: '#/t/dinner/forecast', edit: '#/t/dinner/edit',
+  replay: '#/t/dinner?at=40&tab=talk', item: '#/t/dinner?sel=send&tab=item', context: '#/t/dinner?row=78&tab=context', failure: '#/t/failed',
+  questions: '#/questions', question: 'QUESTION', compare: '#/compare/dinner/other', usage: '#/usage', policy: '#/policy', system: '#/system', new: '#/new', unknown: '#/t/nobody',
+};
+
+for (const [name, hash] of Object.entries(VIEWS)) {
+  for (const look of [{ dark: false }, { dark: true }, { dark: false, width: 390, height: 844, hasTouch: true }]) {
+    const what = `${name}, ${look.width ? 'narrow' : look.dark ? 'dark' : 'light'}`;
+    test(what, async () => {
+      const page = await open(server, hash === 'QUESTION' ? `#/questions/${question}` : hash, look);
+      await page.waitForSelector('main, aside.only');
+      if (hash.startsWith('#/t/') && name !== 'unknown') await (name === 'replay' ? showing(page, 40) : painted(page, 5));
+      await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+      await shot(page, what.replace(', ', '-'));
+      assert.deepEqual(await serious(page), []);
+      assert.deepEqual(page.wrong, []);
+      await page.context().close();
+    });
+  }
+}
+
+test('a dialog is no obstacle: keys, palette, raw observation, cancel', async () => {
+  const page = await open(server, '#/t/dinner');
+  await painted(page, 5);
+  for (const [key, name] of [['?', 'Keys'], ['Control+k', 'Find or do'], ['c', 'Cancel this run?']]) {
+    await page.keyboard.press(key);
+    await page.locator(`dialog[aria-label="${name}"]`).waitFor();
+    await shot(page, `dialog-${name.replace(/\W+/g, '-')}`);
+    assert.deepEqual(await serious(page), [], name);
+    await page.keyboard.press('Escape');
+    await page.locator('dialog').waitFor({ state: 'detached' });
+  }
+  await page.keyboard.press('j');
+  await page.keyboard.press('r');
+  await page.locator('dialog[aria-label^="Observation"]').waitFor();
+  assert.deepEqual(await serious(page), []);
+  assert.deepEqual(page.wrong, []);
+});
+
+test('by keyboard alone: views, rows, items, the tape', async () => {
+  const page = await open(server, '#/t/dinner');
+  await painted(page, 5);
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
+  await page.keyboard.press('d');
+  await page.locator('[data-testid=changes]').waitFor();
+  await page.keyboard.press('g');
+  await page.locator('[data-testid=graph] [data-node]').first().waitFor();
+  await page.locator('[data-node=bill]').focus();
+  await page.keyboard.press('ArrowRight');
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.node), 'tip');
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.node), 'date');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /sel=date/.test(location.hash) && /tab=item/.test(location.hash));
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.waitForFunction(() => /row=64/.test(location.hash));
+  await page.keyboard.press('ArrowRight');
+  await page.locator('[role=treeitem][aria-level="3"]').first().waitFor();
+  await page.keyboard.press(',');
+  await showing(page, 81);
+  await page.keyboard.press('0');
+  await showing(page, 82);
+  assert.deepEqual(page.wrong, []);
+});
+
+test('keys do nothing in fields, and can be switched off', async () => {
+  const page = await open(server, '#/t/dinner');
+  await painted(page, 5);
+  await page.keyboard.press('/');
+  await page.keyboard.type('ldg');
+  assert.match(page.url(), /#\/t\/dinner$/);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  await page.locator('dialog input[type=checkbox]').uncheck();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('l');
+  assert.match(page.url(), /#\/t\/dinner$/);
+});
