@@ -109,7 +109,9 @@ function phaseOf(draft, told, phase) {
 export function phaseEnds(draft, told) {
   const top = draft.spans.get(runId(told.runId));
   const open = top?.phase && draft.spans.get(top.phase);
-  if (open && open.end == null) close(draft.spans.edit(top.phase), told, { status: 'completed' });
+  if (!open || open.end != null) return;
+  const last = draft.spans.get(open.children.at(-1));
+  close(draft.spans.edit(top.phase), told, { status: last?.error ? 'failed' : 'completed' });
 }
 
 const streamId = (id) => `stream ${id}`;

@@ -128,10 +128,7 @@ const Node = pure(({ x, y, id, description, shown, after, mode, size, lines, ms,
   const { width, height } = size;
   const time = since != null ? duration(now - since) : ms != null ? duration(ms) : WORD[shown];
   const name = `${description}: ${WORD[shown]}${after ? `, after ${after}` : ''}${once ? ', can do what cannot be undone' : ''}`;
-  return html`<g class="g-node ${shown} ${selected ? 'sel' : ''}" transform=${`translate(${x} ${y})`} role="button" tabindex=${focusable ? 0 : -1}
-      aria-label=${name} aria-pressed=${selected ? 'true' : 'false'} data-node=${id} data-status=${shown}
-      onClick=${() => act.open(id)} onKeyDown=${(event) => act.key(event, id)} onFocus=${() => act.hold(id)}>
-    <title>${description}</title>
+  return html`<g class="g-node ${shown} ${selected ? 'sel' : ''}" transform=${`translate(${x} ${y})`}>
     ${mode === 'dot' ? null : html`<rect class="box" width=${width} height=${height} rx="3" />`}
     ${mode === 'full' ? html`
       ${lines.map((line, i) => html`<text key=${i} x="8" y=${15 + i * 14} aria-hidden="true">${line}</text>`)}
@@ -142,7 +139,9 @@ const Node = pure(({ x, y, id, description, shown, after, mode, size, lines, ms,
       ${part ? html`<rect class="lane c-${shown}" x="0" y=${height - 3} height="3" width=${width * part} />` : null}`
     : html`<${Shape} status=${shown} label=${false} at=${mode === 'dot' ? { x: 0, y: 0, size: 15 } : { x: 4, y: 3, size: 14 }} />
       ${mode === 'dot' ? html`<text class="label" x="18" y="12" aria-hidden="true">${id}</text>` : html`<text x="22" y="14" aria-hidden="true">${id.length > 9 ? `${id.slice(0, 8)}…` : id}</text>`}`}
-    <rect class="hit" width=${width} height=${height} rx="3" />
+    <rect class="hit" width=${width} height=${height} rx="3" role="button" tabindex=${focusable ? 0 : -1} aria-label=${name}
+      aria-pressed=${selected ? 'true' : 'false'} data-node=${id} data-status=${shown}
+      onClick=${() => act.open(id)} onKeyDown=${(event) => act.key(event, id)} onFocus=${() => act.hold(id)}><title>${description}</title></rect>
   </g>`;
 });
 
@@ -177,7 +176,7 @@ function walk(event, id, { graph }) {
   }[event.key];
   if (!step) return false;
   const next = step();
-  if (next) event.currentTarget.parentNode.querySelector(`[data-node="${CSS.escape(next.id)}"]`)?.focus();
+  if (next) event.currentTarget.ownerSVGElement.querySelector(`[data-node="${CSS.escape(next.id)}"]`)?.focus();
   return true;
 }
 

@@ -41,7 +41,7 @@ function NarrowPages({ ctx, route }) {
   const asks = ctx.questions?.length ?? 0;
   const close = (event) => event.currentTarget.closest('details').removeAttribute('open');
   return html`<details class="menu only-narrow">
-    <summary class="b small quiet" aria-label="Pages"><${Sign} name="menu" />${asks ? html`<span class="count">${asks}</span>` : null}</summary>
+    <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks ? html`<span class="count">${asks}</span>` : null}</summary>
     <nav class="menu-list" aria-label="Pages" onClick=${close}>${links(ctx, route)}</nav>
   </details>`;
 }

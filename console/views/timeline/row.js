@@ -14,7 +14,7 @@ export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, o
   const label = labelOf(thread, row);
   const isLive = kind === 'stream' && span.end == null && !thread.replay;
   return html`<div class="tl-row d${depth}" role="treeitem" id=${id} aria-level=${depth + 1} aria-selected=${isSelected ? 'true' : 'false'}
-      aria-expanded=${row.isOpenable ? String(!row.isShut) : null} aria-label=${`${label}: ${WORD[status] ?? status}`}
+      aria-expanded=${row.isOpenable ? String(!row.isShut) : null}
       ...${placed({ top: `${top}px`, '--d': depth })} onClick=${() => onSelect(row)} data-seq=${span?.seq} data-kind=${kind} data-status=${status}>
     <span class="seq">${span ? span.seq : ''}</span>
     <${Name} row=${row} status=${status} label=${label} thread=${thread} />

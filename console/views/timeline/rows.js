@@ -65,8 +65,8 @@ function leaf(span, depth, iteration, isFirst) {
 }
 
 function errorsOf(span, children) {
-  const retries = children.filter((one) => one.kind === 'stream' && one.error).length;
-  const errors = children.filter((one) => one.kind === 'call' && one.status === 'failed').length;
+  const retries = children.filter((one) => one.error?.retryable && one.kind === 'stream').length;
+  const errors = children.filter((one) => one.status === 'failed').length - retries;
   return { retries, errors };
 }
 
