@@ -1,0 +1,66 @@
+// A real Chromium: the distribution's package, driven by playwright-core.
+
+import { existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import axe from 'axe-core';
+import { chromium } from 'playwright-core';
+
+const PLACES = [process.env.PES_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const SHOTS = path.resolve(import.meta.dirname, '../shots');
+
+let browser = null;
+
+export async function launch() {
+  const executablePath = PLACES.find((place) => place && existsSync(place));
+  if (!executablePath) throw new Error('no Chromium: apt-get install chromium, or set PES_CHROMIUM');
+  browser ??= await chromium.launch({ executablePath, args: FLAGS });
+  return browser;
+}
+
+export async function quit() {
+  await browser?.close();
+  browser = null;
+}
+
+/** A page of the server with what went wrong on it: errors of scripts, refusals of the policy, files that are not there. */
+export async function open(server, hash = '#/', { width = 1440, height = 900, dark = false, ...more } = {}) {
+  const context = await (await launch()).newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', ...more });
+  const page = await context.newPage();
+  page.wrong = [];
+  page.on('pageerror', (error) => page.wrong.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    if (/Content Security Policy|Trusted/i.test(message.text())) page.wrong.push(`refused: ${message.text()}`);
+  });
+  page.on('response', (response) => {
+    if (response.status() >= 400 && response.url().includes('/console/')) page.wrong.push(`missing: ${response.url()}`);
+  });
+  await page.goto(`${server.url}/${hash}`);
+  return page;
+}
+
+/** Waits until the page has painted an observation, or a later one. */
+export const painted = (page, seq) => page.waitForFunction((least) => Number(document.documentElement.dataset.seq) >= least, seq);
+
+/** Waits until exactly this one is painted. */
+export const showing = (page, seq) => page.waitForFunction((one) => Number(document.documentElement.dataset.seq) === one, seq);
+
+export const connected = (page, conn) => page.waitForFunction((wants) => document.documentElement.dataset.conn === wants, conn);
+
+export const seqOf = (page) => page.evaluate(() => Number(document.documentElement.dataset.seq));
+
+/** What axe finds that is serious or critical, in words. */
+export async function serious(page) {
+  // The page's policy refuses scripts of others: this one is evaluated from outside.
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], rules: { 'color-contrast': { enabled: true } } }));
+  return found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`);
+}
+
+/** Keeps a picture, if somebody wants to look. */
+export async function shot(page, name) {
+  if (!process.env.PES_SHOTS) return;
+  mkdirSync(SHOTS, { recursive: true });
+  await page.screenshot({ path: path.join(SHOTS, `${name}.png`) });
+}
