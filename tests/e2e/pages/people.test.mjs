@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import { at, bed, question } from '../support/open.mjs';
+import { open, quit } from '../support/browser.mjs';
+import { at, questionOf } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
 
 const INVITE = 'Send the team an invitation to the dinner.';
 const REFUND = {
@@ -20,7 +22,7 @@ const REFUND = {
 
 let shop;
 let paid = [];
-let it;
+let server;
 
 before(async () => {
   shop = createServer((asked, answer) => {
@@ -34,12 +36,13 @@ before(async () => {
   });
   shop.listen(0, '127.0.0.1');
   await once(shop, 'listening');
-  it = await bed({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  await it.server.post('/http-tools', { ...REFUND, url: `http://127.0.0.1:${shop.address().port}/refund` });
+  server = await Server.start({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+  await server.post('/http-tools', { ...REFUND, url: `http://127.0.0.1:${shop.address().port}/refund` });
 });
 
 after(async () => {
-  await it?.close();
+  await quit();
+  await server?.stop();
   shop.closeAllConnections();
   shop.close();
 });
@@ -47,12 +50,12 @@ after(async () => {
 const over = (page) => page.waitForSelector('[data-testid=question][data-state=over]');
 
 test('a call of high risk is approved by two presses, and the digest goes with the answer', async () => {
-  await it.server.run('approve', INVITE);
-  const page = await it.open('#/t/approve');
+  await server.run('approve', INVITE);
+  const page = await open(server, '#/t/approve');
   const card = at(page, 'question');
   await card.waitFor();
   assert.match(await card.innerText(), /Send the e-mail “Team dinner on Friday” to team@example.com\?/);
-  const { digest } = await question(it.server, 'approve');
+  const { digest } = await questionOf(server, 'approve');
   assert.equal((await at(page, 'digest').innerText()).replaceAll(' ', '').trim(), digest);
   const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
   await at(page, 'approve').click();
@@ -63,15 +66,15 @@ test('a call of high risk is approved by two presses, and the digest goes with t
   assert.equal('modifiedArgs' in request.postDataJSON(), false);
   assert.ok(request.headers()['idempotency-key']);
   await over(page);
-  await it.server.ended('approve');
+  await server.ended('approve');
   assert.match(await at(page, 'verdict').innerText(), /approved this|accepted/);
-  assert.deepEqual(page.faults, []);
-  await page.close();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
 });
 
 test('a held key and a double click are one press', async () => {
-  await it.server.run('hold', INVITE);
-  const page = await it.open('#/t/hold');
+  await server.run('hold', INVITE);
+  const page = await open(server, '#/t/hold');
   let sent = 0;
   await page.route('**/resume', (route) => {
     sent += 1;
@@ -93,13 +96,13 @@ test('a held key and a double click are one press', async () => {
   await page.keyboard.up('a');
   assert.match(await at(page, 'approve').innerText(), /Press again/);
   assert.equal(sent, 0);
-  await page.close();
+  await page.context().close();
 });
 
 test('edited arguments say what they were, and run as they are on the card', async () => {
   paid = [];
-  await it.server.run('edit', 'Pay the refund.');
-  const page = await it.open('#/t/edit');
+  await server.run('edit', 'Pay the refund.');
+  const page = await open(server, '#/t/edit');
   await at(page, 'edit').click();
   const amount = page.locator('[data-field="/amountEur"] input');
   await amount.fill('199x');
@@ -111,64 +114,63 @@ test('edited arguments say what they were, and run as they are on the card', asy
   assert.match(await at(page, 'approve').innerText(), /Approve with 199\.00/);
   await at(page, 'approve').click();
   await over(page);
-  await it.server.ended('edit');
+  await server.ended('edit');
   assert.equal(paid.length, 1);
   assert.equal(paid[0].arguments?.amountEur ?? paid[0].amountEur, 199);
   const extra = paid[0].arguments?.extra ?? paid[0].extra;
   assert.deepEqual(extra, { '<b>': 'not in the schema' });
-  await page.close();
+  await page.context().close();
 });
 
 test('a rejection needs its reason', async () => {
-  await it.server.run('reject', INVITE);
-  const page = await it.open('#/t/reject');
+  await server.run('reject', INVITE);
+  const page = await open(server, '#/t/reject');
   await at(page, 'reject').click();
   await at(page, 'needs-reason').waitFor();
   await at(page, 'reason').fill('Not this week.');
   await at(page, 'reject').click();
   await over(page);
-  await it.server.ended('reject');
-  const log = await it.server.log('reject');
+  await server.ended('reject');
+  const log = await server.log('reject');
   assert.equal(log.find((told) => told.type === 'AGENT_RESUMED').content.reason, 'Not this week.');
-  await page.close();
+  await page.context().close();
 });
 
 test('of two who answer, the second is told who was first', async () => {
-  await it.server.run('two', INVITE);
-  const page = await it.open('#/t/two');
+  await server.run('two', INVITE);
+  const page = await open(server, '#/t/two');
   await at(page, 'question').waitFor();
   // The second answer is on its way before the first is known here.
   await page.route('**/resume', async (route) => {
-    const { suspensionId } = await question(it.server, 'two');
-    await it.server.resume('two', { suspensionId, approved: true });
+    const { suspensionId } = await questionOf(server, 'two');
+    await server.resume('two', { suspensionId, approved: true });
     await route.continue();
   });
   await at(page, 'reason').fill('No.');
   await at(page, 'reject').click();
   await over(page);
   assert.match(await at(page, 'verdict').innerText(), /approved this/);
-  await page.close();
+  await page.context().close();
 });
 
 test('a question that expires says what came of it', async () => {
-  await it.server.ask('PUT', '/policy', { rules: [{ id: 'soon', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 3000, onExpiry: 'deny' }] });
-  await it.server.begins('expiry', INVITE);
-  await it.server.until('expiry', (told) => told.type === 'AGENT_SUSPENDED');
-  const page = await it.open('#/t/expiry');
+  await server.ask('PUT', '/policy', { rules: [{ id: 'soon', thread: 'expiry', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 8000, onExpiry: 'deny' }] });
+  await server.begins('expiry', INVITE);
+  await server.until('expiry', (told) => told.type === 'AGENT_SUSPENDED');
+  const page = await open(server, '#/t/expiry');
   await at(page, 'countdown').waitFor();
   assert.match(await at(page, 'countdown').innerText(), /left, then it is refused/);
   await at(page, 'reason').fill('Too late.');
-  const { suspensionId } = await question(it.server, 'expiry');
-  await it.server.until('expiry', (told) => told.type === 'SUSPENSION_TIMEOUT' && told.content.suspensionId === suspensionId);
+  const { suspensionId } = await questionOf(server, 'expiry');
+  await server.until('expiry', (told) => told.type === 'SUSPENSION_TIMEOUT' && told.content.suspensionId === suspensionId);
   await at(page, 'asked-before').waitFor();
   assert.match(await at(page, 'asked-before').innerText(), /Nobody answered in time/);
-  await it.server.ask('PUT', '/policy', { rules: [] }, { 'if-match': (await fetch(`${it.server.url}/policy`)).headers.get('etag') });
-  await page.close();
+  await page.context().close();
 });
 
 test('a lost answer is sent again under the same key, and counts once', async () => {
-  await it.server.run('again', INVITE);
-  const page = await it.open('#/t/again');
+  await server.run('again', INVITE);
+  const page = await open(server, '#/t/again');
   const keys = [];
   await page.route('**/resume', async (route) => {
     keys.push(route.request().headers()['idempotency-key']);
@@ -181,11 +183,11 @@ test('a lost answer is sent again under the same key, and counts once', async ()
   await page.waitForSelector('[data-testid=answer-note][data-kind=again], [data-testid=question][data-state=over]');
   if (await at(page, 'reject').isVisible()) await at(page, 'reject').click();
   await over(page);
-  await it.server.ended('again');
-  const resumed = (await it.server.log('again')).filter((told) => told.type === 'AGENT_RESUMED');
+  await server.ended('again');
+  const resumed = (await server.log('again')).filter((told) => told.type === 'AGENT_RESUMED');
   assert.equal(resumed.length, 1);
   assert.equal(new Set(keys).size, 1);
-  await page.close();
+  await page.context().close();
 });
 
 for (const [name, act, expected] of [
@@ -196,80 +198,80 @@ for (const [name, act, expected] of [
   ['form', async (page) => { await page.getByLabel('city').fill('Oulu'); await page.getByLabel('floor').fill('3'); }, { city: 'Oulu', floor: 3 }],
 ]) {
   test(`a question for ${name} is answered with its type`, async () => {
-    await it.server.run(`ask-${name}`, `Ask for ${name}.`);
-    const page = await it.open(`#/t/ask-${name}`);
+    await server.run(`ask-${name}`, `Ask for ${name}.`);
+    const page = await open(server, `#/t/ask-${name}`);
     await at(page, 'question').waitFor();
     await act(page);
     const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
     await at(page, 'answer').click();
     assert.deepEqual((await sent).postDataJSON().value, expected);
     await over(page);
-    await it.server.ended(`ask-${name}`);
-    await page.close();
+    await server.ended(`ask-${name}`);
+    await page.context().close();
   });
 }
 
 test('yes and no are two buttons', async () => {
-  await it.server.run('ask-yes', 'Ask for yes.');
-  const page = await it.open('#/t/ask-yes');
+  await server.run('ask-yes', 'Ask for yes.');
+  const page = await open(server, '#/t/ask-yes');
   const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
   await at(page, 'no').click();
   assert.equal((await sent).postDataJSON().value, false);
   await over(page);
-  await page.close();
+  await page.context().close();
 });
 
 test('a call of the caller’s own program can be given its result', async () => {
   const clientTools = [{ name: 'look_up', description: 'Looks up.', inputSchema: { type: 'object', properties: { customer: { type: 'string' } } } }];
-  await it.server.run('client', 'Use my program.', { options: { clientTools } });
-  const page = await it.open('#/t/client');
+  await server.run('client', 'Use my program.', { options: { clientTools } });
+  const page = await open(server, '#/t/client');
   await at(page, 'result').fill('{"name": "Mara"}');
   const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
   await at(page, 'answer').click();
   assert.deepEqual((await sent).postDataJSON().value, { name: 'Mara' });
   await over(page);
-  await page.close();
+  await page.context().close();
 });
 
 test('a spent budget is extended by what was typed', async () => {
   const options = { budget: { maxLlmCalls: 2 }, executionConfig: { onBudget: 'ask' } };
-  await it.server.run('budget', INVITE, { options });
-  const page = await it.open('#/t/budget');
+  await server.run('budget', INVITE, { options });
+  const page = await open(server, '#/t/budget');
   await page.getByLabel('model calls').fill('20');
   assert.match(await at(page, 'extend').innerText(), /Go on with this much more/);
   const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
   await at(page, 'extend').click();
   assert.deepEqual((await sent).postDataJSON().value, { maxLlmCalls: 20 });
   await page.waitForSelector('[data-kind=approval][data-state=open]');
-  await page.close();
+  await page.context().close();
 });
 
 test('a plan is looked at before it runs, and another one can be asked for', async () => {
-  await it.server.run('review', INVITE, { options: { executionConfig: { planReview: 'always' } } });
-  const page = await it.open('#/t/review');
+  await server.run('review', INVITE, { options: { executionConfig: { planReview: 'always' } } });
+  const page = await open(server, '#/t/review');
   await at(page, 'review').waitFor();
   assert.match(await at(page, 'review').innerText(), /1 item will ask a person, 1 item can do what cannot be undone\. Nothing is denied\./);
   await at(page, 'another').click();
   await at(page, 'needs-reason').waitFor();
   await at(page, 'approve').click();
   await page.waitForSelector('[data-kind=approval][data-state=open]');
-  await page.close();
+  await page.context().close();
 });
 
 test('a pause is ended by Continue', async () => {
-  await it.server.run('pause', INVITE);
-  await it.server.post('/threads/pause/pause', {});
-  const { suspensionId } = await question(it.server, 'pause', 'pause');
-  const page = await it.open(`#/questions/${suspensionId}`);
+  await server.run('pause', INVITE);
+  await server.post('/threads/pause/pause', {});
+  const { suspensionId } = await questionOf(server, 'pause', 'pause');
+  const page = await open(server, `#/questions/${suspensionId}`);
   await at(page, 'continue').click();
   await page.waitForFunction((id) => !document.querySelector(`[data-testid=question-row][data-id="${id}"]`), suspensionId);
-  assert.equal(await question(it.server, 'pause', 'pause'), undefined);
-  await page.close();
+  assert.equal(await questionOf(server, 'pause', 'pause'), undefined);
+  await page.context().close();
 });
 
 test('long arguments are looked at whole before they are approved', async () => {
-  await it.server.run('long', `Long arguments: ${'a\u202e<img src=x onerror=1>'.repeat(4_000)}`);
-  const page = await it.open('#/t/long');
+  await server.run('long', `Long arguments: ${'a\u202e<img src=x onerror=1>'.repeat(4_000)}`);
+  const page = await open(server, '#/t/long');
   await at(page, 'args-held').waitFor();
   assert.equal(await at(page, 'approve').isDisabled(), true);
   assert.match(await at(page, 'why-not').innerText(), /look at all of them first/);
@@ -278,13 +280,13 @@ test('long arguments are looked at whole before they are approved', async () => 
   assert.match(await at(page, 'hidden-note').innerText(), /4,000 hidden characters/);
   assert.equal(await page.locator('[data-testid=args-read] mark').count(), 4_000);
   assert.equal(await page.locator('[data-testid=question] img').count(), 0);
-  assert.deepEqual(page.faults, []);
-  await page.close();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
 });
 
 test('keys: e edits, x rejects, a approves; never in fields', async () => {
-  await it.server.run('keys', INVITE);
-  const page = await it.open('#/t/keys');
+  await server.run('keys', INVITE);
+  const page = await open(server, '#/t/keys');
   await at(page, 'question').waitFor();
   await page.keyboard.press('e');
   await at(page, 'args-edit').waitFor();
@@ -297,21 +299,21 @@ test('keys: e edits, x rejects, a approves; never in fields', async () => {
   assert.match(await at(page, 'approve').innerText(), /Press again/);
   await page.keyboard.press('a');
   await over(page);
-  await page.close();
+  await page.context().close();
 });
 
 test('two questions of a thread stand one after the other', async () => {
-  await it.server.run('both', 'Ask twice.');
-  const page = await it.open('#/t/both');
+  await server.run('both', 'Ask twice.');
+  const page = await open(server, '#/t/both');
   await page.getByText('2 questions', { exact: true }).waitFor();
   const first = await at(page, 'question').getAttribute('data-id');
   await page.keyboard.press('q');
   await page.waitForFunction((id) => document.querySelector('[data-testid=question]').dataset.id !== id, first);
-  await page.close();
+  await page.context().close();
 });
 
 test('in the inbox the next question opens after an answer', async () => {
-  const page = await it.open('#/questions');
+  const page = await open(server, '#/questions');
   await at(page, 'question-row').first().waitFor();
   const rows = at(page, 'question-row');
   const [first, second] = [await rows.nth(0).getAttribute('data-id'), await rows.nth(1).getAttribute('data-id')];
@@ -322,17 +324,17 @@ test('in the inbox the next question opens after an answer', async () => {
   await no.click();
   await page.waitForFunction((id) => document.querySelector('[data-testid=question]')?.dataset.id === id, second);
   await page.waitForFunction((id) => !document.querySelector(`[data-testid=question-row][data-id="${id}"]`), first);
-  assert.deepEqual(page.faults, []);
-  await page.close();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
 });
 
 test('in the past nothing can be answered', async () => {
-  await it.server.run('past', INVITE);
-  const asked = (await it.server.log('past')).find((told) => told.type === 'AGENT_SUSPENDED');
-  await it.server.resume('past', { suspensionId: asked.content.suspensionId, approved: false, reason: 'No.' });
-  const page = await it.open(`#/t/past?at=${asked.seq}&tab=ask`);
+  await server.run('past', INVITE);
+  const asked = (await server.log('past')).find((told) => told.type === 'AGENT_SUSPENDED');
+  await server.resume('past', { suspensionId: asked.content.suspensionId, approved: false, reason: 'No.' });
+  const page = await open(server, `#/t/past?at=${asked.seq}&tab=ask`);
   await at(page, 'question').waitFor();
   for (const name of ['approve', 'reject']) assert.equal(await at(page, name).isDisabled(), true);
   assert.match(await at(page, 'why-not').innerText(), /You look at the past/);
-  await page.close();
+  await page.context().close();
 });

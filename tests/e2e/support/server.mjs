@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -19,12 +19,16 @@ export function program() {
 process.once('SIGTERM', () => process.exit(1));
 
 export class Server {
-  /** `env` adds to the environment; `script` names a file of `scripts/` for the demo model. */
-  static async start({ env = {}, script = null } = {}) {
+  /** `env` adds to the environment; `script` names a file of `scripts/` for the demo model, `says` is one itself. */
+  static async start({ env = {}, script = null, says = null } = {}) {
     const server = new Server();
     server.folder = mkdtempSync(path.join(tmpdir(), 'pes-e2e-'));
     server.env = { PES_DEMO_PACE: '1', RUST_LOG: 'warn', ...env };
     if (script) server.env.PES_DEMO_SCRIPT = path.join(import.meta.dirname, '../scripts', script);
+    if (says) {
+      server.env.PES_DEMO_SCRIPT = path.join(server.folder, 'says.toml');
+      writeFileSync(server.env.PES_DEMO_SCRIPT, says);
+    }
     server.port = 0;
     await server.begin();
     return server;

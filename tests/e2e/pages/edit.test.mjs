@@ -1,0 +1,149 @@
+// Plans are edited in the page, also while they run and while somebody else edits them.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { open, painted, quit } from '../support/browser.mjs';
+import { at, questionOf } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+let server;
+let shop;
+before(async () => {
+  shop = createServer((asked, answer) => {
+    asked.resume();
+    answer.end('{}');
+  });
+  shop.listen(0, '127.0.0.1');
+  await once(shop, 'listening');
+  server = await Server.start({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+  const url = `http://127.0.0.1:${shop.address().port}/refund`;
+  await server.post('/http-tools', { name: 'refund', description: 'Pays.', class: 'irreversible', url, inputSchema: { type: 'object' } });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+  shop.close();
+});
+
+const row = (page, id) => page.locator(`[data-testid=edit-row][data-id="${id}"]`);
+const field = (page, id, name) => row(page, id).locator(`[data-testid=edit-${name}]`);
+
+async function patch(thread, operations) {
+  const plan = await fetch(`${server.url}/threads/${thread}/plan`);
+  await plan.json();
+  return server.ask('PATCH', `/threads/${thread}/plan`, operations, { 'content-type': 'application/json-patch+json', 'if-match': plan.headers.get('etag') });
+}
+
+async function opened(thread) {
+  await server.run(thread, 'Pay the refund.');
+  const page = await open(server, `#/t/${thread}/edit`);
+  await row(page, 'notify').waitFor();
+  return page;
+}
+
+test('what is asked about is locked; the rest is changed, added, moved and saved', async () => {
+  const page = await opened('edit');
+  assert.equal(await row(page, 'refund').getAttribute('data-state'), 'lock');
+  await field(page, 'notify', 'description').fill('Write to the customer, in Finnish');
+  assert.match(await row(page, 'notify').innerText(), /was “Write to the customer”/);
+  await at(page, 'add-item').click();
+  await field(page, 'new-1', 'description').fill('Look at the photos');
+  await field(page, 'new-1', 'tools').fill('calculator');
+  await field(page, 'new-1', 'after').fill('refund');
+  await field(page, 'new-1', 'description').press('Alt+ArrowUp');
+  await at(page, 'save-plan').click();
+  await at(page, 'plan-list').waitFor();
+  const list = await server.get('/threads/edit/plan');
+  assert.deepEqual(list.map((item) => item.id), ['refund', 'notify', 'new-1', 'report']);
+  assert.equal(list[1].description, 'Write to the customer, in Finnish');
+  assert.deepEqual([list[2].requiredTools, list[2].dependencies], [['calculator'], ['refund']]);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test('mistakes are said while typing, and cannot be saved', async () => {
+  const page = await opened('mistakes');
+  await field(page, 'notify', 'after').fill('report');
+  assert.match(await row(page, 'notify').innerText(), /goes in a circle: notify → report → notify/);
+  assert.equal(await at(page, 'save-plan').isDisabled(), true);
+  await field(page, 'notify', 'after').fill('nobody');
+  assert.match(await row(page, 'notify').innerText(), /There is no item nobody/);
+  await field(page, 'notify', 'after').fill('refund');
+  await field(page, 'notify', 'tools').fill('rm');
+  assert.match(await row(page, 'notify').innerText(), /There is no tool rm/);
+  await field(page, 'notify', 'tools').fill('');
+  assert.equal(await at(page, 'edit-wrong').count(), 0);
+  await page.context().close();
+});
+
+test('where the plan has moved on, the edits that still fit are laid on it', async () => {
+  const page = await opened('moved');
+  await field(page, 'notify', 'description').fill('Mine');
+  await field(page, 'report', 'description').fill('Report, mine');
+  await patch('moved', [{ op: 'replace', path: '/1/description', value: 'Theirs' }, { op: 'add', path: '/-', value: { id: 'extra', description: 'Also theirs' } }]);
+  await at(page, 'save-plan').click();
+  await at(page, 'rebased').waitFor();
+  assert.match(await at(page, 'rebased').innerText(), /moved on to v2\.\s+1 of 2 of your edits still fit/);
+  assert.match(await at(page, 'lost-edit').innerText(), /notify description: it was changed otherwise meanwhile. You wrote “Mine”/);
+  assert.equal(await field(page, 'notify', 'description').inputValue(), 'Theirs');
+  assert.equal(await field(page, 'report', 'description').inputValue(), 'Report, mine');
+  await at(page, 'save-plan').click();
+  await at(page, 'plan-list').waitFor();
+  const list = await server.get('/threads/moved/plan');
+  assert.deepEqual(list.map((item) => item.description), ['Pay the refund', 'Theirs', 'Report, mine', 'Also theirs']);
+  await page.context().close();
+});
+
+test('an item that begins meanwhile locks, and the edit of it is named as too late', async () => {
+  const page = await opened('late');
+  await field(page, 'notify', 'description').fill('Too late');
+  const { suspensionId } = await questionOf(server, 'late');
+  await server.resume('late', { suspensionId, approved: true });
+  await server.ended('late');
+  await painted(page, (await server.log('late')).at(-1).seq);
+  assert.equal(await row(page, 'notify').getAttribute('data-state'), 'lock');
+  assert.match(await row(page, 'notify').innerText(), /your edit came too late/);
+  await page.context().close();
+});
+
+test('what the server refuses stands at its field', async () => {
+  const page = await opened('refused');
+  await page.route('**/plan', (route) => (route.request().method() === 'PATCH'
+    ? route.fulfill({ status: 422, contentType: 'application/problem+json', body: JSON.stringify({
+      type: 'x', title: 'The plan is invalid', status: 422, detail: 'Item notify requires an unknown tool.', code: 'plan_invalid', traceId: 'a', retryable: false,
+      errors: [{ pointer: '/1/requiredTools', detail: 'rm is not enabled here' }] }) }) : route.continue()));
+  await field(page, 'notify', 'description').fill('Other');
+  await at(page, 'save-plan').click();
+  await at(page, 'edit-refused').waitFor();
+  assert.match(await row(page, 'notify').innerText(), /rm is not enabled here/);
+  assert.equal(await field(page, 'notify', 'tools').getAttribute('aria-invalid'), 'true');
+  await page.context().close();
+});
+
+test('what an edit would ask is told before it is saved', async () => {
+  const page = await opened('foresee');
+  await field(page, 'report', 'tools').fill('demo_send_email');
+  await at(page, 'foresee').click();
+  await at(page, 'foreseen').waitFor();
+  assert.match(await row(page, 'report').innerText(), /demo_send_email would ask a person/);
+  await page.context().close();
+});
+
+test('leaving with edits asks', async () => {
+  const page = await opened('leave');
+  await field(page, 'notify', 'description').fill('Unsaved');
+  const asked = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.message());
+    return asked.length === 1 ? dialog.dismiss() : dialog.accept();
+  });
+  await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
+  await page.waitForFunction(() => location.hash.endsWith('/edit'));
+  assert.match(asked[0], /Leave without saving/);
+  assert.equal(await field(page, 'notify', 'description').inputValue(), 'Unsaved');
+  await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
+  await at(page, 'usage').waitFor();
+  await page.context().close();
+});

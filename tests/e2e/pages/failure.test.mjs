@@ -1,0 +1,143 @@
+// What fails says what to do; who may not, is told why; who has no key, signs in.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, painted, quit, seqOf } from '../support/browser.mjs';
+import { at } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+const INVITE = 'Send the team an invitation to the dinner.';
+const ADMIN = 'pes_test_admin_0123456789abcdef0123456789abcdef';
+const bearer = (key) => ({ authorization: `Bearer ${key}` });
+
+let server;
+let guarded;
+before(async () => {
+  server = await Server.start({ script: 'cases.toml' });
+  guarded = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+  await guarded?.stop();
+});
+
+/** A key made for a test, and its id. */
+const makeKey = (name, scopes) => guarded.post('/keys', { name, scopes, tenant: 'default' }, bearer(ADMIN));
+
+async function signedIn(key, hash) {
+  const page = await open(guarded, hash);
+  await at(page, 'login').waitFor();
+  await at(page, 'key').fill(key);
+  await at(page, 'sign-in').click();
+  return page;
+}
+
+test('a failed run says what to do, and can be run again', async () => {
+  await server.run('failed', 'Fail at once.');
+  const page = await open(server, '#/t/failed');
+  await at(page, 'failure').waitFor();
+  assert.equal(await at(page, 'failure').getAttribute('data-code'), 'model_refused');
+  assert.match(await at(page, 'failure').innerText(), /The provider refused the call[\s\S]*Incorrect API key provided/);
+  assert.match(await at(page, 'remedy').innerText(), /Correct what message names/);
+  assert.match(await at(page, 'failures').innerText(), /It ended the run/);
+  const before_ = await seqOf(page);
+  await at(page, 'run-again').click();
+  await painted(page, before_ + 1);
+  await server.ended('failed', before_);
+  assert.equal((await server.get('/threads/failed/runs')).items.length, 2);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test('a thread that is not there is said in the place of it', async () => {
+  const page = await open(server, '#/t/nobody');
+  await at(page, 'failure').waitFor();
+  assert.equal(await at(page, 'failure').getAttribute('data-code'), 'not_found');
+  await page.context().close();
+});
+
+test('a server with keys asks for one, and the page goes on where it was', async () => {
+  await guarded.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
+  const page = await open(guarded, '#/t/mine');
+  await at(page, 'login').waitFor();
+  assert.equal(await page.locator('nav[aria-label=Pages]').count(), 0);
+  await at(page, 'key').fill('pes_not_a_key');
+  await at(page, 'sign-in').click();
+  await at(page, 'login-problem').waitFor();
+  assert.match(await at(page, 'login-problem').innerText(), /not known, or it was revoked/);
+  assert.equal(await at(page, 'key').inputValue(), '');
+  await at(page, 'key').fill(ADMIN);
+  await at(page, 'sign-in').click();
+  await at(page, 'question').waitFor();
+  assert.match(page.url(), /#\/t\/mine$/);
+  const [cookie] = await page.context().cookies();
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, 'Strict']);
+  const kept = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
+  assert.doesNotMatch(kept, /pes_test/);
+  await page.context().close();
+});
+
+test('a key that may read only can do nothing, and says why', async () => {
+  const { key } = await makeKey('auditor', ['read']);
+  const page = await signedIn(key, '#/t/mine');
+  await at(page, 'question').waitFor();
+  for (const name of ['approve', 'reject']) assert.equal(await at(page, name).isDisabled(), true);
+  assert.match(await at(page, 'why-not').innerText(), /may read only: to answer, use one with the scope approve/);
+  await at(page, 'tab-talk').click();
+  await at(page, 'message-field').fill('Hello');
+  assert.equal(await at(page, 'send').isDisabled(), true);
+  assert.match(await at(page, 'compose').innerText(), /use one with the scope run/);
+  await page.goto(`${guarded.url}/#/new`);
+  await at(page, 'why-not').waitFor();
+  assert.equal(await at(page, 'start').isDisabled(), true);
+  await page.context().close();
+});
+
+test('a key that is revoked ends its session', async () => {
+  const { key, keyId } = await makeKey('brief', ['read']);
+  const page = await signedIn(key, '#/t/mine');
+  await at(page, 'question').waitFor();
+  await guarded.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
+  // It stops working within seconds: the page asks until it is refused.
+  await page.waitForFunction(async () => (await fetch('whoami')).status === 401, null, { polling: 250 });
+  await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
+  await at(page, 'login').waitFor();
+  await page.context().close();
+});
+
+test('a key is made, shown once, and revoked', async () => {
+  const page = await signedIn(ADMIN, '#/system');
+  await at(page, 'make-key').click();
+  await at(page, 'key-name').fill('robot');
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await at(page, 'made-key').waitFor();
+  const key = await at(page, 'made-key').locator('code').innerText();
+  assert.equal((await guarded.get('/whoami', bearer(key))).keyName, 'robot');
+  await page.getByRole('button', { name: 'I have it' }).click();
+  const mine = page.locator('tr', { hasText: 'robot' });
+  await mine.locator('[data-testid=revoke]').click();
+  await mine.locator('[data-testid=revoke]').click();
+  await mine.getByText('revoked').waitFor();
+  await page.context().close();
+});
+
+test('rules are tried on past calls before they are saved', async () => {
+  await server.run('ruled', 'Be hostile.');
+  const page = await open(server, '#/policy');
+  await at(page, 'no-rules').waitFor();
+  await at(page, 'rules-json').fill('[{"id": "never", "tool": "demo_*", "action": "deny", "reason": "<b>No</b>"}]');
+  assert.equal(await at(page, 'save-rules').isDisabled(), true);
+  await at(page, 'try-rules').click();
+  await at(page, 'dry-run').waitFor();
+  assert.match(await at(page, 'dry-run').innerText(), /1 would be denied/);
+  await at(page, 'save-rules').click();
+  await page.waitForFunction(() => document.querySelector('[data-testid=save-rules]').disabled);
+  await page.getByText('Version 1.').waitFor();
+  assert.equal((await server.get('/policy')).rules[0].id, 'never');
+  await at(page, 'rules-json').fill('[{"id": "x", "action": "sometimes"}]');
+  await at(page, 'try-rules').click();
+  await at(page, 'rules-refused').waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
