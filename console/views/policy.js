@@ -81,8 +81,9 @@ function Content({ state, put, edit, load }) {
   const { policy, text, report, refused } = state;
   return html`
     <${Table} rules=${edit.rules ?? policy.rules} />
-    <details class="part" open=${policy.rules.length === 0 || undefined}><summary>As JSON</summary>
-      <textarea class="f mono rules" rows="12" spellcheck="false" aria-label="Rules as JSON" data-testid="rules-json" value=${text}
+    <details class="part" open=${state.isOpen ?? policy.rules.length === 0}
+      onToggle=${(event) => put({ isOpen: event.currentTarget.open })}><summary>As JSON</summary>
+      <textarea class="f mono rules" rows="12" spellcheck=${false} aria-label="Rules as JSON" data-testid="rules-json" value=${text}
         aria-invalid=${edit.error ? 'true' : undefined} onInput=${(event) => put({ text: event.currentTarget.value })}></textarea>
       ${edit.error && html`<p class="wrong" role="alert">${show(edit.error)}</p>`}</details>
     ${refused && html`<${Refused} problem=${refused} load=${load} />`}

@@ -44,7 +44,7 @@ function Edit({ draft, set, refused }) {
   const whole = { path: [], key: '', control: 'json' };
   return html`<div class="args" data-testid="args-edit">
     ${draft.asJson
-      ? html`<textarea class="f mono" rows="8" spellcheck="false" aria-label="Arguments as JSON"
+      ? html`<textarea class="f mono" rows="8" spellcheck=${false} aria-label="Arguments as JSON"
           value=${draft.form.typed[''] ?? form.written('json', draft.form.value)}
           onInput=${(event) => setForm(form.type(draft.form, whole, event.currentTarget.value))}></textarea>
           ${draft.form.errors[''] && html`<p class="wrong" role="alert">${show(draft.form.errors[''])}</p>`}`

@@ -108,7 +108,7 @@ function Control({ id, field, state, set, isChanged, wrong }) {
     case 'area': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>`;
     case 'lines': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>
       <p class="was">one per line</p>`;
-    default: return html`<textarea ...${at} class=${`${at.class} mono`} rows="4" spellcheck="false" value=${text} onInput=${onInput}></textarea>
+    default: return html`<textarea ...${at} class=${`${at.class} mono`} rows="4" spellcheck=${false} value=${text} onInput=${onInput}></textarea>
       <p class="was">as JSON</p>`;
   }
 }
