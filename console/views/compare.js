@@ -11,6 +11,7 @@ import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
+import { useQuestionKey } from './question/key.js';
 
 /** How much of a log is read. */
 const MOST_PAGES = 20;
@@ -47,6 +48,7 @@ function useThreads(ctx, a, b) {
 }
 
 export function Compare({ ctx, route }) {
+  useQuestionKey(ctx);
   const { a, b } = route;
   const { threads, problem } = useThreads(ctx, a, b);
   const [isBrief, setBrief] = useState(false);

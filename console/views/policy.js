@@ -7,6 +7,7 @@ import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Button, Loading } from './parts.js';
+import { useQuestionKey } from './question/key.js';
 
 /** The tenant's rules and, where the server tells them, its own and the defaults. */
 async function readPolicy(api) {
@@ -23,6 +24,7 @@ async function readPolicy(api) {
 const written = (rules) => JSON.stringify(rules, null, 2);
 
 export function Policy({ ctx }) {
+  useQuestionKey(ctx);
   const [state, set] = useState({});
   const latest = useRef(state);
   latest.current = state;

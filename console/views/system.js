@@ -8,8 +8,10 @@ import { McpServers } from './system/mcp.js';
 import { Models } from './system/models.js';
 import { Tools } from './system/tools.js';
 import { Webhooks } from './system/webhooks.js';
+import { useQuestionKey } from './question/key.js';
 
 export function System({ ctx }) {
+  useQuestionKey(ctx);
   const [about, set] = useState({});
   useEffect(() => {
     ctx.api.get('/version').then((version) => set((before) => ({ ...before, version })), () => {});
