@@ -87,7 +87,7 @@ function conn() {
 function goHome() {
   const { threads } = app.lists.lists;
   if (!threads && !app.lists.lists.problem) return true;
-  const busy = (threads ?? []).filter((row) => row.status !== 'idle' && row.status !== 'quarantined');
+  const busy = (threads ?? []).filter((row) => ['running', 'suspended', 'waiting', 'queued'].includes(row.status));
   const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
   go(newest ? `#/t/${encodeURIComponent(newest.threadId)}` : '#/new', { replace: true });
   return false;

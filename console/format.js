@@ -1,5 +1,7 @@
 // Figures and times in words.
 
+const grouped = new Intl.NumberFormat('en');
+
 /** 7.3 s, 2:31, 1:02:05, 3 d 4 h. */
 export function duration(ms) {
   if (ms == null) return '–';
@@ -50,7 +52,7 @@ export function dollars(usd) {
 /** 412, 2,314, 38.2k, 1.2M */
 export function tokens(n) {
   if (n == null) return '–';
-  if (n < 10_000) return n.toLocaleString('en');
+  if (n < 10_000) return grouped.format(n);
   return n < 1_000_000 ? `${(n / 1000).toFixed(1)}k` : `${(n / 1_000_000).toFixed(1)}M`;
 }
 
@@ -62,7 +64,7 @@ export function bytes(n) {
 
 /** 1 question, 2 questions */
 export function count(n, one, many = `${one}s`) {
-  return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+  return `${grouped.format(n)} ${n === 1 ? one : many}`;
 }
 
 /** Where something stands and how large it is: set through the CSSOM, as `...${placed({left: '3px'})}`. */

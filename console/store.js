@@ -95,8 +95,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   function fold() {
     if (isFolding) return;
     isFolding = true;
-    // What comes in the same turn of the loop is folded together.
-    queueMicrotask(slice);
+    // What comes meanwhile is folded together.
+    setTimeout(slice);
   }
 
   function slice() {

@@ -5,37 +5,48 @@ import { lanes } from '../plan/lanes.js';
 import { weightOf } from '../plan/chain.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
-import { html, useMemo } from '../vendor/preact-htm.js';
+import { html, useMemo, useState } from '../vendor/preact-htm.js';
 import { pure } from './pure.js';
 import { ruleOf, waitText } from './waiting.js';
 
 const LANE = 14;
 const EDGE = 16;
+/** Beyond so many items rows have one height, and only those in sight are drawn. */
+const MANY = 200;
+const TIGHT = 46;
+const MARGIN = 20;
 
 export function PlanList({ ctx, route, thread }) {
   const items = thread.core.todoList;
   const plan = items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
   const drawn = useMemo(() => lanes(items), [plan]);
   const weigh = weightOf(thread.view, thread.now);
-  const rows = items.map((item, i) => {
+  const status = new Map(items.map((item) => [item.id, item.status]));
+  const isTight = items.length > MANY;
+  const [scrollTop, setScrollTop] = useState(0);
+  const from = isTight ? Math.max(0, Math.floor(scrollTop / TIGHT) - MARGIN) : 0;
+  const to = isTight ? Math.min(items.length, from + Math.ceil(innerHeight / TIGHT) + 2 * MARGIN) : items.length;
+  const rows = items.slice(from, to).map((item, n) => {
+    const i = from + n;
     const weight = weigh(item);
     const isOpen = weight != null && !weight.over && !thread.replay;
     const costs = thread.view.costs.get(item.id);
     const wait = waitText(ctx, thread, item);
     return html`<${Row} key=${item.id} item=${item} shown=${thread.shown(item)} row=${drawn.rows[i]} width=${drawn.width}
-      met=${metOf(thread, item)} ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} now=${isOpen ? thread.now : 0}
+      met=${metOf(status, item)} ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} now=${isOpen ? thread.now : 0}
       cost=${costs?.priced ? dollars(costs.costUsd) : null} unpriced=${costs?.unpriced ?? 0} by=${authorOf(thread, item)}
       once=${onceOf(ctx, item)} rule=${ruleOf(thread, item)} waits=${wait.text} since2=${wait.since ?? null} output=${thread.core.stepOutputs[item.id]}
       selected=${route.sel === item.id} href=${ctx.to({ sel: item.id, tab: 'item' })} open=${ctx.go} />`;
   });
-  return html`<div class="scroll scrollx" tabindex="0" role="region" aria-label="Plan as a list" data-testid="plan-list"><table class="plan">
-    <thead><tr><th><span class="sr">Status</span></th><th>Item</th><th class="c2">After</th><th class="c3">Tools and rule</th><th>Promised → delivered</th>
+  const gap = (count) => (count ? html`<tr class="gap" aria-hidden="true"><td colspan="7" ...${placed({ height: `${count * TIGHT}px` })}></td></tr>` : null);
+  return html`<div class="scroll scrollx" tabindex="0" role="region" aria-label="Plan as a list" data-testid="plan-list"
+      onScroll=${isTight ? (event) => setScrollTop(event.currentTarget.scrollTop) : null}><table class="plan ${isTight ? 'tight' : ''}">
+    <thead><tr><th ...${placed({ width: isTight ? `${Math.min(200, EDGE + drawn.width * LANE)}px` : null })}><span class="sr">Status</span></th><th>Item</th><th class="c2">After</th><th class="c3">Tools and rule</th><th>Promised → delivered</th>
       <th>Time</th><th class="c6">Cost</th></tr></thead>
-    <tbody>${rows}</tbody></table></div>`;
+    <tbody>${gap(from)}${rows}${gap(items.length - to)}</tbody></table></div>`;
 }
 
-function metOf(thread, item) {
-  const status = new Map(thread.core.todoList.map((one) => [one.id, one.status]));
+function metOf(status, item) {
   return (item.dependencies ?? []).map((id) => (status.get(id) === 'completed' ? '1' : '0')).join('');
 }
 

@@ -7,10 +7,12 @@ import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
 
+const BUSY = ['running', 'suspended', 'waiting', 'queued'];
+
 const FILTERS = {
   All: () => true,
   Asks: (row) => row.asks > 0 || row.status === 'suspended',
-  Busy: (row) => row.status !== 'idle' && row.status !== 'quarantined',
+  Busy: (row) => BUSY.includes(row.status),
   Failed: (row) => ['failed', 'partial', 'quarantined'].includes(row.shape),
 };
 
@@ -67,7 +69,7 @@ function byAge(a, b) {
 function facts(row, questions) {
   const asks = row.openQuestions ?? questions?.filter((one) => one.threadId === row.threadId).length ?? 0;
   const result = row.lastRun?.resultStatus ?? row.lastRun?.status;
-  const isOver = row.status === 'idle';
+  const isOver = !BUSY.includes(row.status) && row.status !== 'quarantined';
   return { ...row, asks, result, shape: isOver && result ? shapeOf(result) : row.status };
 }
 
@@ -81,8 +83,8 @@ function list(ctx, route, rows, all, filter) {
     const words = filter === 'All' ? 'Threads stand here once there are any: ask for something under +.' : 'No thread is like that.';
     return html`<p class="fact dim">${words}</p>`;
   }
-  const now = rows.filter((row) => row.status !== 'idle');
-  const earlier = rows.filter((row) => row.status === 'idle');
+  const now = rows.filter((row) => BUSY.includes(row.status));
+  const earlier = rows.filter((row) => !BUSY.includes(row.status));
   const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...some.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)] : []);
   return [...part('Now', now), ...part('Earlier', earlier)];
 }

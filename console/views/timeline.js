@@ -17,6 +17,8 @@ const NARROW = 860;
 /** What the text of a stream that goes on adds to its row. */
 const TOKENS = 62;
 const PAGE = 400;
+/** Below what began last: the axis, and a row of what comes next. */
+const ROOM = 60;
 
 export function Timeline({ ctx, route, thread }) {
   const [mode, setMode] = useState('tree');
@@ -66,7 +68,9 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   const tops = topsOf(rows, thread);
   const scale = axis(thread, run, width);
   const { from, to } = windowOf(tops, scrollTop, height || PAGE);
-  const follow = useFollow(box, isOpen, tops.at(-1), rows.length, height);
+  // The end that is followed is what began last: what has not begun stands below it.
+  const begun = rows.findLastIndex((row) => row.span) + 1;
+  const follow = useFollow(box, isOpen, Math.max(0, tops[begun] + ROOM - height), begun, height);
   const selected = rows.findIndex((row) => row.span && row.span.seq === route.row);
   const toggle = (row) => setToggled((had) => {
     const next = new Set(had);
@@ -122,26 +126,25 @@ function Axis({ scale }) {
 }
 
 /** Live it follows the end, until somebody scrolls up. */
-function useFollow(box, isOpen, total, count, height) {
+function useFollow(box, isOpen, end, count, height) {
   const state = useRef({ isFollowing: isOpen, seen: count });
   const [, again] = useReducer((n) => n + 1, 0);
   if (!isOpen) state.current.isFollowing = false;
   if (state.current.isFollowing) state.current.seen = count;
   useLayoutEffect(() => {
-    if (state.current.isFollowing && box.current) box.current.scrollTop = total;
-  }, [total, height]);
+    if (state.current.isFollowing && height && box.current) box.current.scrollTop = end;
+  }, [end, height]);
   return {
     below: isOpen && !state.current.isFollowing ? Math.max(0, count - state.current.seen) : 0,
     scrolled(element) {
-      const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - 30;
-      if (isOpen && isAtEnd !== state.current.isFollowing) {
-        state.current = { isFollowing: isAtEnd, seen: count };
-        again();
-      }
+      const isAtEnd = element.scrollTop >= end - 30;
+      if (!isOpen || isAtEnd === state.current.isFollowing) return;
+      state.current = { isFollowing: isAtEnd, seen: count };
+      again();
     },
     toEnd() {
       state.current.isFollowing = true;
-      if (box.current) box.current.scrollTop = total;
+      if (box.current) box.current.scrollTop = end;
       again();
     },
   };

@@ -20,7 +20,7 @@ export function waitText(ctx, thread, item) {
   if (open.length) return { text: `waits for ${open.join(', ')}` };
   if (thread.core.runId == null) return { text: 'pending' };
   if (thread.core.suspensions.some((one) => one.kind === 'plan_review')) return { text: 'waits for the plan to be reviewed' };
-  const most = thread.newestRun?.options?.maxParallelItems;
+  const most = thread.newestRun?.options?.executionConfig?.maxParallelItems;
   return { text: `waits for a free place${most ? ` (of ${most})` : ''}` };
 }
 

@@ -2,7 +2,7 @@
 
 import { count, dollars, duration, tokens, placed } from '../../format.js';
 import { Shape, Sign, WORD } from '../../shapes.js';
-import { plain, show } from '../../text.js';
+import { plain, show, showStart } from '../../text.js';
 import { html, useLayoutEffect, useRef } from '../../vendor/preact-htm.js';
 import { ruleText } from '../waiting.js';
 
@@ -79,7 +79,7 @@ function Name({ row, status, label, thread }) {
     : html`<span class="tw" aria-hidden="true">${row.isOpenable ? (row.isShut ? '▸' : '▾') : ''}</span>`;
   return html`<span class="tl-name ${depth > 1 ? 'mid' : ''}">${lead}
     ${SIGNS[kind] ? html`<${Sign} name=${SIGNS[kind]} cls="c-${status}" />` : html`<${Shape} status=${status} />`}
-    <span class="label ${kind === 'call' || kind === 'task' ? 'mono' : ''}">${show(label)}</span>
+    <span class="label ${kind === 'call' || kind === 'task' ? 'mono' : ''}">${showStart(String(label ?? ''))}</span>
     <${Tags} row=${row} status=${status} span=${span} thread=${thread} /></span>`;
 }
 

@@ -1,0 +1,102 @@
+// Three hundred items, five thousand observations: only what is in sight is drawn, and tokens render nothing.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { empty, fold, told } from '../../../console/fold/core.js';
+import { launch, open, quit, shot, showing } from '../support/browser.mjs';
+import { largeLog, tellLarge } from '../support/large.mjs';
+import { Server } from '../support/server.mjs';
+
+const ITEMS = 300;
+const LOG = largeLog(ITEMS);
+
+let server;
+before(async () => {
+  server = await Server.start();
+  await launch();
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+/** A page that is given the log, at a hash of that thread. */
+async function large(hash, log = LOG) {
+  const page = await open(server, '#/new');
+  await tellLarge(page, log);
+  await page.evaluate((to) => { location.hash = to; }, hash);
+  return page;
+}
+
+const count = (page, selector) => page.locator(selector).count();
+const stateAt = (seq) => {
+  let state = empty();
+  for (const observation of LOG.slice(0, seq)) state = fold(state, observation);
+  return told(state, { threadId: 'large', minSeq: 1 });
+};
+
+test('five thousand observations are shown, and few of them drawn', async () => {
+  assert.ok(LOG.length >= 5000);
+  const page = await large('#/t/large');
+  await showing(page, LOG.length);
+  // Beyond eighty items the list says more than the graph.
+  await page.locator('[data-testid=plan-list]').waitFor();
+  await shot(page, 'large-list');
+  await page.keyboard.press('g');
+  await page.locator('[data-node]').first().waitFor();
+  assert.equal(await count(page, '[data-node]'), ITEMS);
+  assert.ok(Number(await page.locator('[data-testid=timeline]').getAttribute('data-rows')) >= ITEMS);
+  assert.ok(await count(page, '[role=treeitem]') < 100);
+  await shot(page, 'large-graph');
+  await page.locator('[data-testid=timeline-log]').click();
+  await page.locator('.log-row').first().waitFor();
+  assert.ok(await count(page, '.log-row') < 100);
+  const all = await count(page, '*');
+  assert.ok(all < 8000, `${all} elements`);
+  assert.deepEqual(page.wrong, []);
+});
+
+test('replay goes anywhere in a large log', async () => {
+  const page = await large('#/t/large/list?at=2500');
+  await showing(page, 2500);
+  for (const seq of [17, 4999, 2501, 1200, 3]) {
+    await page.evaluate((at) => { location.hash = `#/t/large/list?at=${at}`; }, seq);
+    await showing(page, seq);
+    const wants = stateAt(seq).todoList.map(({ id, status }) => `${id} ${status}`);
+    const has = await page.locator('tr[data-item]').evaluateAll((rows) => rows.map((row) => `${row.dataset.item} ${row.dataset.status}`));
+    assert.ok(has.every((row) => wants.includes(row)), `${seq}`);
+    if (wants.length) assert.ok(has.length > 0);
+  }
+  assert.deepEqual(page.wrong, []);
+});
+
+test('tokens are written into one text node: no element is made, changed or taken away for them', async () => {
+  const start = LOG.find(({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'i0');
+  const page = await large('#/t/large/graph?tab=item&sel=i0', LOG.slice(0, start.seq));
+  await showing(page, start.seq);
+  await page.locator('[data-testid=tokens]').waitFor();
+  await page.evaluate(() => {
+    window.seen = { elements: [], texts: 0 };
+    new MutationObserver((records) => {
+      for (const { type, target } of records) {
+        if (type === 'characterData') window.seen.texts += 1;
+        else if (!target.closest?.('.tape')) window.seen.elements.push(`${type} ${target.className?.baseVal ?? target.className}`);
+      }
+    }).observe(document.querySelector('[data-testid=tokens]'), { subtree: true, childList: true, characterData: true, attributes: true });
+  });
+  await page.evaluate(async (streamId) => {
+    let offset = 0;
+    for (let i = 0; i < 200; i++) {
+      const data = `word${i} `;
+      window.tell('token', { type: 'TOKEN', data, tokenType: 'EXECUTION_LLM_RESPONSE', phase: 'execution', streamId, offset, threadId: 'large', runId: 'run_large' });
+      offset += data.length;
+      if (i % 10 === 9) await new Promise(requestAnimationFrame);
+    }
+  }, start.content.streamId);
+  await page.waitForFunction(() => /word199/.test(document.querySelector('[data-testid=tokens]').textContent));
+  const seen = await page.evaluate(() => window.seen);
+  assert.deepEqual(seen.elements, []);
+  // Once a frame at most: two hundred tokens are far fewer writes.
+  assert.ok(seen.texts > 0 && seen.texts <= 40, `${seen.texts} writes`);
+  assert.deepEqual(page.wrong, []);
+});
