@@ -4,14 +4,15 @@
 # Everything for the server passes through `cat`. When that ends, whoever started us has closed the server's input, or is
 # gone; the server sees the end of its input, and what is left of it two seconds later is killed. When the server ends, what
 # it left behind is killed at once: first what carries its mark in the environment (it may have left the group), then the
-# group.
+# group. A process that is just becoming another program shows no environment: the last look is a second later.
 mark=PES_MCP_PROCESS=$1
 ulimit -c 0
 ulimit -n "$2"
 [ "$3" = 0 ] || ulimit -v "$3"
 shift 3
 kill_all() {
-    for _ in 1 2 3; do
+    for pause in 0 0 1; do
+        sleep "$pause"
         for found in $(grep -lszx "$mark" /proc/[0-9]*/environ 2>/dev/null); do
             found=${found#/proc/}
             kill -KILL "${found%/environ}" 2>/dev/null
@@ -19,4 +20,4 @@ kill_all() {
     done
     kill -KILL 0
 }
-{ cat; exec >&-; sleep 2; kill_all; } | { (export "$mark"; exec "$@"); echo "it ended with status $?" >&2; kill_all; }
+{ cat; exec >&-; sleep 2; kill_all; } | { (export "$mark"; exec "$@"); echo "it ended with status $?" >&2; exec >&-; kill_all; }

@@ -37,11 +37,16 @@ type LastWords = Arc<Mutex<VecDeque<String>>>;
 
 /// A running program. Dropping it kills it and all that it started.
 pub(super) struct Process {
+    /// `None`: somebody ends it.
+    running: Option<Running>,
+    last_words: LastWords,
+    drained: JoinHandle<()>,
+}
+
+struct Running {
     child: Child,
     /// Stands in the environment of all that it starts.
     mark: String,
-    last_words: LastWords,
-    drained: JoinHandle<()>,
 }
 
 impl Process {
@@ -71,43 +76,51 @@ impl Process {
             return Err("it has no pipes".to_owned());
         };
         let drained = tokio::spawn(drain(name.to_owned(), errors, last_words.clone()));
-        Ok((Self { child, mark, last_words, drained }, Pipes::new(input, output)))
+        Ok((Self { running: Some(Running { child, mark }), last_words, drained }, Pipes::new(input, output)))
     }
 
     /// Ends it and all that it started. Returns the last lines that it wrote to its standard error.
     pub(super) async fn kill(mut self) -> String {
-        self.kill_group();
-        if let Err(error) = self.child.wait().await {
-            tracing::warn!(%error, "the end of an MCP server could not be waited for");
-        }
-        let mark = self.mark.clone();
-        if let Err(error) = tokio::task::spawn_blocking(move || kill_marked(&mark)).await {
-            tracing::warn!(%error, "what an MCP server started could not be looked for");
+        if let Some(running) = self.running.take() {
+            match tokio::task::spawn_blocking(move || running.end()).await {
+                Ok(mut child) => {
+                    if let Err(error) = child.wait().await {
+                        tracing::warn!(%error, "the end of an MCP server could not be waited for");
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "what an MCP server started could not be looked for"),
+            }
         }
         // What it wrote last may still stand in the pipe.
         let _: Result<_, tokio::time::error::Elapsed> = timeout(LAST_LINES, &mut self.drained).await;
         let kept = self.last_words.lock();
         kept.iter().rev().cloned().collect::<Vec<_>>().join(" / ")
     }
+}
 
-    fn kill_group(&self) {
+impl Running {
+    /// Kills the group and what has left it; looking for that takes long where many processes run. Returns the program, to
+    /// be waited for.
+    fn end(self) -> Child {
         // Not waited for yet, so the number is still that of our group.
         let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
             // It may have ended by itself.
             let _ = kill_process_group(group, Signal::KILL);
         }
+        kill_marked(&self.mark);
+        self.child
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ended and looked after in `kill`.
-        if self.child.id().is_none() {
-            return;
+        // A process that ends before this thread has begun leaves the work to the guard, which sees the end of its input.
+        if let Some(running) = self.running.take()
+            && let Err(error) = std::thread::Builder::new().spawn(move || drop(running.end()))
+        {
+            tracing::warn!(%error, "an MCP server is left to its guard");
         }
-        self.kill_group();
-        kill_marked(&self.mark);
     }
 }
 

@@ -1,0 +1,96 @@
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// A program that runs, and ends by itself when its input does.
+fn program(change: impl FnOnce(&mut Command) -> &mut Command) -> Child {
+    let mut command = Command::new("/bin/cat");
+    let mut program = change(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    program.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    program.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    program
+}
+
+fn was_killed(mut program: Child) -> bool {
+    program.wait().unwrap().signal() == Some(9)
+}
+
+fn look(program: &Child) -> Look {
+    let pid = i32::try_from(program.id()).unwrap();
+    kill_if_marked(Pid::from_raw(pid).unwrap(), Path::new(&format!("/proc/{pid}")), b"PES_MCP_PROCESS=this")
+}
+
+/// The fields of `/proc/PID/stat` of a process with memory whose environment stands between these addresses.
+fn stat(begin: u64, end: u64) -> String {
+    let mut fields = vec!["0".to_owned(); 53];
+    fields[1] = "(a) R (b)".to_owned();
+    (fields[22], fields[49], fields[50]) = ("4096".to_owned(), begin.to_string(), end.to_string());
+    fields.join(" ")
+}
+
+/// A process that is looked at while it becomes another program: its environment is empty, and there at the second look.
+#[rstest::rstest]
+#[case::not_yet_made(stat(0, 0))]
+#[case::made_between_the_two_files(stat(16, 64))]
+fn a_process_that_is_becoming_another_program_is_looked_at_again(#[case] stat: String) {
+    let mut program = program(|command| command);
+    let processes = tempfile::tempdir().unwrap();
+    let folder = processes.path().join(program.id().to_string());
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("environ"), "").unwrap();
+    assert!(Command::new("mkfifo").arg(folder.join("stat")).status().unwrap().success());
+    let (input, at_stat) = (program.stdin.take(), folder.join("stat"));
+    let other = thread::spawn(move || {
+        // Opened when the other end is: somebody has seen the empty environment and looks why.
+        let mut end = fs::OpenOptions::new().write(true).open(folder.join("stat")).unwrap();
+        fs::write(folder.join("new"), "A=1\0PES_MCP_PROCESS=this\0").unwrap();
+        fs::rename(folder.join("new"), folder.join("environ")).unwrap();
+        end.write_all(stat.as_bytes()).unwrap();
+        drop(end);
+        let was_killed = was_killed(program);
+        fs::remove_dir_all(folder).unwrap();
+        was_killed
+    });
+    kill_marked_in(processes.path(), "this");
+    // If nobody has looked there, the other thread goes on by this, and the program by the end of its input.
+    let _held = fs::OpenOptions::new().read(true).write(true).open(at_stat);
+    drop(input);
+    assert!(other.join().unwrap());
+}
+
+#[test]
+fn a_process_with_the_mark_is_killed_and_one_without_is_not() {
+    let programs = ["this", "that"].map(|mark| program(|command| command.env(VARIABLE, mark)));
+    kill_marked("this");
+    assert_eq!(
+        programs.map(|mut program| {
+            drop(program.stdin.take());
+            was_killed(program)
+        }),
+        [true, false]
+    );
+}
+
+#[test]
+fn nobody_waits_for_a_process_that_has_no_environment_or_has_ended() {
+    let bare = program(Command::env_clear);
+    assert_eq!(look(&bare), Look::Other);
+    let mut ended = program(|command| command.env(VARIABLE, "this"));
+    assert_eq!(look(&ended), Look::Killed);
+    let mut rest = Vec::new();
+    ended.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
+    let has_ended = |program: &Child| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
+        stat.contains(") Z ")
+    };
+    while !has_ended(&ended) {
+        thread::yield_now();
+    }
+    assert_eq!(look(&ended), Look::Other);
+    for mut program in [bare, ended] {
+        drop(program.stdin.take());
+        program.wait().unwrap();
+    }
+}
