@@ -140,8 +140,8 @@ impl Shared {
             sleep(PAUSE_AFTER_PANIC).await;
         }
         match self.store.thread_by_pk(pk).await {
-            // A quarantined thread is not woken: rebuilding it may be what panicked.
-            Ok(Some(row)) if row.status == ThreadStatus::Quarantined => {}
+            // A quarantined thread is not woken but to end its runs: rebuilding it may be what panicked.
+            Ok(Some(row)) if row.status == ThreadStatus::Quarantined && row.wake_at.is_none() => {}
             Ok(_) | Err(_) => drop(self.wake_with_backoff(pk)),
         }
     }

@@ -27,6 +27,11 @@ impl Runtime {
         self.0.ask(pk, |reply| Command::EditProfile { edit, reply }).await
     }
 
+    /// Has the thread read and looked after. Runs of it that cannot be read end by that.
+    pub(crate) async fn look_after(&self, pk: ThreadPk) -> Result<(), Refusal> {
+        self.0.wake(pk).await
+    }
+
     /// Stores a row of the thread that no decision writes: a push receiver.
     pub(crate) async fn keep_row(&self, pk: ThreadPk, row: Row) -> Result<(), Refusal> {
         self.0.ask(pk, |reply| Command::Keep { row, reply }).await

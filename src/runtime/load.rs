@@ -11,6 +11,8 @@ use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Loaded;
 use crate::engine::effect::Effect;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
+use crate::engine::pes::runs_only;
+use crate::engine::step::RowKind;
 use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 /// What a commit does to the thread's lease, and under which epoch it is made.
@@ -92,23 +94,33 @@ impl Actor {
         Err(contended())
     }
 
+    /// Whether it crashed the process too often.
+    fn is_to_be_set_aside(&self, row: &ThreadRow) -> bool {
+        row.crashes.alone >= self.shared.config.runtime.crash_limit && row.status != ThreadStatus::Quarantined
+    }
+
     async fn load(&self, extras: &CommitExtras) -> Result<LoadedThread, Refusal> {
         // The primary key of a new thread was just allotted: nothing can be stored under it.
         let is_fresh = extras.create.is_some() && !self.has_written;
         let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
         let limit = self.shared.config.runtime.crash_limit;
         let stored = match stored {
-            Some((row, _)) if row.crashes.alone >= limit && row.status != ThreadStatus::Quarantined => {
-                self.set_aside(&row).await?;
+            Some((row, rows)) if self.is_to_be_set_aside(&row) => {
+                self.set_aside(&row, rows.iter().any(|row| row.kind == RowKind::Run)).await?;
                 self.shared.store.load(self.pk).await?
             }
             stored => stored,
         };
         if let Some((row, rows)) = stored {
-            let receivers = Receivers::of(&rows)?;
+            let receivers = Receivers::of(&rows);
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
-            let machine = self.shared.core(&row.core)?.load(loaded)?;
+            // Set aside, its runs were to be ended, and it crashed the process once more.
+            let crashes_when_rebuilt = row.status == ThreadStatus::Quarantined
+                && row.crashes.alone > limit
+                && loaded.rows.iter().any(|row| row.kind == RowKind::Run);
+            let machine =
+                if crashes_when_rebuilt { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
             self.shared.hub.read_up_to(self.pk, row.last_seq);
             return Ok(LoadedThread { row, machine, new: None, fold: None, receivers });
         }
@@ -119,12 +131,13 @@ impl Actor {
         Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers })
     }
 
-    /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes.
-    async fn set_aside(&self, row: &ThreadRow) -> Result<(), Refusal> {
+    /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes. It stays due while
+    /// it has runs, so that they end whatever becomes of this process.
+    async fn set_aside(&self, row: &ThreadRow, has_runs: bool) -> Result<(), Refusal> {
         tracing::error!(threadId = %row.thread_id, crashes = row.crashes.alone, "the thread is quarantined: it crashed the process too often");
         let commit = Commit {
             status: ThreadStatus::Quarantined,
-            wake_at: None,
+            wake_at: has_runs.then(|| self.shared.now()),
             ..row.commit(LeaseChange::Release, self.shared.now())
         };
         // A stale commit is no error: another process quarantined the thread or went on with it.

@@ -28,14 +28,11 @@ use crate::store::outbox::{NewDelivery, TargetKind};
 pub(super) struct Receivers(BTreeMap<String, PushTarget>);
 
 impl Receivers {
-    pub(super) fn of(rows: &[Row]) -> store::Result<Self> {
+    /// As the rows of a thread say. One that cannot be read keeps nobody from the thread.
+    pub(super) fn of(rows: &[Row]) -> Self {
         let mut receivers = Self::default();
-        for row in rows.iter().filter(|row| row.kind == RowKind::Push) {
-            if let Some(target) = PushTarget::read(row)? {
-                receivers.0.insert(row.id.clone(), target);
-            }
-        }
-        Ok(receivers)
+        receivers.extras(rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect());
+        receivers
     }
 
     /// What was written is known from here on.

@@ -27,7 +27,8 @@ use crate::world::{Illegal, Stamp, World};
 pub trait Core: Send + Sync + 'static {
     /// What `agentCore` names.
     fn name(&self) -> &str;
-    /// Rebuilds a thread's state. Text of any released version loads; anything else is a fault.
+    /// Rebuilds a thread's state. Text of any released version loads; that of a newer one is a fault, which leaves the thread
+    /// and its runs as they are. Of what is damaged, the machine says so ([`Machine::is_unreadable`]), so that its runs end.
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault>;
     /// Whether it asks a person before a plan runs where `planReview` wants that.
     fn reviews_plans(&self) -> bool {
@@ -81,7 +82,7 @@ pub trait Machine: Send + Sync {
         let _ = (world, next);
         None
     }
-    /// Whether stored rows could not be read: then nothing is decided before
+    /// Whether of the stored head or rows something could not be read: then nothing is decided before
     /// [`SystemEvent::Unreadable`](crate::event::SystemEvent::Unreadable).
     fn is_unreadable(&self) -> bool {
         false

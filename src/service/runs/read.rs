@@ -12,7 +12,7 @@ use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
-use crate::engine::step::RowKind;
+use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::{Result, Service, threads};
 use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
@@ -107,10 +107,21 @@ pub async fn list(
     Ok(Page { items, next_cursor: page.next_cursor })
 }
 
+/// A run that is not over and cannot be read ends by that, so that nobody waits for it.
 pub(crate) async fn stored(service: &Service, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
-    let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
-    let FoundRow { pk, row, .. } = found.ok_or_else(|| Fault::not_found("run"))?;
-    Ok((pk, read(&row)?))
+    let found = async || {
+        let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
+        found.ok_or_else(|| Fault::not_found("run"))
+    };
+    let FoundRow { pk, row, .. } = found().await?;
+    match read(&row) {
+        Ok(run) => Ok((pk, run)),
+        Err(_) if row.keep == Keep::Always => {
+            service.runtime.look_after(pk).await?;
+            Ok((pk, read(&found().await?.row)?))
+        }
+        Err(damaged) => Err(damaged.into()),
+    }
 }
 
 async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResource> {

@@ -42,7 +42,7 @@ async fn questions(instance: &Instance) -> Vec<String> {
 }
 
 /// Suspended runs on the threads `hurt` and `well`; what is stored of the first is then spoilt.
-async fn spoilt(folder: &Path, sql: &'static str) -> (Instance, [pes::domain::ids::RunId; 2]) {
+async fn spoilt(folder: &Path, damage: &[&'static str]) -> (Instance, [pes::domain::ids::RunId; 2]) {
     let first = instance(folder).await;
     let runs = [ask(&first, "hurt").await, ask(&first, "well").await];
     for run in &runs {
@@ -52,7 +52,9 @@ async fn spoilt(folder: &Path, sql: &'static str) -> (Instance, [pes::domain::id
     first.close().await;
     let url = format!("sqlite://{}", folder.join("data").join("pes.db").display());
     let mut other = sqlx::SqliteConnection::connect(&url).await.unwrap();
-    assert!(other.execute(sql).await.unwrap().rows_affected() > 0);
+    for sql in damage {
+        assert!(other.execute(*sql).await.unwrap().rows_affected() > 0);
+    }
     other.close().await.unwrap();
     (instance(folder).await, runs)
 }
@@ -62,9 +64,11 @@ async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
     for sql in [
         "UPDATE thread_rows SET body = '{' WHERE kind = 6 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')",
         "UPDATE thread_rows SET body = '[]' WHERE kind IN (4, 5) AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')",
+        "UPDATE threads SET head = '{' WHERE thread_id = 'hurt'",
+        "UPDATE thread_rows SET body = '{' WHERE kind = 1 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')",
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let (instance, [hurt, well]) = spoilt(folder.path(), sql).await;
+        let (instance, [hurt, well]) = spoilt(folder.path(), &[sql]).await;
         let (service, caller) = (instance.service(), instance.caller());
         assert!(questions(&instance).await.contains(&"well".to_owned()));
         threads::state(service, caller, &"hurt".into(), None).await.unwrap();
@@ -81,11 +85,42 @@ async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
     }
 }
 
+/// Nobody has to ask: a run that goes on is looked after by whoever starts.
+#[rstest::rstest]
+#[case::head("UPDATE threads SET head = '{' WHERE thread_id = 'hurt'")]
+#[case::run(
+    "UPDATE thread_rows SET body = '{' WHERE kind = 1 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')"
+)]
+#[tokio::test]
+async fn who_waits_for_a_run_that_cannot_be_read_is_told_its_end(#[case] damage: &'static str) {
+    let folder = tempfile::tempdir().unwrap();
+    let goes_on = "UPDATE threads SET status = 'running' WHERE thread_id = 'hurt';
+        UPDATE thread_rows SET body = json_set(body, '$.status', 'running', '$.standing', 'running')
+        WHERE kind = 1 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
+    let (instance, [hurt, _]) = spoilt(folder.path(), &[goes_on, damage]).await;
+    let (service, caller) = (instance.service(), instance.caller());
+    let waited = soon(runs::wait(service, caller, &hurt, std::time::Duration::from_secs(60))).await.unwrap().run;
+    assert_eq!(waited.status, RunStatus::Failed);
+    assert_eq!(waited.result.unwrap().metadata.error.unwrap().code, Code::UnreadableState);
+    let page = PageAsk { cursor: None, limit: 10 };
+    let listed = runs::list(service, caller, Some(RunStatus::Failed), None, page).await.unwrap().items;
+    assert_eq!(listed.iter().map(|run| &run.run_id).collect::<Vec<_>>(), [&hurt]);
+    let told = feed::page(service, caller, &"hurt".into(), FeedAsk::default(), 200).await.unwrap().items;
+    let is_end = |kind: &pes::domain::observation::ObservationType| kind.as_str() == "RUN_FINISHED";
+    assert!(told.iter().any(|told| is_end(&told.kind)), "and so are sockets");
+    // The thread can be used again.
+    threads::release(service, caller, &"hurt".into()).await.unwrap();
+    let next = ask(&instance, "hurt").await;
+    let waited = soon(runs::wait(service, caller, &next, std::time::Duration::from_secs(60))).await.unwrap().run;
+    assert_eq!(waited.status, RunStatus::Suspended);
+    instance.close().await;
+}
+
 #[tokio::test]
 async fn settings_that_cannot_be_read_break_no_list_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let sql = "UPDATE threads SET sheet = '{' WHERE thread_id = 'hurt'";
-    let (instance, _) = spoilt(folder.path(), sql).await;
+    let (instance, _) = spoilt(folder.path(), &[sql]).await;
     let page = PageAsk { cursor: None, limit: 10 };
     let listed =
         threads::list(instance.service(), instance.caller(), ThreadFilter::default(), page).await.unwrap().items;
@@ -101,7 +136,7 @@ async fn an_entry_of_the_log_that_cannot_be_read_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let sql = "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
                AND seq = (SELECT min(seq) FROM observations)";
-    let (instance, _) = spoilt(folder.path(), sql).await;
+    let (instance, _) = spoilt(folder.path(), &[sql]).await;
     let (service, caller) = (instance.service(), instance.caller());
     let mut lengths = Vec::new();
     for thread in ["hurt", "well"] {

@@ -193,18 +193,17 @@ async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
         equipped(&probe, breaking, |built| built.store(store).core(Arc::new(Breaking))).await
     };
     let first = equip(inner.clone()).await;
-    ask(&first, "p", "unreadable").await;
+    let run = ask(&first, "p", "unreadable").await;
     // Its planning is under way.
     soon(first.service().drain()).await;
     let process = equip(inner.clone()).await;
+    assert_eq!(ended(&process, &run).await, (RunStatus::Failed, Some(Code::UnreadableState)));
     let (service, caller) = (process.service(), process.caller());
-    soon(async {
-        while threads::get(service, caller, &"p".into()).await.unwrap().status.as_str() != "quarantined" {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    assert_eq!(threads::get(service, caller, &"p".into()).await.unwrap().status.as_str(), "quarantined");
     assert_eq!(refused(&process, "p").await, Code::ThreadQuarantined);
     let sound = ask(&process, "s", "call").await;
     assert_eq!(ended(&process, &sound).await, (RunStatus::Completed, None));
+    threads::release(service, caller, &"p".into()).await.unwrap();
+    let next = ask(&process, "p", "call").await;
+    assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None));
 }

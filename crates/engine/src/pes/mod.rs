@@ -60,6 +60,12 @@ impl Pes {
     }
 }
 
+/// Of a thread of any core that crashes whoever rebuilds it: a machine that is unreadable but for its runs and its
+/// questions. It ends them; the head that it leaves is that of [`Pes`].
+pub fn runs_only(loaded: Loaded) -> Box<dyn Machine> {
+    Box::new(state::load::load_runs(loaded))
+}
+
 impl Core for Pes {
     fn name(&self) -> &str {
         match (&self.simple, self.shape) {
@@ -118,6 +124,6 @@ impl Machine for State {
         self.run.as_ref()
     }
     fn is_unreadable(&self) -> bool {
-        !self.unreadable.is_empty()
+        !self.unreadable.names.is_empty()
     }
 }

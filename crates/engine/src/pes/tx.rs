@@ -48,6 +48,7 @@ pub(crate) struct Tx<'a> {
     calls: BTreeSet<CallId>,
     tasks: BTreeSet<TaskId>,
     run_touched: bool,
+    head_touched: bool,
     /// Recovery and refusals are no progress.
     pub is_progress: bool,
 }
@@ -70,6 +71,7 @@ impl<'a> Tx<'a> {
             calls: BTreeSet::new(),
             tasks: BTreeSet::new(),
             run_touched: false,
+            head_touched: false,
             is_progress: true,
         }
     }
@@ -119,6 +121,11 @@ impl<'a> Tx<'a> {
     /// The active run is to be written.
     pub fn run_changed(&mut self) {
         self.run_touched = true;
+    }
+
+    /// The head is to be written, though nothing else is.
+    pub fn head_changed(&mut self) {
+        self.head_touched = true;
     }
 
     /// The active run has ended and been written.
@@ -224,7 +231,8 @@ impl<'a> Tx<'a> {
             && self.progressed.is_empty()
             && self.calls.is_empty()
             && self.tasks.is_empty()
-            && !self.run_touched;
+            && !self.run_touched
+            && !self.head_touched;
         let stop_effects = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
         if is_unchanged {
             return Step { stop_effects, ..Step::nothing() };

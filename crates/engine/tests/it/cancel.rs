@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::sim::*;
 
-fn two_items(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
+pub fn two_items(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
     match which(request).as_str() {
         "planning" | "refinement" => plan(&[("a", &[], &[]), ("b", &["a"], &[])]),
         "a.1" => calls(&[("write", json!({ "x": "1" })), ("gated", json!({ "x": "2" }))]),

@@ -37,5 +37,6 @@ mod steps;
 mod suspend;
 mod terms;
 mod told;
+mod unreadable;
 mod waiting;
 mod words;

@@ -3,7 +3,7 @@
 use crate::domain::ids::ItemId;
 use crate::domain::run::{Counters, Run, RunStatus};
 use crate::pes::run::message;
-use crate::pes::state::{Active, Definition, Item, ModelCall, Phase, Progress, Replan, Shape, rows};
+use crate::pes::state::{Active, Definition, Item, ModelCall, Phase, Progress, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
 /// Makes it the active run and records its start.
@@ -15,23 +15,7 @@ pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
     // The number is given anew: contexts are ordered by run, and this one begins now.
     let message_ord = tx.next_ord();
     tx.write_message(message_ord, &message);
-    tx.state.head.active = Some(Active {
-        run: run.run_id.clone(),
-        ord,
-        counters: Counters::default(),
-        model: None,
-        steers: Vec::new(),
-        replan: Replan::Unasked,
-        cancel: None,
-        pause: None,
-        asked: None,
-        granted: Default::default(),
-        largest: 0,
-        notes: Vec::new(),
-        planned: false,
-        review: Default::default(),
-        stopped: false,
-    });
+    tx.state.head.active = Some(Active::begin(run.run_id.clone(), ord, Counters::default()));
     let shown = message::shown(tx, &message);
     tx.state.run = Some(run);
     tx.run_changed();

@@ -6,7 +6,7 @@ use crate::domain::model;
 use crate::domain::run::{RunError, RunStatus};
 use crate::pes::run::{end_early, finish};
 use crate::pes::settle::stop;
-use crate::pes::state::{Cancel, Ends};
+use crate::pes::state::{Cancel, Ends, Unreadable};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::step::{Keep, Row};
 
@@ -64,16 +64,15 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, crashes: u32) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// Rows cannot be read: the runs fail by that name, and the rows are not loaded any more, so that the thread can be
-/// used again. They stay in the store as they are, for inspection.
+/// The head or rows cannot be read: the runs fail by that name, and the rows are not loaded any more, so that the thread
+/// can be used again. They stay in the store as they are, for inspection; the head and the rows of runs are written anew.
 pub(crate) fn set_unreadable_aside(tx: &mut Tx<'_>) -> Handled {
-    let rows = std::mem::take(&mut tx.state.unreadable);
-    if rows.is_empty() {
+    let Unreadable { names, rows } = std::mem::take(&mut tx.state.unreadable);
+    if names.is_empty() {
         return Ok(Taken::No);
     }
-    let named: Vec<String> = rows.iter().map(|row| format!("{:?} {}", row.kind, row.id)).collect();
     tx.rows.extend(rows.into_iter().map(|row| Row { keep: Keep::Never, ..row }));
-    let message = format!("What is stored of this thread cannot be read any more: {}.", named.join(", "));
+    let message = format!("What is stored of this thread cannot be read any more: {}.", names.join(", "));
     set_aside(tx, Code::UnreadableState, message);
     Ok(Taken::Yes)
 }
@@ -88,11 +87,16 @@ fn set_aside(tx: &mut Tx<'_>, code: Code, message: String) {
         finish::fail(tx, code, message, model::Phase::Execution);
     }
     tx.state.head.quarantined = true;
+    tx.head_changed();
     tx.is_progress = false;
 }
 
 /// A person lets a quarantined thread go on.
 pub(crate) fn release(tx: &mut Tx<'_>) -> Handled {
-    let was_quarantined = std::mem::take(&mut tx.state.head.quarantined);
-    Ok(if was_quarantined { Taken::Yes } else { Taken::No })
+    if !std::mem::take(&mut tx.state.head.quarantined) {
+        return Ok(Taken::No);
+    }
+    tx.head_changed();
+    tx.is_progress = false;
+    Ok(Taken::Yes)
 }

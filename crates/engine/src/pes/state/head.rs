@@ -220,6 +220,27 @@ pub(crate) struct Cancel {
 }
 
 impl Active {
+    /// A run that has done nothing yet but what is counted.
+    pub fn begin(run: RunId, ord: i64, counters: Counters) -> Self {
+        Self {
+            run,
+            ord,
+            counters,
+            model: None,
+            steers: Vec::new(),
+            replan: Replan::Unasked,
+            cancel: None,
+            pause: None,
+            asked: None,
+            granted: Granted::default(),
+            largest: 0,
+            notes: Vec::new(),
+            planned: false,
+            review: Review::default(),
+            stopped: false,
+        }
+    }
+
     /// A pause, or a question about the budget, holds back whatever has not begun.
     pub fn is_held(&self) -> bool {
         self.pause.is_some() || self.asked.is_some()

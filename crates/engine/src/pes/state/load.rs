@@ -9,14 +9,19 @@ use crate::Loaded;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
-use crate::domain::run::Run;
+use crate::domain::run::{Run, RunStatus};
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::CallRecord;
 use crate::pes::state::rows::{StoredItem, Tombstone, VERSION};
-use crate::pes::state::{Call, Definition, Head, Item, Progress, Shape, State, TodoList, Turn};
+use crate::pes::state::{
+    Active, Call, Definition, Head, Item, Phase, Progress, Shape, State, TodoList, Turn, Unreadable,
+};
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
+
+/// More numbers than the rows of a thread that are not loaded can have come to since the last one that is.
+const UNLOADED: i64 = 1 << 32;
 
 /// What the rows say, before it is put together.
 #[derive(Default)]
@@ -30,10 +35,27 @@ struct Gathered {
     tasks: BTreeMap<TaskId, (i64, Task)>,
     removed: BTreeMap<ItemId, i64>,
     agent_state: AgentState,
-    unreadable: Vec<Row>,
+    /// The highest number of a row.
+    last_ord: i64,
+    unreadable: Unreadable,
 }
 
 impl Gathered {
+    /// A row that cannot be read is remembered by its name. A run's is replaced, so that there is a run that can end.
+    fn add_or_name(&mut self, thread_id: &ThreadId, row: Row) {
+        self.last_ord = self.last_ord.max(row.ord);
+        if self.add(&row).is_ok() {
+            return;
+        }
+        self.unreadable.names.push(format!("{:?} {}", row.kind, row.id));
+        if row.kind == RowKind::Run {
+            let run = Run::unreadable(row.id.as_str().into(), thread_id.clone());
+            self.runs.insert(run.run_id.clone(), (row.ord, run));
+        } else {
+            self.unreadable.rows.push(row);
+        }
+    }
+
     fn add(&mut self, row: &Row) -> Result<(), Fault> {
         match row.kind {
             RowKind::Run => {
@@ -73,17 +95,48 @@ impl Gathered {
         Ok(())
     }
 
-    fn into_state(mut self, thread_id: ThreadId, mut head: Head, last_seq: i64) -> Result<State, Fault> {
+    /// Why this cannot be the head of these rows.
+    fn disagrees(&self, head: &Head) -> Option<String> {
+        let active = head.active.as_ref().map(|active| &active.run);
+        if active.is_some_and(|active| !self.runs.contains_key(active)) {
+            return Some("it names a run that is not there".to_owned());
+        }
+        let is_named = |id: &&RunId| active == Some(*id) || head.queue.contains(id);
+        let unnamed = self.runs.keys().find(|id| !is_named(id))?;
+        Some(format!("it does not name {unnamed}"))
+    }
+
+    /// The head, made anew of the rows: who was active or queued is known of the runs, the rest begins from nothing.
+    fn head(&mut self, why: &str, last_seq: i64) -> Head {
+        self.unreadable.names.insert(0, format!("head ({why})"));
+        let is_queued = |run: &Run| run.status == RunStatus::Queued;
+        let active = self.runs.values().find(|(_, run)| !is_queued(run));
+        let active = active.map(|(ord, run)| Active::begin(run.run_id.clone(), *ord, run.counters.clone()));
+        let mut queue: Vec<(i64, RunId)> = self.runs.iter().map(|(id, (ord, _))| (*ord, id.clone())).collect();
+        queue.retain(|(_, id)| active.as_ref().is_none_or(|active| active.run != *id));
+        queue.sort();
+        Head {
+            phase: if active.is_some() { Phase::Executing } else { Phase::Idle },
+            // Every version of the plan was recorded.
+            plan_version: last_seq,
+            ord: self.last_ord + UNLOADED,
+            active,
+            queue: queue.into_iter().map(|(_, id)| id).collect(),
+            ..Head::default()
+        }
+    }
+
+    fn into_state(mut self, thread_id: ThreadId, mut head: Head, last_seq: i64) -> State {
         let mut run = None;
-        if let Some(active) = &head.active {
-            let (_, mut active_run) =
-                self.runs.remove(&active.run).ok_or_else(|| damaged("head", "it names a run that is not there"))?;
+        if let Some(active) = &head.active
+            && let Some((_, mut active_run)) = self.runs.remove(&active.run)
+        {
             active_run.counters = active.counters.clone();
             run = Some(active_run);
         }
         head.queue.retain(|id| self.runs.contains_key(id));
         let (items, calls) = self.items();
-        Ok(State {
+        State {
             shape: Shape::default(),
             simple: None,
             thread_id,
@@ -98,7 +151,7 @@ impl Gathered {
             removed: self.removed,
             last_seq,
             unreadable: self.unreadable,
-        })
+        }
     }
 
     fn items(&mut self) -> (Vec<Item>, BTreeMap<CallId, Call>) {
@@ -126,22 +179,49 @@ impl Gathered {
 }
 
 pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Loaded) -> Result<State, Fault> {
-    let head: Head = if loaded.head.is_empty() { Head::default() } else { read("head", &loaded.head)? };
-    if head.version > VERSION {
-        return Err(damaged("head", "it was written by a newer version"));
-    }
+    let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
     let mut gathered = Gathered::default();
     for row in loaded.rows {
-        match gathered.add(&row) {
-            // Without its run there is nothing that could be ended by name.
-            Err(fault) if row.kind == RowKind::Run => return Err(fault),
-            Err(_) => gathered.unreadable.push(row),
-            Ok(()) => {}
+        gathered.add_or_name(&thread_id, row);
+    }
+    let head = match read_head(&loaded.head) {
+        Ok(head) if head.version > VERSION => return Err(damaged("head", "it was written by a newer version")),
+        Ok(head) => match gathered.disagrees(&head) {
+            None => head,
+            Some(why) => gathered.head(&why, loaded.last_seq),
+        },
+        Err(why) => gathered.head(&why.to_string(), loaded.last_seq),
+    };
+    let state = gathered.into_state(thread_id, head, loaded.last_seq);
+    Ok(State { shape, simple, ..state })
+}
+
+/// Of a thread that cannot be rebuilt: its runs and its questions, so that they can end. Whatever else stands in its rows
+/// may be why, and is not loaded any more.
+pub(crate) fn load_runs(loaded: Loaded) -> State {
+    let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
+    let mut gathered = Gathered::default();
+    for row in loaded.rows {
+        match row.kind {
+            RowKind::Run | RowKind::Suspension => gathered.add_or_name(&thread_id, row),
+            RowKind::Item | RowKind::Progress | RowKind::Call | RowKind::Turn | RowKind::Task => {
+                gathered.last_ord = gathered.last_ord.max(row.ord);
+                gathered.unreadable.rows.push(row);
+            }
+            RowKind::Message
+            | RowKind::Payload
+            | RowKind::AgentState
+            | RowKind::Usage
+            | RowKind::CallerStatus
+            | RowKind::Push => {}
         }
     }
-    let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
-    let state = gathered.into_state(thread_id, head, loaded.last_seq)?;
-    Ok(State { shape, simple, ..state })
+    let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);
+    gathered.into_state(thread_id, head, loaded.last_seq)
+}
+
+fn read_head(head: &str) -> serde_json::Result<Head> {
+    if head.is_empty() { Ok(Head::default()) } else { serde_json::from_str(head) }
 }
 
 fn read<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, Fault> {

@@ -64,6 +64,14 @@ pub(crate) struct State {
     /// Items that left the list during this run, with the planVersion of that change.
     pub(crate) removed: BTreeMap<ItemId, i64>,
     pub(crate) last_seq: i64,
-    /// Rows that could not be read.
-    pub(crate) unreadable: Vec<Row>,
+    pub(crate) unreadable: Unreadable,
+}
+
+/// What could not be read of a thread.
+#[derive(Default)]
+pub(crate) struct Unreadable {
+    /// Each by name.
+    pub(crate) names: Vec<String>,
+    /// Rows that are not to be loaded any more.
+    pub(crate) rows: Vec<Row>,
 }
