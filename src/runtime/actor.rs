@@ -50,6 +50,8 @@ pub(super) struct Actor {
     is_holder: Arc<AtomicBool>,
     /// The thread as it is stored; `None`: to be read (again) before the next decision.
     pub(super) loaded: Option<LoadedThread>,
+    /// Whether it was reserved for this process before it was read for a request.
+    pub(super) is_reserved: bool,
     /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
     pub(super) has_written: bool,
     /// The lease under which the effects below were started.
@@ -74,6 +76,7 @@ impl Actor {
             mailbox,
             is_holder,
             loaded: None,
+            is_reserved: false,
             has_written: false,
             hold: None,
             work: Work::default(),
@@ -148,13 +151,29 @@ impl Actor {
     }
 
     async fn handle(&mut self, command: Command) {
-        // Who asked may be gone by the time of the answer; what was decided holds.
         match command {
-            Command::Decide { event, extras, reply } => drop(reply.send(self.decide_and_settle(&event, &extras).await)),
-            Command::EditProfile { edit, reply } => drop(reply.send(self.edit_profile(&edit).await)),
-            Command::Keep { row, reply } => drop(reply.send(self.keep(&row).await)),
-            Command::Delete { by, reply } => drop(reply.send(self.delete(&by).await)),
-            Command::Wake { reply } => drop(reply.send(self.look_after().await)),
+            Command::Decide { event, extras, reply } => {
+                let decided = self.decide_and_settle(&event, &extras).await;
+                self.answer(reply, decided).await;
+            }
+            Command::EditProfile { edit, reply } => {
+                let edited = self.edit_profile(&edit).await;
+                self.answer(reply, edited).await;
+            }
+            Command::Keep { row, reply } => {
+                let kept = self.keep(&row).await;
+                self.answer(reply, kept).await;
+            }
+            Command::Delete { by, reply } => {
+                let deleted = self.delete(&by).await;
+                self.answer(reply, deleted).await;
+            }
+            Command::Wake { reply } => {
+                // The sweeper has reserved it, if anybody had to.
+                self.is_reserved = false;
+                let looked = self.look_after().await;
+                self.answer(reply, looked).await;
+            }
         }
     }
 

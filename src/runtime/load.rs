@@ -70,7 +70,8 @@ impl Actor {
     fn is_suspect(&self, loaded: &LoadedThread) -> bool {
         let replica = self.shared.lease_keeper.hold().map(|hold| hold.replica);
         let is_set_aside = loaded.row.status == ThreadStatus::Quarantined;
-        loaded.row.crashes.times >= CRASHES_OF_SUSPECT && loaded.row.replica != replica && !is_set_aside
+        let is_admitted = loaded.row.replica == replica && !self.is_reserved;
+        loaded.row.crashes.times >= CRASHES_OF_SUSPECT && !is_admitted && !is_set_aside
     }
 
     /// Loads the thread if it is not in memory. Effects that a lost holder left `Running` are settled before anything else.
@@ -95,13 +96,16 @@ impl Actor {
     }
 
     /// Whether it crashed the process too often.
-    fn is_to_be_set_aside(&self, row: &ThreadRow) -> bool {
+    pub(super) fn is_to_be_set_aside(&self, row: &ThreadRow) -> bool {
         row.crashes.alone >= self.shared.config.runtime.crash_limit && row.status != ThreadStatus::Quarantined
     }
 
-    async fn load(&self, extras: &CommitExtras) -> Result<LoadedThread, Refusal> {
+    async fn load(&mut self, extras: &CommitExtras) -> Result<LoadedThread, Refusal> {
         // The primary key of a new thread was just allotted: nothing can be stored under it.
         let is_fresh = extras.create.is_some() && !self.has_written;
+        if !is_fresh {
+            self.take_in_hand().await?;
+        }
         let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
         let limit = self.shared.config.runtime.crash_limit;
         let stored = match stored {
@@ -133,7 +137,7 @@ impl Actor {
 
     /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes. It stays due while
     /// it has runs, so that they end whatever becomes of this process.
-    async fn set_aside(&self, row: &ThreadRow, has_runs: bool) -> Result<(), Refusal> {
+    pub(super) async fn set_aside(&self, row: &ThreadRow, has_runs: bool) -> Result<(), Refusal> {
         tracing::error!(threadId = %row.thread_id, crashes = row.crashes.alone, "the thread is quarantined: it crashed the process too often");
         let commit = Commit {
             status: ThreadStatus::Quarantined,

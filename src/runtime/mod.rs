@@ -12,6 +12,7 @@ mod actor;
 mod actors;
 mod admission;
 pub(crate) mod audit;
+mod caution;
 pub mod clock;
 mod command;
 mod effects;

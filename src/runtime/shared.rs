@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::actors::Actors;
+use super::caution::Caution;
 use super::clock::Clock;
 use super::lease::LeaseKeeper;
 use super::listening::Listening;
@@ -64,6 +65,7 @@ pub(super) struct Shared {
     pub(super) alarm: Alarm,
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
+    pub(super) caution: Caution,
     /// Nothing new starts any more; what runs is recorded.
     pub(super) draining: CancellationToken,
     /// What still runs is dropped.

@@ -91,11 +91,13 @@ impl Runtime {
             alarm: Default::default(),
             wake_backoff: Default::default(),
             probation: Default::default(),
+            caution: Default::default(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
         shared.core(&shared.config.agent.core)?;
+        shared.look_for_deaths().await?;
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());

@@ -34,6 +34,9 @@ pub enum LeaseChange {
     Release,
 }
 
+/// No thread has this key: under it stand the processes that have died, whatever they had in hand.
+pub const NO_THREAD: ThreadPk = ThreadPk(0);
+
 /// Processes that died while they had a thread in hand, since it last got on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crashes {
@@ -91,6 +94,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     ) -> Result<Vec<Claimable>>;
     /// Says, before these are so much as read, that this replica has them in hand; returns those that nobody else has.
     async fn reserve(&self, replica: uuid::Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>>;
+    /// How many processes have died, whatever they had in hand, since [`Self::forget_crashes`] of [`NO_THREAD`].
+    async fn deaths(&self) -> Result<i64>;
     /// Counts a crash that points at the thread.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
     /// Forgets the crashes of these threads; with `keeps_alone`, only those that do not point at them.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{Claimable, Error, LeaseStore, Registration, Result};
+use crate::store::{Claimable, Error, LeaseStore, NO_THREAD, Registration, Result};
 
 /// What the processes in `ended` had in hand. One crash among many counts for nobody, but those that were in hand at two
 /// crashes before are compared with each other only.
@@ -21,6 +21,8 @@ macro_rules! counted {
         CASE WHEN suspect THEN count(*) FILTER (WHERE suspect) OVER it ELSE count(*) OVER it END
     FROM held WINDOW it AS (PARTITION BY replica)
     ON CONFLICT DO NOTHING
+), died AS (
+    INSERT INTO crashes (pk, replica, in_hand) SELECT 0, id, 0 FROM ended ON CONFLICT DO NOTHING
 )"
     };
 }
@@ -131,6 +133,11 @@ impl LeaseStore for Postgres {
             .into_iter()
             .map(ThreadPk)
             .collect())
+    }
+
+    async fn deaths(&self) -> Result<i64> {
+        let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = $1").bind(NO_THREAD.0);
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 
     /// A replica of no process: nobody takes it back.

@@ -10,7 +10,7 @@ use super::{Sqlite, stored_id};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::columns::Columns as _;
-use crate::store::{Claimable, LeaseStore, Registration, Result};
+use crate::store::{Claimable, LeaseStore, NO_THREAD, Registration, Result};
 
 /// By the index of what is due: one process owns every thread in hand, so that `replica` tells little.
 pub(super) const DUE: &str = "SELECT pk FROM threads WHERE wake_at <= ? AND +replica = ? ORDER BY wake_at, pk LIMIT ?";
@@ -24,6 +24,10 @@ FROM (
     FROM replicas r CROSS JOIN threads t ON t.replica = r.id
 ) WHERE true WINDOW it AS (PARTITION BY replica)
 ON CONFLICT DO NOTHING";
+
+/// Counts the process before itself, whatever it had in hand.
+const COUNT_DEATH: &str =
+    "INSERT INTO crashes (pk, replica, in_hand) SELECT ?1, id, 0 FROM replicas WHERE true ON CONFLICT DO NOTHING";
 
 /// Of the threads as `t`, by their index.
 macro_rules! crashes {
@@ -98,6 +102,11 @@ impl LeaseStore for Sqlite {
         self.writer.write(reserve).await
     }
 
+    async fn deaths(&self) -> Result<i64> {
+        let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = ?").bind(NO_THREAD.0);
+        query.fetch_one(&self.readers).await.map_err(unreadable)
+    }
+
     /// A replica of no process: nobody takes it back.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
         let nobody = stored_id(Uuid::new_v4());
@@ -131,6 +140,7 @@ fn register(tx: &Transaction<'_>, new: Registration) -> rusqlite::Result<()> {
         tx.execute("DELETE FROM crashes WHERE replica = ?1", params![stored_id(former)])?;
     }
     tx.execute(COUNT_CRASHES, [])?;
+    tx.execute(COUNT_DEATH, params![NO_THREAD.0])?;
     tx.execute("DELETE FROM replicas", [])?;
     tx.execute("INSERT INTO replicas (id) VALUES (?1)", params![stored_id(new.replica)])?;
     Ok(())

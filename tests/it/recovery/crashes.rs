@@ -184,6 +184,66 @@ async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
     assert_eq!(ended(&instance, &again).await, (RunStatus::Completed, None));
 }
 
+/// A thread at rest that is the death of whoever reads it for a request. The first death points at nobody.
+#[tokio::test]
+async fn a_thread_that_kills_whoever_reads_it_for_a_request_is_set_aside() {
+    let (inner, probe) = (fresh_store().await, Probe::new());
+    let first = instance(Moody::over(inner.clone()), &probe, |_| {}).await;
+    for thread in ["t", "s"] {
+        let run = ask(&first, thread, "call").await;
+        assert_eq!(ended(&first, &run).await, (RunStatus::Completed, None));
+    }
+    soon(first.service().drain()).await;
+    let mut dead = Vec::new();
+    for _ in 0..4 {
+        let store = Moody::over(inner.clone());
+        let process = instance(store.clone(), &probe, |_| {}).await;
+        store.set("load", Mood::HangsOnce);
+        tokio::select! {
+            _ = refused(&process, "t") => panic!("it was answered"),
+            () = store.holds("load") => store.set("*", Mood::Fails),
+        }
+        dead.push(process);
+    }
+    let store = Moody::over(inner.clone());
+    let process = instance(store.clone(), &probe, |_| {}).await;
+    store.set("load", Mood::Fails);
+    assert_eq!(refused(&process, "t").await, Code::ThreadQuarantined, "it is not even read");
+    store.set("load", Mood::Well);
+    let (service, caller) = (process.service(), process.caller());
+    assert_eq!(threads::get(service, caller, &"t".into()).await.unwrap().status.as_str(), "quarantined");
+    for thread in ["s", "t"] {
+        threads::release(service, caller, &thread.into()).await.unwrap();
+        let next = ask(&process, thread, "call").await;
+        assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None), "{thread}");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_was_reserved_for_nothing_is_anybodys_again() {
+    let (inner, probe) = (fresh_store().await, Probe::new());
+    let died = Moody::over(inner.clone());
+    let first = instance(died.clone(), &probe, |_| {}).await;
+    let run = ask(&first, "t", "call").await;
+    assert_eq!(ended(&first, &run).await, (RunStatus::Completed, None));
+    died.set("*", Mood::Fails);
+    let store = Moody::over(inner.clone());
+    let process = instance(store.clone(), &probe, |_| {}).await;
+    store.set("load", Mood::Hangs);
+    let (service, caller) = (process.service(), process.caller());
+    let row = async || inner.thread(caller.tenant, &"t".into()).await.unwrap().unwrap();
+    let held = async {
+        store.holds("load").await;
+        assert!(row().await.is_owned, "before it is read");
+        store.set("load", Mood::Well);
+    };
+    let (id, patch) = ("t".into(), serde_json::json!({ "title": "T" }));
+    let (patched, ()) = soon(async { tokio::join!(threads::patch(service, caller, &id, patch), held) }).await;
+    patched.unwrap();
+    assert_eq!(row().await.replica, None);
+    assert_eq!(row().await.crashes.alone, 0);
+}
+
 /// It breaks before anything of it can be committed: that is counted outside of it.
 #[tokio::test]
 async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {

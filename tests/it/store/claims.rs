@@ -2,7 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadStatus;
-use pes::store::{Commit, Committed, Crashes, LeaseChange, Registration};
+use pes::store::{Commit, Committed, Crashes, LeaseChange, NO_THREAD, Registration};
 use uuid::Uuid;
 
 use super::bed::Bed;
@@ -21,6 +21,7 @@ super::on_every_store!(
     a_process_that_dies_counts_for_what_it_had_in_hand,
     one_that_was_in_hand_each_time_is_found_among_others,
     who_comes_back_takes_back_what_was_counted,
+    a_death_is_known_until_it_is_forgotten,
 );
 
 fn claim(replica: Uuid) -> LeaseChange {
@@ -217,4 +218,22 @@ async fn who_comes_back_takes_back_what_was_counted(bed: Bed) {
     let again = Registration { replica: Uuid::new_v4(), name: None, former: Some(replica) };
     bed.store.register(again, 60_000).await.unwrap();
     assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it was cut off, not dead");
+}
+
+/// Whatever it had in hand, even nothing.
+async fn a_death_is_known_until_it_is_forgotten(bed: Bed) {
+    let stopped = registered(&bed).await;
+    bed.store.unregister(stopped).await.unwrap();
+    let died = registered(&bed).await;
+    assert_eq!(bed.store.deaths().await.unwrap(), 0, "who stops does not die");
+    dies(&bed, died).await;
+    assert_eq!(bed.store.deaths().await.unwrap(), 1);
+    let again = Registration { replica: Uuid::new_v4(), name: None, former: Some(died) };
+    bed.store.register(again, 60_000).await.unwrap();
+    assert_eq!(bed.store.deaths().await.unwrap(), i64::from(!bed.store.leases_expire()), "it was cut off, not dead");
+    let died = registered(&bed).await;
+    dies(&bed, died).await;
+    assert!(bed.store.deaths().await.unwrap() > 0);
+    bed.store.forget_crashes(&[NO_THREAD], false).await.unwrap();
+    assert_eq!(bed.store.deaths().await.unwrap(), 0);
 }

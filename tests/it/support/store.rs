@@ -325,6 +325,7 @@ passed_on! {
     unregister(replica: Uuid) -> ();
     claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
     reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
+    deaths() -> i64;
     count_crash(pk: ThreadPk) -> ();
     forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;

@@ -59,6 +59,16 @@ impl ThreadStatus {
         }
     }
 
+    /// Whether it has no run that is not over.
+    pub fn is_at_rest(self) -> bool {
+        match self {
+            ThreadStatus::Idle | ThreadStatus::Failed => true,
+            // It may be of runs that could not be ended yet.
+            ThreadStatus::Quarantined => false,
+            ThreadStatus::Running | ThreadStatus::Suspended | ThreadStatus::Waiting => false,
+        }
+    }
+
     pub fn of_run(status: RunStatus) -> Self {
         match status {
             RunStatus::Running | RunStatus::Queued => ThreadStatus::Running,
