@@ -77,31 +77,6 @@ pub enum CallerStatus {
 }
 
 impl Run {
-    /// In place of one that was not over and cannot be read.
-    pub fn unreadable(run_id: RunId, thread_id: ThreadId) -> Self {
-        Self {
-            run_id,
-            thread_id,
-            status: RunStatus::Running,
-            message_id: MessageId::from(""),
-            query: String::new(),
-            metadata: None,
-            user_id: None,
-            session_id: None,
-            trace_id: String::new(),
-            trace: TraceOrigin::default(),
-            requested_by: Vec::new(),
-            standing: CallerStatus::Running,
-            since: 0,
-            created_at: 0,
-            started_at: None,
-            finished_at: None,
-            settings: RunSettings::default(),
-            counters: Counters::default(),
-            outcome: None,
-        }
-    }
-
     /// What the call of this key tells of the run's trace.
     pub fn call_trace(&self, key: &str) -> CallTrace {
         self.trace.call(&self.trace_id, key)

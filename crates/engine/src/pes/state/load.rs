@@ -8,11 +8,13 @@ use serde::de::DeserializeOwned;
 use crate::Loaded;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionStatus};
-use crate::domain::ids::{CallId, ItemId, RunId, TaskId, ThreadId};
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
+use crate::domain::run::{CallerStatus, Counters, Run, RunStatus};
+use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::CallRecord;
+use crate::domain::trace::TraceOrigin;
 use crate::pes::state::rows::{StoredItem, Tombstone, VERSION};
 use crate::pes::state::{
     Active, Call, Definition, Head, Item, Phase, Progress, Shape, State, TodoList, Turn, Unreadable,
@@ -49,7 +51,7 @@ impl Gathered {
         }
         self.unreadable.names.push(format!("{:?} {}", row.kind, row.id));
         if row.kind == RowKind::Run {
-            let run = Run::unreadable(row.id.as_str().into(), thread_id.clone());
+            let run = unreadable_run(row.id.as_str().into(), thread_id.clone());
             self.runs.insert(run.run_id.clone(), (row.ord, run));
         } else {
             self.unreadable.rows.push(row);
@@ -218,6 +220,31 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
     }
     let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);
     gathered.into_state(thread_id, head, loaded.last_seq)
+}
+
+/// In place of a run that is not over and cannot be read.
+fn unreadable_run(run_id: RunId, thread_id: ThreadId) -> Run {
+    Run {
+        run_id,
+        thread_id,
+        status: RunStatus::Running,
+        message_id: MessageId::from(""),
+        query: String::new(),
+        metadata: None,
+        user_id: None,
+        session_id: None,
+        trace_id: String::new(),
+        trace: TraceOrigin::default(),
+        requested_by: Vec::new(),
+        standing: CallerStatus::Running,
+        since: 0,
+        created_at: 0,
+        started_at: None,
+        finished_at: None,
+        settings: RunSettings::default(),
+        counters: Counters::default(),
+        outcome: None,
+    }
 }
 
 fn read_head(head: &str) -> serde_json::Result<Head> {
