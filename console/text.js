@@ -1,7 +1,7 @@
 // Text that comes from models, tools, agents and people. It is only ever made into text nodes, inside <bdi>, and what
 // a reader could not see, or would see in another place than it stands, is shown as its code in a <mark>.
 
-import { html } from './vendor/preact-htm.js';
+import { Component, html } from './vendor/preact-htm.js';
 
 // A terminal's control sequence; else characters that control, order or join text, or are drawn as nothing; else the
 // marks from the fifth on that are stacked on one letter; else half a surrogate pair.
@@ -53,14 +53,41 @@ export function hiddenNote(count) {
   return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;
 }
 
+// So many marks of a text stand in elements of their own; the rest as `[U+202E]`, as a browser takes long over more.
+const MOST_MARKS = 300;
+const bracketed = (piece) => (typeof piece === 'string' ? piece : `[${piece.mark}]`);
+
 // The pieces as children of an element; for those who bring their own <bdi>.
-export const shown = (text) => pieces(text).map((piece) => (typeof piece === 'string'
-  ? piece
-  : html`<mark title="A character that is not visible">${piece.mark}</mark>`));
+export function shown(text) {
+  const all = pieces(text);
+  const isMore = all.length > 2 * MOST_MARKS;
+  const first = (isMore ? all.slice(0, 2 * MOST_MARKS) : all).map((piece) => (typeof piece === 'string'
+    ? piece
+    : html`<mark title="A character that is not visible">${piece.mark}</mark>`));
+  return isMore ? [...first, all.slice(2 * MOST_MARKS).map(bracketed).join('')] : first;
+}
+
+const LONG = 2_000;
 
 // The text as a node.
-export const show = (text, name = 'arg') => html`<bdi class=${name}>${shown(text ?? '')}</bdi>`;
+export function show(text, name = 'arg') {
+  if (String(text ?? '').length > LONG) return html`<${Long} text=${text} name=${name} />`;
+  return html`<bdi class=${name}>${shown(text ?? '')}</bdi>`;
+}
+
+// A long text is not looked through again when what is around it is rendered.
+class Long extends Component {
+  shouldComponentUpdate(next) {
+    return next.text !== this.props.text || next.name !== this.props.name;
+  }
+
+  render({ text, name }) {
+    return html`<bdi class=${name}>${shown(text)}</bdi>`;
+  }
+}
+
+// The beginning of a text, for places of one line.
+export const showStart = (text, most = 200) => show(text.length > most ? `${text.slice(0, most)}…` : text);
 
 // For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`.
-export const plain = (text) => pieces(text ?? '')
-  .map((piece) => (typeof piece === 'string' ? piece : `[${piece.mark}]`)).join('');
+export const plain = (text) => pieces(text ?? '').map(bracketed).join('');

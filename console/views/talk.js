@@ -15,7 +15,7 @@ export function Talk({ ctx, thread }) {
   const box = useStickToEnd(entries.length);
   return html`<div class="scroll" ref=${box} data-testid="talk"><div class="talk">
       ${thread.view.forkedFrom && html`<p class="mid note">Forked from <a href=${`#/t/${encodeURIComponent(thread.view.forkedFrom.threadId)}`}
-        class="mono">${show(thread.view.forkedFrom.threadId)}</a> at observation ${thread.view.forkedFrom.seq}.
+        class="mono">${show(thread.view.forkedFrom.threadId)}</a> at observation ${thread.view.forkedFrom.seq}.${' '}
         <a href=${`#/compare/${encodeURIComponent(thread.view.forkedFrom.threadId)}/${encodeURIComponent(thread.id)}`}>Compare</a></p>`}
       ${entries.map(({ key, View, entry }) => html`<${View} key=${key} ctx=${ctx} thread=${thread} entry=${entry} composer=${composer} />`)}
       <${Now} ctx=${ctx} thread=${thread} />

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { countHidden, hiddenNote, pieces, plain, show } from '../../../console/text.js';
+import { countHidden, hiddenNote, pieces, plain, show, shown, showStart } from '../../../console/text.js';
 
 const marks = (text) => pieces(text).filter((piece) => piece.mark).map((piece) => piece.mark);
 
@@ -60,4 +60,16 @@ test('show makes a bdi with text in it, whatever the text says', () => {
   assert.deepEqual(node.props.children, ['<img src=x onerror=alert(1)>']);
   assert.equal(plain('a\u202eb'), 'a[U+202E]b');
   assert.doesNotThrow(() => show(null));
+});
+
+test('of very many hidden characters the first stand in elements, all of them as codes', () => {
+  const children = shown('a\u202eb\u200b'.repeat(20_000)).flat();
+  assert.ok(children.length < 1_000);
+  assert.ok(children.every((child) => typeof child === 'object' || !/[\u202e\u200b]/.test(child)));
+  assert.equal(children.filter((child) => typeof child === 'string').join('').match(/\[U\+(202E|200B)\]/g).length, 40_000 - 300);
+});
+
+test('a line shows the beginning of a text', () => {
+  assert.deepEqual(showStart('x'.repeat(300)).props.children, [`${'x'.repeat(200)}…`]);
+  assert.deepEqual(showStart('short').props.children, ['short']);
 });
