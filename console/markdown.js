@@ -14,7 +14,7 @@ const QUOTE = /^ {0,3}> ?/;
 const ENTRY = /^( {0,3})([-*+]|\d{1,9}[.)])( +)(.*)$/;
 const DIVIDER = /^\|?:?-+:?(\|:?-+:?)*\|?$/;
 
-// The blocks of a text: `{kind, …}`, with `text` where inline parts are yet to be read.
+/** The blocks of a text: `{kind, …}`, with `text` where inline parts are yet to be read. */
 export function parse(text, depth = 0) {
   const lines = String(text).replace(/\r\n?/g, '\n').split('\n');
   const blocks = [];
@@ -116,8 +116,10 @@ const LONGEST = 2_000;
 const MARKS = ['***', '**', '__', '*', '_', '~~'];
 const KIND = { '***': 'strong', '**': 'strong', __: 'strong', '*': 'em', _: 'em', '~~': 'del' };
 
-// The parts of a line: strings, and `{kind, …}`. A mark without its twin is text. `twins` remembers where the next of each
-// mark stands, so that no stretch is searched twice.
+/**
+ * The parts of a line: strings, and `{kind, …}`. A mark without its twin is text. `twins` remembers where the next of each
+ * mark stands, so that no stretch is searched twice.
+ */
 export function inline(text, depth = 0) {
   const parts = [];
   const twins = new Map();
@@ -216,7 +218,7 @@ function bare(text, at) {
   return address ? { to: at + written.length, part: { kind: 'link', ...address, parts: [written] } } : null;
 }
 
-// `{href, host}` of an address that may be followed.
+/** `{href, host}` of an address that may be followed. */
 export function webAddress(text) {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
   const url = new URL(text);

@@ -23,8 +23,10 @@ function markOf(hidden) {
   return { mark: count === 1 ? code(hidden) : `${code(hidden)} ×${count}`, count };
 }
 
-// The text in pieces: strings that are shown as they are, and `{mark, count}` for what is hidden. A line break that is written
-// CR LF is one line break.
+/**
+ * The text in pieces: strings that are shown as they are, and `{mark, count}` for what is hidden. A line break that is written
+ * CR LF is one line break.
+ */
 export function pieces(text) {
   const whole = String(text).replace(/\r\n/g, '\n');
   if (!HAS_HIDDEN.test(whole)) return whole === '' ? [] : [whole];
@@ -39,7 +41,7 @@ export function pieces(text) {
   return found;
 }
 
-// How many hidden characters or sequences a text, or all texts and names within a JSON value, have.
+/** How many hidden characters or sequences a text, or all texts and names within a JSON value, have. */
 export function countHidden(value) {
   if (typeof value === 'string') return pieces(value).reduce((sum, piece) => sum + (piece.count ?? 0), 0);
   if (Array.isArray(value)) return value.reduce((sum, entry) => sum + countHidden(entry), 0);
@@ -47,7 +49,7 @@ export function countHidden(value) {
   return Object.entries(value).reduce((sum, [name, entry]) => sum + countHidden(name) + countHidden(entry), 0);
 }
 
-// The same for the card: a sentence, or nothing.
+/** The same for the card: a sentence, or nothing. */
 export function hiddenNote(count) {
   if (count === 0) return null;
   return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;
@@ -57,7 +59,7 @@ export function hiddenNote(count) {
 const MOST_MARKS = 300;
 const bracketed = (piece) => (typeof piece === 'string' ? piece : `[${piece.mark}]`);
 
-// The pieces as children of an element; for those who bring their own <bdi>.
+/** The pieces as children of an element; for those who bring their own <bdi>. */
 export function shown(text) {
   const all = pieces(text);
   const isMore = all.length > 2 * MOST_MARKS;
@@ -69,13 +71,13 @@ export function shown(text) {
 
 const LONG = 2_000;
 
-// The text as a node.
+/** The text as a node. */
 export function show(text, name = 'arg') {
   if (String(text ?? '').length > LONG) return html`<${Long} text=${text} name=${name} />`;
   return html`<bdi class=${name}>${shown(text ?? '')}</bdi>`;
 }
 
-// A long text is not looked through again when what is around it is rendered.
+/** A long text is not looked through again when what is around it is rendered. */
 class Long extends Component {
   shouldComponentUpdate(next) {
     return next.text !== this.props.text || next.name !== this.props.name;
@@ -86,8 +88,8 @@ class Long extends Component {
   }
 }
 
-// The beginning of a text, for places of one line.
+/** The beginning of a text, for places of one line. */
 export const showStart = (text, most = 200) => show(text.length > most ? `${text.slice(0, most)}…` : text);
 
-// For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`.
+/** For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`. */
 export const plain = (text) => pieces(text ?? '').map(bracketed).join('');

@@ -41,7 +41,7 @@ export function NewThread({ ctx }) {
     event.preventDefault();
     start(draft.text.trim());
   };
-  return html`<main class="stage"><div class="scroll"><div class="empty" data-testid="new-thread">
+  return html`<main class="stage"><div class="scroll"><div class="empty" data-testid="first-ask">
     <h1>Ask for something that takes steps.</h1>
     <p class="mid lead">The agent writes a plan, works through it, asks you where it must, and answers. You can stop the server at any moment: the run goes on where it was.</p>
     <form class="whole" onSubmit=${submit}>

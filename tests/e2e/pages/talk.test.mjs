@@ -1,0 +1,114 @@
+// What is said to the agent: the first message of a thread, messages to a run that is under way, and what the answer brings.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, painted, quit, showing } from '../support/browser.mjs';
+import { at } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+let server;
+let cases;
+before(async () => {
+  server = await Server.start({ script: 'people.toml' });
+  cases = await Server.start({ script: 'cases.toml' });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+  await cases?.stop();
+});
+
+const inThread = (page) => page.waitForFunction(() => location.hash.startsWith('#/t/') && Number(document.documentElement.dataset.seq) > 0);
+
+test('two actions lead from nothing to a plan that runs', async () => {
+  const page = await open(server, '#/');
+  await at(page, 'first-ask').waitFor();
+  assert.match(await at(page, 'first-ask').innerText(), /Ask for something that takes steps\.[\s\S]*the run goes on where it was/);
+  await at(page, 'prompt').first().click();
+  await inThread(page);
+  await page.locator('[data-testid=graph] [data-node]').first().waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test('a plan is shown before it runs, if that is wanted; the text stays when it is refused', async () => {
+  const page = await open(server, '#/new');
+  await page.route('**/process', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json',
+    body: JSON.stringify({ title: 'Busy', status: 503, detail: 'The queue is full.', code: 'provider_saturated', traceId: 'a', retryable: true }) }));
+  await at(page, 'query').fill('Send the team an invitation to the dinner.');
+  await at(page, 'review').check();
+  await at(page, 'start').click();
+  await at(page, 'new-problem').waitFor();
+  assert.equal(await at(page, 'query').inputValue(), 'Send the team an invitation to the dinner.');
+  await page.unroute('**/process');
+  await at(page, 'start').click();
+  await inThread(page);
+  await page.waitForSelector('[data-kind=plan_review]');
+  await page.context().close();
+});
+
+test('an answer is Markdown, its links lead to the web only, and its suggestions can be taken', async () => {
+  await server.run('answer', 'Answer at length.');
+  const page = await open(server, '#/t/answer?tab=talk');
+  await at(page, 'answer').waitFor();
+  const links = await at(page, 'answer').locator('a[target=_blank]').evaluateAll((all) => all.map((one) => one.href));
+  assert.deepEqual(links, ['https://example.com/page', 'https://example.com/p.png', 'https://example.com/terms']);
+  assert.equal(await at(page, 'answer').locator('img').count(), 0);
+  assert.match(await at(page, 'answer').innerText(), /a link\s*\(example\.com\)/);
+  await page.getByRole('button', { name: 'Use' }).last().click();
+  assert.equal(await at(page, 'message-field').inputValue(), '<b>not bold</b>');
+  assert.notEqual(await page.title(), 'taken');
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test('a run that is under way is steered, followed, or interrupted', async () => {
+  for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
+    const thread = `busy-${way}`;
+    await cases.begins(thread, 'Take your time.');
+    const begun = await cases.until(thread, (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
+    const page = await open(cases, `#/t/${thread}?tab=talk`);
+    await painted(page, begun.seq);
+    await at(page, `way-${way}`).click();
+    await at(page, 'message-field').fill('Do it politely.');
+    const sent = page.waitForRequest((one) => one.url().endsWith('/process'));
+    await at(page, 'message-field').press('Control+Enter');
+    assert.deepEqual((await sent).postDataJSON(), { query: 'Do it politely.', onBusy });
+    await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
+    await cases.post(`/threads/${thread}/cancel`, {}).catch(() => {});
+    await page.context().close();
+  }
+});
+
+test('a message to the past goes to a fork of it', async () => {
+  await server.run('origin', 'Answer at length.');
+  const page = await open(server, '#/t/origin?at=12&tab=talk');
+  await showing(page, 12);
+  await at(page, 'message-field').fill('Answer at length.');
+  await at(page, 'send').click();
+  await page.waitForFunction(() => location.hash.startsWith('#/t/') && !location.hash.includes('origin'));
+  await page.getByText('Forked from').waitFor();
+  await page.getByRole('link', { name: 'Compare' }).click();
+  await at(page, 'differences').waitFor();
+  assert.match(await at(page, 'differences').innerText(), /Same up to observation 12/);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test('what an item promised, called and waited for', async () => {
+  await server.run('item', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  const page = await open(server, '#/t/item?tab=item&sel=tip');
+  await at(page, 'item').waitFor();
+  const text = await at(page, 'item').innerText();
+  assert.match(text, /Promised\s+The tip as a number\s+Delivered\s+✓\s*The tip is 71\.40/);
+  assert.equal(await at(page, 'call').count(), 2);
+  const sums = await at(page, 'waits').locator('tr').allInnerTexts();
+  assert.match(sums.at(-1), /together/);
+  // In the past, later calls are not there yet.
+  const first = (await server.log('item')).find((told) => told.type === 'TOOL_CALL' && told.parentId === 'tip');
+  await page.goto(`${server.url}/#/t/item?tab=item&sel=tip&at=${first.seq}`);
+  await showing(page, first.seq);
+  assert.equal(await at(page, 'call').count(), 1);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
