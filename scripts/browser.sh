@@ -5,7 +5,7 @@ test_page() {
     need_node || return 1
     need_chromium || return 1
     local node=${NODE:-node}
-    "$node" -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' || {
+    "$node" -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || {
         echo 'The tests of the page need Node 20 or newer.' >&2
         return 1
     }

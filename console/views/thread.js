@@ -35,7 +35,9 @@ export function ThreadPage({ ctx, route, thread }) {
   });
   if (!thread || thread.status === 'loading') return html`<main class="stage"><${Loading} rows=${10} /></main>`;
   if (thread.status === 'failed') {
-    return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} thread=${thread} problem=${thread.problem} /></div></main>`;
+    return html`<main class="stage"><div class="page">
+      <${FailurePanel} ctx=${ctx} thread=${thread} problem=${thread.problem} />
+      <p class="home"><a href="#/">Go to the threads</a></p></div></main>`;
   }
   const view = shownView(route, thread);
   const isTall = view !== 'graph';

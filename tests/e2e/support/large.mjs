@@ -46,7 +46,7 @@ export function largeLog(items, calls = 3) {
   return log;
 }
 
-/** Lets a page see this log as the thread `large`; `window.tell(event, data)` tells it more. Before the thread is opened. */
+/** Lets a page see this log as the thread `large`: before it is opened. `window.tell(event, data)` tells more, `window.cut(code)` ends the socket. */
 export async function tellLarge(page, log) {
   await page.route(/\/threads\/large$/, (route) => route.fulfill({ json: { threadId: 'large', status: 'running', title: 'Large', lastSeq: log.length, config: {}, metadata: {} } }));
   await page.route(/\/threads\/large\/runs/, (route) => route.fulfill({ json: { items: [] } }));
@@ -58,6 +58,8 @@ export async function tellLarge(page, log) {
         const after = Number(new URL(url).searchParams.get('after'));
         const frames = [...all.slice(after).map((data) => ({ event: 'observation', data })), { event: 'caught_up', data: { seq: all.length } }];
         const texts = frames.map((frame) => JSON.stringify(frame));
+        window.sockets = (window.sockets ?? 0) + 1;
+        window.cut = (code) => this.onclose({ code });
         window.tell = (event, data) => this.onmessage({ data: JSON.stringify({ event, data }) });
         // Fifty in each turn of the loop: about what a fast connection brings.
         const bring = () => {

@@ -1,0 +1,80 @@
+// A long day: two hundred reconnections, twenty thousand observations, two hours. The page does not grow, and nothing moves for
+// whoever asked for that.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { connected, open, painted, quit, showing } from '../support/browser.mjs';
+import { largeLog, tellLarge } from '../support/large.mjs';
+import { Server } from '../support/server.mjs';
+
+const TOO_SLOW = 1013;
+
+let server;
+before(async () => {
+  server = await Server.start();
+  await server.run('dinner', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+test('two hours, two hundred reconnections and twenty thousand observations leave nothing behind', async () => {
+  const log = largeLog(1000);
+  const page = await open(server, '#/new');
+  await tellLarge(page, log);
+  await page.evaluate(() => { location.hash = '#/t/large/list'; });
+  await showing(page, log.length);
+  const heap = await heapOf(page);
+  const before = await heap();
+  assert.ok(before <= 60e6, `${before} bytes`);
+  for (let i = 0; i < 200; i++) {
+    const sockets = await page.evaluate(() => window.sockets);
+    await page.evaluate((code) => window.cut(code), TOO_SLOW);
+    await page.waitForFunction((had) => window.sockets > had, sockets);
+  }
+  await connected(page, 'live');
+  assert.equal(await page.evaluate(() => Number(document.documentElement.dataset.seq)), log.length);
+  const later = await heap();
+  assert.ok(later <= before * 1.1, `${before} bytes, then ${later}`);
+  assert.deepEqual(page.wrong, []);
+});
+
+/** The heap after a forced collection, in bytes. */
+async function heapOf(page) {
+  const client = await page.context().newCDPSession(page);
+  await client.send('HeapProfiler.enable');
+  return async () => {
+    await client.send('HeapProfiler.collectGarbage');
+    return (await client.send('Runtime.getHeapUsage')).usedSize;
+  };
+}
+
+test('clocks go on for hours without a word from the server, and stand in the past', async () => {
+  await server.run('asks', 'Send the team an invitation to the dinner.');
+  const page = await open(server, '#/new');
+  // Answers without a Date: the page has its own clock alone.
+  await page.addInitScript(() => {
+    const { get } = Headers.prototype;
+    Headers.prototype.get = function (name) {
+      return name === 'date' ? null : get.call(this, name);
+    };
+  });
+  await page.clock.install();
+  await page.goto(`${server.url}/#/t/asks`);
+  await page.reload();
+  await painted(page, 10);
+  await page.clock.fastForward(2 * 3600 * 1000);
+  await page.waitForFunction(() => /^2:0\d:\d\d$/.test(document.querySelector('.g-node.ask .sub')?.textContent ?? ''));
+  await page.evaluate(() => { location.hash = '#/t/asks?at=18'; });
+  await showing(page, 18);
+  assert.equal(await page.locator('.g-node [data-tick]').count(), 0);
+});
+
+test('nothing moves for whoever asked for that, and shapes carry all where colours are forced', async () => {
+  const page = await open(server, '#/t/dinner', { reducedMotion: 'reduce', forcedColors: 'active' });
+  await painted(page, 10);
+  assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+  for (const shape of await page.locator('svg.i[role=img]').all()) assert.ok(await shape.getAttribute('aria-label'));
+  assert.ok(await page.locator('.g-node svg.i').count() >= 4);
+});
