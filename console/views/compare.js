@@ -63,7 +63,8 @@ export function Compare({ ctx, route }) {
   return html`<main class="stage" data-testid="compare">
     <div class="strip replay"><b>Two branches</b>
       <span data-testid="differences">${parted ? `Same up to observation ${parted.a}. ` : ''}${count(differ, 'item')} of ${rows.length} ${differ === 1 ? 'differs' : 'differ'}${parted ? ' since' : ''}.</span>
-      <button type="button" class="b small right" aria-pressed=${String(isBrief)} data-testid="only-differences" onClick=${() => setBrief(!isBrief)}>Only differences</button>
+      <button type="button" class="b small right" aria-pressed=${String(isBrief)} data-testid="only-differences"
+          onClick=${() => setBrief(!isBrief)}>Only differences</button>
       <a class="b small" href=${leave}>Leave comparison<kbd aria-hidden="true">Esc</kbd></a></div>
     <div class="scroll"><div class="two">
       <${Column} thread=${threads[0]} rows=${rows} side="a" isBrief=${isBrief} since=${parted?.a} />
@@ -75,20 +76,25 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
   const { view, core, row, id, lastSeq } = thread;
   const fork = view.forkedFrom;
   const took = view.from === null ? null : view.at - view.from;
-  return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a href=${`#/t/${enc(id)}`}>${show(row.title || core.title || id)}</a></h2>
+  return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a
+      href=${`#/t/${enc(id)}`}>${show(row.title || core.title || id)}</a></h2>
       <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${since ? `${since + 1} – ${lastSeq}` : `1 – ${lastSeq}`}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
-    <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item} key=${one.id} one=${one} mine=${one[side]} />`)}</tbody></table>
+    <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item}
+        key=${one.id} one=${one} mine=${one[side]} />`)}</tbody></table>
     <h3 class="since-h">${since ? 'Since then' : 'What happened'}</h3>
-    <ol class="since">${happenings(thread, since).map((one, i) => html`<li key=${i}><a class="seqlink mono" href=${`#/t/${enc(id)}?at=${one.seq}`}>${one.seq}</a>
+    <ol class="since">${happenings(thread, since).map((one, i) => html`<li key=${i}><a class="seqlink mono"
+        href=${`#/t/${enc(id)}?at=${one.seq}`}>${one.seq}</a>
       <span class="mono dim">${show(one.where)}</span><span>${show(brief(one.text))}</span></li>`)}</ol></div>`;
 }
 
 function Item({ one, mine }) {
-  if (!mine) return html`<tr class="differs"><td></td><td class="dim">not in this plan: <span class="mono">${show(one.id)}</span></td><td></td></tr>`;
+  if (!mine) return html`<tr class="differs"><td></td><td class="dim">not in this plan: <span class="mono">${show(one.id)}</span></td><td>
+      </td></tr>`;
   const { item, costUsd } = mine;
   return html`<tr class=${one.differs ? 'differs' : ''} data-id=${one.id}><td><${Shape} status=${item.status} /></td>
-    <td>${show(item.description)}${one.differs && html`<div class="mid t1">${mine.result === null ? WORD[item.status] : show(brief(mine.result))}</div>`}</td>
+    <td>${show(item.description)}${one.differs && html`<div
+        class="mid t1">${mine.result === null ? WORD[item.status] : show(brief(mine.result))}</div>`}</td>
     <td class="n mid">${costUsd === null ? '–' : dollars(costUsd)}</td></tr>`;
 }
 
@@ -102,9 +108,11 @@ function Pick({ ctx, a }) {
   const others = (ctx.threads ?? []).filter((row) => row.threadId !== a);
   const origin = ctx.threads?.find((row) => row.threadId === a)?.forkedFrom?.threadId;
   const first = others.filter((row) => row.threadId === origin || row.forkedFrom?.threadId === a);
-  return html`<main class="stage"><div class="page scroll" data-testid="compare-pick"><div class="title"><h1>Compare ${a ? show(a) : 'two threads'} with</h1></div>
+  return html`<main class="stage"><div class="page scroll" data-testid="compare-pick"><div class="title">
+      <h1>Compare ${a ? show(a) : 'two threads'} with</h1></div>
     ${others.length === 0 ? html`<p class="dim">There is no other thread.</p>`
       : html`<ul class="pick">${[...new Set([...first, ...others])].map((row) => html`<li key=${row.threadId}>
         <a href=${a ? `#/compare/${enc(a)}/${enc(row.threadId)}` : `#/compare/${enc(row.threadId)}`}>${show(row.title || row.threadId)}</a>
-        ${first.includes(row) && html` <span class="tag run">fork</span>`} <span class="mono dim">${show(row.threadId)}</span></li>`)}</ul>`}</div></main>`;
+        ${first.includes(row) && html` <span class="tag run">fork</span>`} <span class="mono dim">${show(row.threadId)}</span>
+            </li>`)}</ul>`}</div></main>`;
 }

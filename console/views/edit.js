@@ -126,10 +126,13 @@ function Row({ row, draft, change, wrong, refused = [], foreseen }) {
   };
   const said = [...wrong, ...refused];
   const cls = row.lock ? 'lock' : row.removed ? 'removed' : row.item === null ? 'new' : isChanged(row) ? 'changed' : '';
-  return html`<div class=${`edit-row ${cls}`} data-testid="edit-row" data-id=${plain(row.id)} data-state=${cls} onKeyDown=${row.lock ? undefined : onKeyDown}>
+  return html`<div class=${`edit-row ${cls}`} data-testid="edit-row" data-id=${plain(row.id)} data-state=${cls}
+      onKeyDown=${row.lock ? undefined : onKeyDown}>
     ${row.lock ? html`<${Sign} name="lock" label=${`${row.lock}: not editable`} />`
-      : html`<span class="movers"><button type="button" class="mover" aria-label="Move up" title="Alt ↑" onClick=${() => change(plan.moveRow(draft, row.id, -1))}>▴</button>
-          <button type="button" class="mover" aria-label="Move down" title="Alt ↓" onClick=${() => change(plan.moveRow(draft, row.id, 1))}>▾</button></span>`}
+      : html`<span class="movers"><button type="button" class="mover" aria-label="Move up" title="Alt ↑"
+          onClick=${() => change(plan.moveRow(draft, row.id, -1))}>▴</button>
+          <button type="button" class="mover" aria-label="Move down" title="Alt ↓"
+              onClick=${() => change(plan.moveRow(draft, row.id, 1))}>▾</button></span>`}
     <${Shape} status=${row.item?.shown ?? row.item?.status ?? 'pending'} />
     ${row.lock || row.removed ? html`<${Fixed} row=${row} />` : html`<${Fields} row=${row} set=${set} said=${said} />`}
     ${row.lock ? html`<span></span>` : html`<button type="button" class="b small quiet" aria-label=${row.removed ? 'Put back' : 'Remove'}
@@ -153,9 +156,11 @@ function Fields({ row, set, said }) {
   return html`<span class="what">
       ${row.item === null && html`<input ...${at('id')} class="f mono id" aria-label="Name of the item" value=${row.id} data-testid="edit-id"
         onChange=${(event) => event.currentTarget.value.trim() && set({ id: event.currentTarget.value.trim() })} />`}
-      <input ...${at('description')} class="f" aria-label="What to do" placeholder="What to do" value=${row.description} data-testid="edit-description"
+      <input ...${at('description')} class="f" aria-label="What to do" placeholder="What to do" value=${row.description}
+          data-testid="edit-description"
         onInput=${typed('description')} /></span>
-    <span class="opt"><input ...${at('tools')} class="f mono" aria-label="Tools" placeholder="tools" list="tool-names" value=${row.tools} data-testid="edit-tools"
+    <span class="opt"><input ...${at('tools')} class="f mono" aria-label="Tools" placeholder="tools" list="tool-names" value=${row.tools}
+        data-testid="edit-tools"
       onInput=${typed('tools')} /></span>
     <span class="opt"><input ...${at('after')} class="f mono" aria-label="After" placeholder="after" value=${row.after} data-testid="edit-after"
       onInput=${typed('after')} /></span>`;
@@ -184,7 +189,8 @@ function Foot({ ctx, thread, edit, wrong, why, save }) {
     .catch((problem) => edit.set((before) => ({ ...before, refused: problem, errors: errorsOf(draft, problem) })));
   const off = why ?? (!isEdited ? 'Nothing is changed.' : wrong.length > 0 ? `${count(wrong.length, 'mistake')} to correct first.` : null);
   return html`<div class="edit-foot" data-testid="edit-foot">
-    <div class="row wrap">${tags.map(([name, n]) => html`<span class="tag" key=${name}>${name === 'moved' ? 'order changed' : `${n} ${name}`}</span>`)}
+    <div class="row wrap">${tags.map(([name, n]) => html`<span class="tag"
+        key=${name}>${name === 'moved' ? 'order changed' : `${n} ${name}`}</span>`)}
       <span class="mid t1 grow">Against v${versionOf(draft.version)}. If the plan moves on meanwhile, your edits are kept and laid on it.</span>
       <${Button} cls="small" id="foresee" label="What would it ask?" why=${isEdited && wrong.length === 0 ? null : off} onClick=${look} />
       <a class="b" href=${ctx.to({ view: 'list' })} data-testid="discard">Discard</a>

@@ -75,7 +75,8 @@ function Facts({ ctx, failure, thread }) {
       ${seq != null && html` · observation <${SeqLink} ctx=${ctx} seq=${seq} />`}</dd>`}
     ${traceId && html`<dt>Trace</dt><dd class="mono">${show(traceId)} <${Copy} text=${traceId} label="Copy" /></dd>`}
     ${thread && html`<dt>Work done</dt><dd>${kept(thread)}</dd>`}
-    ${REMEDIES[failure.code] && html`<dt>About</dt><dd><a href=${`${basePath()}/docs#${enc(failure.code)}`}><code>${failure.code}</code> in the list of errors</a></dd>`}
+    ${REMEDIES[failure.code] && html`<dt>About</dt><dd><a href=${`${basePath()}/docs#${enc(failure.code)}`}>
+        <code>${failure.code}</code> in the list of errors</a></dd>`}
   </dl>`;
 }
 

@@ -15,7 +15,8 @@ export function ForecastList({ forecast }) {
     <p><span class="mono dim">${show(item.id)}</span> ${show(item.description)}</p>
     ${(item.mayCall ?? []).map((call) => {
       const tool = forecast.tools.find((one) => one.toolName === call.toolName);
-      return html`<p class=${`t1 fore-${tool ? strictest(tool) : 'auto'}`}><span class="mono">${show(call.toolName)}</span> ${tool && show(decides(tool))}
+      return html`<p class=${`t1 fore-${tool ? strictest(tool) : 'auto'}`}><span
+          class="mono">${show(call.toolName)}</span> ${tool && show(decides(tool))}
         ${tool && tool.class !== 'read' && html` · <${Effect} tool=${tool} />`}</p>`;
     })}
     ${item.mayCallAny && html`<p class="t1 mid">may call any tool of this thread</p>`}</li>`)}</ol>`;

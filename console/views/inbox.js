@@ -95,7 +95,8 @@ function Row({ ctx, row, isShown, filter }) {
   const title = row.threadTitle || ctx.threads?.find((one) => one.threadId === row.threadId)?.title || row.threadId;
   const isHigh = row.riskLevel === 'high' || row.riskLevel === 'critical';
   const isOpen = row.status === 'pending';
-  return html`<a class="in" href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row" data-id=${row.suspensionId}>
+  return html`<a class="in" href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row"
+      data-id=${row.suspensionId}>
     <${Shape} status=${KIND_SHAPE[row.kind] ?? 'ask'} /><span class="q">${show(row.message)}</span>
     <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${isOpen ? html`<${Left} row=${row} now=${now} />` : row.status}</span>
     <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}

@@ -54,7 +54,8 @@ function Pair({ thread, item }) {
   const output = thread.core.stepOutputs?.[item.id];
   const got = output?.rawResult ?? item.result;
   const isDone = item.status === 'completed';
-  return html`<div class="pair"><div><h2>Promised</h2><p>${item.expectedOutcome ? show(item.expectedOutcome) : html`<span class="dim">nothing in particular</span>`}</p></div>
+  return html`<div class="pair"><div><h2>Promised</h2><p>${item.expectedOutcome ? show(item.expectedOutcome) : html`<span
+      class="dim">nothing in particular</span>`}</p></div>
     <div data-testid="delivered"><h2>Delivered</h2>
       ${got == null || !isDone ? html`<p class="dim">${isDone ? 'nothing was said' : 'not yet'}</p>`
         : html`<p><span class="c-completed" aria-hidden="true">✓ </span>${show(brief(got))}</p>`}
@@ -76,7 +77,8 @@ function callsOf(thread, id) {
 function Calls({ ctx, thread, item }) {
   const calls = callsOf(thread, item.id);
   if (calls.length === 0) return null;
-  return html`<h2>Calls</h2>${calls.map((span) => html`<${span.kind === 'task' ? Task : Call} key=${span.id} ctx=${ctx} thread=${thread} span=${span} />`)}`;
+  return html`<h2>Calls</h2>${calls.map((span) => html`<${span.kind === 'task' ? Task : Call} key=${span.id} ctx=${ctx}
+      thread=${thread} span=${span} />`)}`;
 }
 
 const RESULT = { completed: ['done', 'success'], failed: ['fail', 'error'], cancelled: ['', 'skipped'] };
@@ -129,7 +131,8 @@ function Task({ ctx, span }) {
 
 function Result({ item }) {
   if (item.result == null) return null;
-  return html`<h2>Result</h2>${typeof item.result === 'string' ? html`<p>${show(item.result)}</p>` : html`<${Json} value=${item.result} label="Result" />`}`;
+  return html`<h2>Result</h2>${typeof item.result === 'string' ? html`<p>${show(item.result)}</p>` : html`<${Json} value=${item.result}
+      label="Result" />`}`;
 }
 
 const WAIT = {
@@ -142,7 +145,8 @@ function Waits({ thread, item }) {
   if (parts.length === 0) return null;
   const whole = parts.reduce((sum, part) => sum + part.ms, 0);
   return html`<h2>What it waited for</h2><table class="data" data-testid="waits"><tbody>
-    ${parts.map(({ what, ms, detail }) => html`<tr key=${what}><td>${WAIT[what] ?? what}${detail && html` <span class="mono dim">${show(detail)}</span>`}</td>
+    ${parts.map(({ what, ms, detail }) => html`<tr key=${what}><td>${WAIT[what] ?? what}${detail && html` <span
+        class="mono dim">${show(detail)}</span>`}</td>
       <td class="n">${duration(ms)}</td></tr>`)}
     <tr><th scope="row">together</th><td class="n">${duration(whole)}</td></tr></tbody></table>`;
 }

@@ -26,10 +26,12 @@ export function Login({ ctx, route }) {
   return html`<main class="stage wide"><form class="empty login" onSubmit=${signIn} data-testid="login">
     <h1>This server wants a key.</h1>
     <p class="mid">A key is made by <code>pes keys new</code> or by an administrator. It is exchanged for a session of 12 hours; the key itself is not kept here.</p>
-    <label class="stack"><span>Key</span><input class="f mono" type="password" placeholder="pes_…" autocomplete="off" spellcheck=${false} autofocus data-testid="key"
+    <label class="stack"><span>Key</span><input class="f mono" type="password" placeholder="pes_…"
+        autocomplete="off" spellcheck=${false} autofocus data-testid="key"
       value=${state.key} onInput=${(event) => set({ ...state, key: event.currentTarget.value })} /></label>
     ${state.problem && html`<p class="wrong" role="alert" data-testid="login-problem">${show(words(state.problem))}</p>`}
-    <button type="submit" class="b main" data-testid="sign-in" disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
+    <button type="submit" class="b main" data-testid="sign-in"
+        disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
   </form></main>`;
 }
 

@@ -32,8 +32,10 @@ export function ContextTab({ ctx, route, thread }) {
   const option = (span) => html`<option key=${span.streamId} value=${span.streamId}>#${span.seq} ${plain(nameOf(span))}</option>`;
   const choose = (event) => ctx.go(ctx.to({ row: calls.find((span) => span.streamId === event.currentTarget.value).seq, tab: 'context' }));
   return html`<div class="scroll" data-testid="context"><div class="fact">
-    <div class="row"><h2>What the model saw</h2><span class="right"><${SeqLink} ctx=${ctx} seq=${chosen.seq} label=${`#${chosen.seq}`} /></span></div>
-    <label class="row"><span class="sr">Model call</span><select class="f" value=${chosen.streamId} onChange=${choose}>${calls.map(option)}</select></label>
+    <div class="row"><h2>What the model saw</h2><span class="right"><${SeqLink} ctx=${ctx} seq=${chosen.seq} label=${`#${chosen.seq}`} />
+        </span></div>
+    <label class="row"><span class="sr">Model call</span><select class="f" value=${chosen.streamId}
+        onChange=${choose}>${calls.map(option)}</select></label>
     <p class="mid mono t1">${show(`${chosen.provider}:${chosen.model}`)}</p>
     <${Figures} span=${chosen} />
     <${Prompt} key=${chosen.streamId} ctx=${ctx} thread=${thread} span=${chosen} second=${second} />
@@ -80,7 +82,8 @@ function Prompt({ ctx, thread, span, second }) {
   return html`<div class="win" role="img" aria-label=${`${sum} tokens in ${prompt.parts.length} parts`}>
       ${prompt.parts.map((part, i) => html`<i key=${i} class=${`p${(i % 6) + 1}`} title=${`${titleOf(part)}: ${part.tokens}`}
         ...${placed({ width: `${(part.tokens / Math.max(1, sum)) * 100}%` })}></i>`)}</div>
-    ${window && html`<div class="left"><span class="meter"><i class="used" ...${placed({ width: `${Math.min(100, (sum / window) * 100)}%` })}></i></span></div>`}
+    ${window && html`<div class="left"><span class="meter"><i
+        class="used" ...${placed({ width: `${Math.min(100, (sum / window) * 100)}%` })}></i></span></div>`}
     <p class="num mid t1"><b>${sum.toLocaleString('en')}</b>${window ? ` of ${window.toLocaleString('en')}` : ''} tokens${prompt.exact === false ? ', rendered again: not exactly as it was sent' : ''}</p>
     <div>${prompt.parts.map((part, i) => html`<${Part} key=${i} part=${part} number=${i} twin=${twinOf(compared.prompt, part, i)} />`)}</div>`;
 }
@@ -95,7 +98,8 @@ function Part({ part, number, twin }) {
       ${twin !== undefined && html`<span class=${`tag ${differs ? 'ask' : ''}`}>${differs ? 'differs' : 'same'}</span>`}
       <span class="n">${part.tokens.toLocaleString('en')}</span></summary>
     <${Json} value=${part.text} label=${titleOf(part)} />
-    ${differs && html`<h3>In the other call</h3>${twin ? html`<${Json} value=${twin.text} label="The same part of the other call" />` : html`<p class="dim">not there</p>`}`}
+    ${differs && html`<h3>In the other call</h3>${twin ? html`<${Json} value=${twin.text}
+        label="The same part of the other call" />` : html`<p class="dim">not there</p>`}`}
   </details>`;
 }
 

@@ -45,7 +45,8 @@ export function NewThread({ ctx }) {
     <h1>Ask for something that takes steps.</h1>
     <p class="mid lead">The agent writes a plan, works through it, asks you where it must, and answers. You can stop the server at any moment: the run goes on where it was.</p>
     <form class="whole" onSubmit=${submit}>
-      <textarea class="f" rows="3" placeholder="What shall be done?" aria-label="What shall be done?" ref=${field} data-testid="query" value=${draft.text}
+      <textarea class="f" rows="3" placeholder="What shall be done?" aria-label="What shall be done?" ref=${field} data-testid="query"
+          value=${draft.text}
         onInput=${(event) => set({ text: event.currentTarget.value })}
         onKeyDown=${(event) => event.key === 'Enter' && (event.metaKey || event.ctrlKey) && submit(event)}></textarea>
       <div class="row wrap under"><label class="row mid"><input type="checkbox" checked=${draft.review} data-testid="review"
@@ -63,7 +64,9 @@ export function NewThread({ ctx }) {
 function Prompts({ ctx, start, off }) {
   const model = ctx.models?.items?.find((one) => one.isDefault);
   if (!model?.prompts?.length) return null;
-  return html`<div class="try">${model.prompts.map((prompt, i) => html`<button type="button" key=${prompt} disabled=${off} data-testid="prompt" onClick=${() => start(prompt)}>
+  return html`<div class="try">${model.prompts.map((prompt, i) => html`<button type="button" key=${prompt} disabled=${off}
+      data-testid="prompt" onClick=${() => start(prompt)}>
       ${show(prompt)}<kbd aria-hidden="true">↵</kbd>${SHOWS[i] && model.provider === 'demo' && html`<small>${SHOWS[i]}</small>`}</button>`)}</div>
-    ${model.provider === 'demo' && html`<p class="dim">The demo model knows these ${model.prompts.length === 3 ? 'three' : model.prompts.length} prompts and nothing else.</p>`}`;
+    ${model.provider === 'demo' && html`<p
+        class="dim">The demo model knows these ${model.prompts.length === 3 ? 'three' : model.prompts.length} prompts and nothing else.</p>`}`;
 }

@@ -37,7 +37,8 @@ export function Policy({ ctx }) {
   const edit = useEditing(ctx, state, put, load);
   useKeys({ 'Mod+s': () => edit.save() });
   return html`<main class="stage wide"><div class="page scroll" data-testid="policy">
-    <div class="title"><h1>Policy</h1><span class="mid">The most specific rule decides.${state.policy ? ` Version ${state.policy.etag?.replace(/\D/g, '') ?? '–'}.` : ''}</span>
+    <div class="title"><h1>Policy</h1><span
+        class="mid">The most specific rule decides.${state.policy ? ` Version ${state.policy.etag?.replace(/\D/g, '') ?? '–'}.` : ''}</span>
       <div class="right row"><${Button} cls="small" id="try-rules" label="Try on past calls" why=${edit.whyTry} onClick=${edit.dryRun} />
         <${Button} cls="small main" id="save-rules" label="Save" k="⌘S" why=${edit.whySave} onClick=${edit.save} /></div></div>
     ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />` : !state.policy ? html`<${Loading} rows=${6} />`
@@ -91,7 +92,8 @@ function Content({ state, put, edit, load }) {
     ${refused && html`<${Refused} problem=${refused} load=${load} />`}
     ${!edit.error && text !== written(policy.rules) && edit.whySave && html`<p class="off-reason">${edit.whySave}</p>`}
     ${report && html`<${Report} report=${report} />`}
-    ${policy.server?.length > 0 && html`<h2 class="sub-h">Of this server</h2><p class="mid">Written in its settings; they cannot be changed here.</p>
+    ${policy.server?.length > 0 && html`<h2 class="sub-h">Of this server</h2><p
+        class="mid">Written in its settings; they cannot be changed here.</p>
       <${Table} rules=${policy.server} />`}
     ${policy.defaults && html`<${Defaults} defaults=${policy.defaults} />`}`;
 }
@@ -103,10 +105,12 @@ function Table({ rules }) {
     <tbody>${rules.map((rule, i) => html`<tr key=${i}><td class="mono">${show(rule?.id ?? '–')}</td>
       <td class="mono">${show(rule?.tool ?? '*')}${rule?.thread && html`<div class="dim">in ${show(rule.thread)}</div>`}</td>
       <td><${Action} action=${rule?.action} /></td>
-      <td class="mono">${Array.isArray(rule?.when) && show(rule.when.map(conditionText).join(' and '))}</td><td>${show(terms(rule ?? {}))}</td></tr>`)}</tbody></table></div>`;
+      <td class="mono">${Array.isArray(rule?.when) && show(rule.when.map(conditionText).join(' and '))}</td>
+          <td>${show(terms(rule ?? {}))}</td></tr>`)}</tbody></table></div>`;
 }
 
-const Action = ({ action }) => html`<span class=${`tag ${{ ask: 'ask', deny: 'fail', auto: 'done' }[action] ?? ''}`}>${show(String(action))}</span>`;
+const Action = ({ action }) => html`<span
+    class=${`tag ${{ ask: 'ask', deny: 'fail', auto: 'done' }[action] ?? ''}`}>${show(String(action))}</span>`;
 
 const THEN = { remind: 'then remind', deny: 'then refuse', fail: 'then the run fails' };
 
@@ -122,14 +126,17 @@ function time(ms) {
 }
 
 function Defaults({ defaults }) {
-  return html`<h2 class="sub-h">Where no rule says anything</h2><table class="data short" data-testid="defaults"><tbody>${defaults.map((one) => html`<tr key=${one.class}>
-    <td>${show(one.class)} <span class="dim">${CLASS[one.class] ?? ''}</span></td><td><${Action} action=${one.action} /></td></tr>`)}</tbody></table>`;
+  return html`<h2 class="sub-h">Where no rule says anything</h2><table class="data short" data-testid="defaults">
+      <tbody>${defaults.map((one) => html`<tr key=${one.class}>
+    <td>${show(one.class)} <span class="dim">${CLASS[one.class] ?? ''}</span></td><td><${Action} action=${one.action} /></td>
+        </tr>`)}</tbody></table>`;
 }
 
 function Refused({ problem, load }) {
   return html`<div class="wrong" role="alert" data-testid="rules-refused"><p>${show(problem.detail ?? problem.title)}</p>
     ${problem.errors.map((one) => html`<p><code>${show(one.pointer)}</code> ${show(one.detail)}</p>`)}
-    ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <button type="button" class="b small" onClick=${load}>Read them again</button>
+    ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <button type="button" class="b small"
+        onClick=${load}>Read them again</button>
       Your text goes; copy it first.</p>`}</div>`;
 }
 
@@ -146,7 +153,9 @@ function Report({ report }) {
   return html`<section data-testid="dry-run"><h2 class="sub-h">What these rules would have decided</h2>
     <p class="mid">${count(total, 'past call')}: ${(total - changed).toLocaleString('en')} as before${parts.map(([n, words, cls]) => html`, <b class=${cls}>${n} ${words}</b>`)}.
       ${complete ? '' : ' Not all past calls were looked at.'}</p>
-    ${calls.length > 0 && html`<div class="scrollx"><table class="data"><tbody>${calls.map((one) => html`<tr key=${one.callId}><td class="mono">${show(one.toolName)}</td>
+    ${calls.length > 0 && html`<div class="scrollx"><table class="data"><tbody>${calls.map((one) => html`<tr key=${one.callId}><td
+        class="mono">${show(one.toolName)}</td>
       <td><a href=${`#/t/${encodeURIComponent(one.threadId)}`}>${show(one.threadId)}</a></td>
-      <td class="nowrap">${one.old.action} → <b>${one.new.action}</b></td><td class="rule-ref">${show(one.new.rule)}</td></tr>`)}</tbody></table></div>`}</section>`;
+      <td class="nowrap">${one.old.action} → <b>${one.new.action}</b></td><td class="rule-ref">${show(one.new.rule)}</td></tr>`)}</tbody>
+          </table></div>`}</section>`;
 }

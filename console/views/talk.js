@@ -74,7 +74,8 @@ function Extras({ ui, composer, isLast: withSuggestions }) {
   const suggestions = withSuggestions ? list(ui.suggestions).filter((one) => typeof one === 'string') : [];
   return html`
     ${sources.length > 0 && html`<div class="extras"><h3>Sources</h3><ol>${sources.map(({ title, address }) => html`<li>
-      ${address ? html`<a href=${address.href} target="_blank" rel="noopener noreferrer">${show(title)}</a><span class="host"> (${address.host})</span>`
+      ${address ? html`<a href=${address.href} target="_blank" rel="noopener noreferrer">${show(title)}</a><span
+          class="host"> (${address.host})</span>`
         : show(title)}</li>`)}</ol></div>`}
     ${suggestions.length > 0 && html`<div class="extras"><h3>To go on</h3><ul>${suggestions.map((text) => html`<li class="row">
       <span class="grow">${show(text)}</span>
@@ -111,7 +112,8 @@ function Question({ ctx, entry }) {
     <div class="body">${entry.ended
       ? html`<p>${show(entry.message)}</p><p>${show(entry.ended.timedOut ? 'Nobody answered in time.'
           : resolutionText({ ...entry.ended, decidedAt: entry.ended.at }, ctx.clock.now()))}</p>`
-      : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} /><span>${show(entry.message)}</span></a>`}
+      : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} />
+          <span>${show(entry.message)}</span></a>`}
     </div></article>`;
 }
 

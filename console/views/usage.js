@@ -50,14 +50,17 @@ const priceOf = (row) => (row.calls > 0 && row.unpricedCalls === row.calls ? 'no
 
 function Content({ ctx, state, by, from }) {
   const { days, models, rows, runs } = state;
-  if (models.length === 0) return html`<p class="dim" data-testid="no-usage">No model was called since ${from}. What runs take in tokens and money stands here.</p>`;
+  if (models.length === 0) return html`<p class="dim"
+      data-testid="no-usage">No model was called since ${from}. What runs take in tokens and money stands here.</p>`;
   return html`<${Totals} models=${models} />
     ${by === 'day' && html`<${Days} ctx=${ctx} days=${days} from=${from} />`}
     <div class="grid2 usage">
-      ${by !== 'run' && by !== 'item' && html`<section><h2>By model</h2><${Bars} rows=${models} nameOf=${(row) => show(`${row.provider}:${row.model}`)} /></section>`}
+      ${by !== 'run' && by !== 'item' && html`<section><h2>By model</h2><${Bars}
+          rows=${models} nameOf=${(row) => show(`${row.provider}:${row.model}`)} /></section>`}
       ${by === 'item' ? html`<section class="whole-line"><h2>Dearest items</h2><${Bars} rows=${rows.filter((row) => row.itemId)}
           nameOf=${(row) => html`<span class="mono">${show(row.itemId)}</span> ${runName(ctx, runs, row)}`} /></section>`
-        : html`<section class=${by === 'run' ? 'whole-line' : ''}><h2>Dearest runs</h2><${Bars} rows=${rows} nameOf=${(row) => runName(ctx, runs, row)} /></section>`}
+        : html`<section class=${by === 'run' ? 'whole-line' : ''}><h2>Dearest runs</h2><${Bars}
+            rows=${rows} nameOf=${(row) => runName(ctx, runs, row)} /></section>`}
     </div>
     ${noPrice(models).length > 0 && html`<p class="dim note" data-testid="no-price">${noPrice(models).map((row) => html`No price for
       ${' '}<span class="mono">${show(`${row.provider}:${row.model}`)}</span>: add one under prices. `)}</p>`}`;
@@ -76,7 +79,8 @@ function Totals({ models }) {
     [calls.toLocaleString('en'), calls === 1 ? 'model call' : 'model calls'],
     ...(unpriced > 0 ? [[unpriced.toLocaleString('en'), unpriced === 1 ? 'call without a price' : 'calls without a price']] : []),
   ];
-  return html`<dl class="totals" data-testid="totals">${facts.map(([value, name]) => html`<div key=${name}><dd class="num">${value}</dd><dt>${name}</dt></div>`)}</dl>`;
+  return html`<dl class="totals" data-testid="totals">${facts.map(([value, name]) => html`<div key=${name}><dd class="num">${value}</dd>
+      <dt>${name}</dt></div>`)}</dl>`;
 }
 
 /** One column per day; money where there is a price, else tokens. */
@@ -103,7 +107,8 @@ function Bars({ rows, nameOf }) {
   const sorted = [...rows].sort((a, b) => size(b) - size(a) || weight(b) - weight(a)).slice(0, 50);
   const measure = sorted.some((row) => size(row) > 0) ? size : weight;
   const top = Math.max(...sorted.map(measure), 1e-9);
-  return html`<table class="data"><thead><tr><th>What</th><th class="hide"></th><th class="n">Tokens</th><th class="n">Calls</th><th class="n">Cost</th></tr></thead>
+  return html`<table class="data"><thead><tr><th>What</th><th class="hide"></th><th class="n">Tokens</th><th class="n">Calls</th><th
+      class="n">Cost</th></tr></thead>
     <tbody>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
       <td class="bar-cell hide"><div class="hbar" ...${placed({ width: `${(measure(row) / top) * 100}%` })}></div></td>
       <td class="n">${tokens(weight(row))}</td><td class="n">${row.calls}</td>

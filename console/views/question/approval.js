@@ -48,7 +48,8 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
         label=${html`${label}${draft.armed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
         ? html`<button type="button" class="b" data-testid="undo" onClick=${undo}>Undo</button>`
-        : mayEdit && html`<button type="button" class="b" data-testid="edit" disabled=${draft.busy !== null} onClick=${edit}>Edit<kbd aria-hidden="true">e</kbd></button>`}
+        : mayEdit && html`<button type="button" class="b" data-testid="edit" disabled=${draft.busy !== null} onClick=${edit}>Edit<kbd
+            aria-hidden="true">e</kbd></button>`}
       <${Decide} name="reject" keys="x" cls="bad" label="Reject" draft=${draft} off=${whyNot.reject} onPress=${reject} />
       <${Reason} text=${off} />
     </div>`;

@@ -29,7 +29,8 @@ export function Input(props) {
   return html`
     ${prompt && prompt !== question.message && !question.message.endsWith(prompt) && html`<p>${show(prompt)}</p>`}
     ${!over && !isYesNo && html`<${AnswerControl} schema=${question.feedbackSchema} draft=${draft} set=${set} off=${whyNot.approve} />`}
-    ${question.toolName === ASK_USER ? html`<details class="part"><summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}
+    ${question.toolName === ASK_USER ? html`<details class="part">
+        <summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
       <div class="acts">

@@ -45,7 +45,8 @@ function nothing(ctx, thread, over) {
 function Chooser({ open, shown, choose }) {
   return html`<div class="bar wrap" role="group" aria-label="Open questions"><span class="mid">${open.length} questions</span>
     <span class="seg">${open.map((one, i) => html`<button type="button" key=${one.suspensionId} aria-pressed=${String(one === shown)}
-      title=${plain(one.message)} onClick=${() => choose(one.suspensionId)}>${i + 1}${one.itemId ? html` <span class="mono">${show(one.itemId)}</span>` : ''}
+      title=${plain(one.message)} onClick=${() => choose(one.suspensionId)}>${i + 1}${one.itemId ? html` <span
+          class="mono">${show(one.itemId)}</span>` : ''}
     </button>`)}</span></div>`;
 }
 

@@ -16,8 +16,11 @@ export function Agents({ ctx }) {
       const open = openOf(one.id);
       const error = one.secretError ?? one.storedError;
       const [shape, word] = error ? ['failed', 'unusable'] : open.length > 0 ? ['waiting', open.length === 1 ? '1 task' : `${open.length} tasks`] : ['completed', 'known'];
-      return html`<tr key=${one.id}><${Status} shape=${shape} word=${word} /><td title=${plain(one.description ?? '')}>${show(one.id)}${one.name && one.name !== one.id && html` <span class="dim">${show(one.name)}</span>`}</td>
-        <td>${error && html`<p class="wrong">${show(error)}</p>`}${open.length === 0 && !error ? '0' : open.map((task) => html`<${Task} key=${task.taskId} ctx=${ctx} task=${task} />`)}</td>
+      return html`<tr key=${one.id}><${Status} shape=${shape} word=${word} /><td
+          title=${plain(one.description ?? '')}>${show(one.id)}${one.name && one.name !== one.id && html` <span
+          class="dim">${show(one.name)}</span>`}</td>
+        <td>${error && html`<p class="wrong">${show(error)}</p>`}${open.length === 0 && !error ? '0' : open.map((task) => html`<${Task}
+            key=${task.taskId} ctx=${ctx} task=${task} />`)}</td>
         <td>${show(one.skills.map((skill) => skill.name || skill.id).join(', ') || '–')}</td></tr>`;
     })}</${Section}>`;
 }

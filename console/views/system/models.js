@@ -36,7 +36,8 @@ export function Models({ ctx }) {
   const more = html`<p class="row wrap"><${Button} cls="small" id="check-models" label=${asking ? 'Asking …' : 'Ask every model for a word'}
       why=${asking ? 'They are being asked.' : ctx.whyNot('run')} onClick=${check} /><span class="dim t1">costs a few tokens each</span>
     ${refused && html`<span class="wrong" role="alert">${show(refused.detail ?? refused.title)}</span>`}</p>`;
-  return html`<${Section} name="Models" from="[models] and keys of providers" list=${list} heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
+  return html`<${Section} name="Models" from="[models] and keys of providers" list=${list}
+      heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
     empty="No model is named: set PES_MODEL, or a provider’s key." more=${more}>
     ${list.items?.map((one) => html`<tr key=${enc(`${one.provider}:${one.model}`)}><${Status} shape=${statusOf(one)[0]} word=${statusOf(one)[1]} />
       <td>${show(`${one.provider}:${one.model}`)}${one.isDefault && html` <span class="tag">default</span>`}</td>
@@ -46,7 +47,8 @@ export function Models({ ctx }) {
 
 function Last({ ctx, one: { check, health } }) {
   const now = ctx.clock.now();
-  const again = health?.retryAt > now && html` again in <span class="num" data-tick=${`left:${health.retryAt}`}>${countdown(health.retryAt - now)}</span>`;
+  const again = health?.retryAt > now && html` again in <span class="num"
+      data-tick=${`left:${health.retryAt}`}>${countdown(health.retryAt - now)}</span>`;
   const words = check?.warning ?? check?.detail ?? health?.lastError;
   return html`${check && duration(check.tookMs)} ${words && show(typeof words === 'string' ? words : words.message ?? JSON.stringify(words))}${again}`;
 }

@@ -22,7 +22,8 @@ export function Section({ name, from, list, heads, empty, more, children }) {
     ${problem ? html`<${Refused} problem=${problem} />` : !items ? html`<${Loading} rows=${3} />`
       : items.length === 0 ? html`<p class="dim">${empty}</p>`
         : html`<div class="scrollx" tabindex="0" role="region" aria-label=${name}><table class="data"><thead><tr>
-            ${heads.map((head) => html`<th>${head || html`<span class="sr">Status</span>`}</th>`)}</tr></thead><tbody>${children}</tbody></table></div>`}
+            ${heads.map((head) => html`<th>${head || html`<span class="sr">Status</span>`}</th>`)}</tr></thead><tbody>${children}</tbody>
+                </table></div>`}
     ${more}
   </section>`;
 }

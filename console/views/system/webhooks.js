@@ -44,12 +44,15 @@ export function Webhooks({ ctx }) {
     : `${hooks.length === 1 ? '1 webhook' : `${hooks.length} webhooks`}; nothing was sent yet.`;
   const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
   const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(hook.url))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
-  return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} heads=${['', 'Message', 'Where', 'Tries']} empty=${empty} more=${more}>
+  return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} heads=${['', 'Message', 'Where', 'Tries']}
+      empty=${empty} more=${more}>
     ${list.items?.map((one) => html`<tr key=${one.deliveryId}><${Standing} ctx=${ctx} one=${one} />
       <td title=${plain(fullTime(one.createdAt))}>${show(one.event)} <span class="dim num">${age(one.createdAt, ctx.clock.now())}</span></td>
       <td title=${plain(one.url ?? '')}>${show(hostOf(one.url ?? ''))}</td>
-      <td><span class="num">${one.attempts}</span>${one.said && html` · ${show(one.said)}`} ${one.finishedAt && html`<${RowAction} label="Send again"
-        why=${ctx.whyNot('admin')} id="replay" act=${() => ctx.api.post(`/webhooks/deliveries/${enc(one.deliveryId)}/replay`, {}, { key: newKey() }).then(list.load)} />`}</td></tr>`)}</${Section}>`;
+      <td><span class="num">${one.attempts}</span>${one.said && html` · ${show(one.said)}`} ${one.finishedAt && html`<${RowAction}
+          label="Send again"
+        why=${ctx.whyNot('admin')} id="replay"
+            act=${() => ctx.api.post(`/webhooks/deliveries/${enc(one.deliveryId)}/replay`, {}, { key: newKey() }).then(list.load)} />`}</td></tr>`)}</${Section}>`;
 }
 
 function Standing({ ctx, one }) {
