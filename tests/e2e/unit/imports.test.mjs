@@ -1,0 +1,40 @@
+// There is no build that would find it: every name that a module imports is exported where it says.
+
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+
+const ROOT = path.resolve(import.meta.dirname, '../../../console');
+const read = (file) => readFileSync(file, 'utf8');
+const modules = readdirSync(ROOT, { recursive: true }).filter((file) => file.endsWith('.js') && !file.startsWith('vendor')).map((file) => path.join(ROOT, file));
+
+function exported(file) {
+  const text = read(file);
+  const declared = [...text.matchAll(/export (?:async )?(?:function|const|let|class) (\w+)/g)].map((match) => match[1]);
+  const listed = [...text.matchAll(/export ?\{([^}]*)\}/g)].flatMap((match) => match[1].split(',').map((name) => name.trim().split(' as ').pop()));
+  return new Set([...declared, ...listed]);
+}
+
+test('every import is exported', () => {
+  const missing = [];
+  for (const file of modules) {
+    for (const [, names, from] of read(file).matchAll(/import (?:\{([^}]*)\}|\* as \w+) from '([^']+)'/g)) {
+      const target = path.join(path.dirname(file), from);
+      const has = existsSync(target) ? exported(target) : new Set();
+      const wants = (names ?? '').split(',').map((name) => name.trim().split(' as ')[0]).filter(Boolean);
+      if (!existsSync(target)) missing.push(`${file}: ${from}`);
+      missing.push(...wants.filter((name) => !has.has(name)).map((name) => `${file}: ${name} of ${from}`));
+    }
+  }
+  assert.deepEqual(missing, []);
+});
+
+test('index.html names what there is, and no more than is needed to begin', () => {
+  const page = read(path.join(ROOT, 'index.html'));
+  const named = [...page.matchAll(/(?:href|src)="console\/([^"]+)"/g)].map((match) => match[1]);
+  assert.deepEqual(named.filter((file) => !existsSync(path.join(ROOT, file))), []);
+  const styles = readdirSync(path.join(ROOT, 'css')).map((file) => `css/${file}`);
+  assert.deepEqual(styles.filter((file) => !named.includes(file)), []);
+  assert.doesNotMatch(page, /https?:/);
+});
