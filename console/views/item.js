@@ -136,7 +136,7 @@ function Result({ item }) {
 }
 
 const WAIT = {
-  dependencies: 'other items', place: 'a free place', model: 'the model', pause: 'a pause before the next attempt', tools: 'tools',
+  dependencies: 'other items', place: 'a free place', model: 'the model', queue: 'a place at the model', pause: 'a pause before the next attempt', tools: 'tools',
   person: 'a person', agent: 'an agent', restart: 'a restart of the server', other: 'its turn',
 };
 
@@ -151,12 +151,12 @@ function Waits({ thread, item }) {
     <tr><th scope="row">together</th><td class="n">${duration(whole)}</td></tr></tbody></table>`;
 }
 
-/** One item made again, or skipped, by hand. */
+/** One item of the run that is active, made again or skipped by hand. */
 function ByHand({ ctx, thread, item }) {
   const [state, set] = useState({});
   const canRetry = ['completed', 'failed', 'cancelled'].includes(item.status);
   const canSkip = item.status === 'pending';
-  if (thread.replay || !(canRetry || canSkip)) return null;
+  if (thread.replay || thread.core.runId === null || !(canRetry || canSkip)) return null;
   const act = async (verb) => {
     const key = state.verb === verb && state.key ? state.key : newKey();
     set({ verb, key, busy: true });
@@ -165,8 +165,7 @@ function ByHand({ ctx, thread, item }) {
       set({});
       ctx.refresh();
     } catch (problem) {
-      const lacks = problem.code === 'not_found' && !problem.body?.instance?.includes('/items/');
-      set({ verb, key, problem: lacks ? 'This server cannot do that yet.' : problem.detail ?? problem.title });
+      set({ verb, key, problem: problem.detail ?? problem.title });
     }
   };
   const why = state.busy ? 'It is being sent.' : ctx.whyNot('run');

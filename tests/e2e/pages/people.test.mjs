@@ -339,3 +339,20 @@ test('in the past nothing can be answered', async () => {
   assert.match(await at(page, 'why-not').innerText(), /You look at the past/);
   await page.context().close();
 });
+
+test('on a narrow screen a question has the page for itself', async () => {
+  await server.run('narrow', INVITE);
+  const { suspensionId } = await questionOf(server, 'narrow');
+  const page = await open(server, '#/questions', { width: 390, height: 844, hasTouch: true });
+  const row = page.locator(`[data-testid=question-row][data-id="${suspensionId}"]`);
+  await row.waitFor();
+  assert.equal(await at(page, 'question').isVisible(), false);
+  await row.click();
+  await at(page, 'question').waitFor();
+  assert.equal(await row.isVisible(), false);
+  const { height } = await at(page, 'approve').boundingBox();
+  assert.ok(height >= 40);
+  await page.getByRole('link', { name: 'All questions' }).click();
+  await row.waitFor();
+  await page.context().close();
+});

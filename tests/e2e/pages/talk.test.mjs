@@ -112,3 +112,21 @@ test('what an item promised, called and waited for', async () => {
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 });
+
+test('one item is skipped, another done again, by hand', async () => {
+  await server.run('hand', 'Send the team an invitation to the dinner.');
+  const page = await open(server, '#/t/hand?tab=item&sel=write');
+  await at(page, 'item-retry').waitFor();
+  const { lastSeq } = await server.get('/threads/hand');
+  await at(page, 'item-retry').click();
+  await server.until('hand', (told) => told.type === 'ITEM_STATUS_CHANGE' && told.content.itemId === 'write' && told.content.status === 'in_progress', lastSeq);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+  await cases.begins('skip', 'Take your time.');
+  await cases.until('skip', (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
+  const other = await open(cases, '#/t/skip?tab=item&sel=third');
+  await at(other, 'item-skip').click();
+  const told = await cases.until('skip', (one) => one.type === 'ITEM_STATUS_CHANGE' && one.content.itemId === 'third');
+  assert.equal(told.content.status, 'cancelled');
+  await other.context().close();
+});
