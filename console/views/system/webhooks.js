@@ -35,7 +35,7 @@ function useDeliveries(ctx) {
   return { ...state, load };
 }
 
-const SHAPE = { delivered: 'completed', failed: 'failed', gave_up: 'failed', given_up: 'failed', dead: 'failed', pending: 'in_progress', due: 'in_progress' };
+const STANDING = { delivered: ['completed', 'delivered'], dead: ['failed', 'gave up'], pending: ['in_progress', 'due'] };
 
 export function Webhooks({ ctx }) {
   const list = useDeliveries(ctx);
@@ -60,7 +60,8 @@ function Standing({ ctx, one }) {
   if (one.dueAt > now && !one.finishedAt) {
     return html`<td class="nowrap">due in <span class="num" data-tick=${`left:${one.dueAt}`}>${countdown(one.dueAt - now)}</span></td>`;
   }
-  return html`<${Status} shape=${SHAPE[one.status] ?? 'idle'} word=${one.status.replaceAll('_', ' ')} />`;
+  const [shape, word] = STANDING[one.status] ?? ['idle', one.status];
+  return html`<${Status} shape=${shape} word=${word} />`;
 }
 
 function hostOf(url) {

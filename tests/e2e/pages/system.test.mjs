@@ -1,0 +1,95 @@
+// The page System: what an operator looks at, and the little that is done there.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { open, quit } from '../support/browser.mjs';
+import { at } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+const INVITE = 'Send the team an invitation to the dinner.';
+
+let server;
+let pager;
+const told = [];
+/** Resolves when the pager was told so often. */
+let wanted = { count: Infinity, resolve: () => {} };
+const toldTimes = (count) => new Promise((resolve) => {
+  wanted = { count, resolve };
+  if (told.length >= count) resolve();
+});
+
+before(async () => {
+  pager = createServer((asked, answer) => {
+    asked.resume();
+    asked.on('end', () => {
+      told.push(asked.headers['webhook-id']);
+      answer.end();
+      if (told.length >= wanted.count) wanted.resolve();
+    });
+  });
+  pager.listen(0, '127.0.0.1');
+  await once(pager, 'listening');
+  server = await Server.start({ env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+  pager.closeAllConnections();
+  pager.close();
+});
+
+test('every table is there, and says what it is when it is empty', async () => {
+  const page = await open(server, '#/system');
+  await at(page, 'section-tools').getByText('calculator').waitFor();
+  for (const [name, words] of [['mcp-servers', /No MCP server is known/], ['agents', /No other agent is known/], ['webhooks', /No webhook is set/], ['keys', /No key was made here/]]) {
+    assert.match(await at(page, `section-${name}`).innerText(), words);
+  }
+  assert.match(await at(page, 'ready').innerText(), /pes \d+\.\d+\.\d+ · ready/);
+  await page.context().close();
+});
+
+test('every model is asked for a word when somebody presses for it', async () => {
+  const page = await open(server, '#/system');
+  await at(page, 'check-models').click();
+  await at(page, 'section-models').getByText('answers').waitFor();
+  await page.context().close();
+});
+
+test('a message that was delivered can be sent again', async () => {
+  await server.post('/webhooks', { url: `http://127.0.0.1:${pager.address().port}/hook`, events: ['suspension.requested'] });
+  const first = toldTimes(1);
+  await server.run('hooked', INVITE);
+  await first;
+  const page = await open(server, '#/system');
+  const row = at(page, 'section-webhooks').locator('tbody tr').first();
+  await row.waitFor();
+  assert.match(await row.innerText(), /suspension\.requested/);
+  // It is told as delivered once the answer is stored.
+  while (!(await row.locator('[data-testid=replay]').count())) {
+    await page.reload();
+    await row.waitFor();
+  }
+  const second = toldTimes(2);
+  await row.locator('[data-testid=replay]').click();
+  await second;
+  assert.equal(told[0], told[1]);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test('usage counts calls without a price apart, and never as free', async () => {
+  const page = await open(server, '#/usage');
+  await at(page, 'totals').waitFor();
+  assert.match(await at(page, 'totals').innerText(), /no price/);
+  assert.doesNotMatch(await at(page, 'usage').innerText(), /\$0/);
+  assert.match(await at(page, 'no-price').innerText(), /demo:demo-scripted\s*: add one under prices/);
+  for (const by of ['model', 'run', 'item']) {
+    await at(page, `by-${by}`).click();
+    await page.waitForFunction((name) => location.hash.includes(`by=${name}`), by);
+  }
+  await at(page, 'usage').getByText('Dearest items').waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
