@@ -54,7 +54,7 @@ export const REMEDIES = {
   model_refused: ['The provider refused the call', 'Correct what `message` names'],
   synthesis_failed: ['The work is done, its summary is not, or was cut off for its length', 'Read the items\' results, or run again'],
   quarantined: ['The run\'s thread was set aside after repeated crashes', 'See `thread_quarantined`'],
-  unreadable_state: ['Rows that are stored of its thread cannot be read', 'See `thread_quarantined`; report what `message` names'],
+  unreadable_state: ['The run\'s own row, the head of its thread or other rows of it cannot be read', 'See `thread_quarantined`; report what `message` names'],
   prompt_too_long: ['The prompt is longer than the model takes, a shortened one too', 'Name a model with a larger window, or ask for less at once'],
   reply_too_large: ['The model\'s reply is larger than models.reply_bytes', 'Ask for less at once, or raise the limit'],
   budget_exceeded: ['The run\'s budget is spent', 'Raise it, or ask for less'],

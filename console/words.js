@@ -58,7 +58,7 @@ export function resolutionText({ decision, decidedBy, decidedAt, reason }, now) 
 }
 
 /** ` 4 s ago`, ` yesterday`, ` on 3 Nov`. */
-export function agoText(time, now) {
+function agoText(time, now) {
   const text = age(time, now);
   if (text === 'now') return ' just now';
   if (text === 'yesterday') return ' yesterday';

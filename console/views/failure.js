@@ -40,7 +40,7 @@ function ofProblem(problem) {
 }
 
 /** The last run's failure: its own words are in its result, else in the log. */
-export function ofRun(thread) {
+function ofRun(thread) {
   if (!thread) return null;
   const runId = thread.view.runOrder.at(-1);
   const run = thread.view.runs.get(runId);
@@ -137,7 +137,7 @@ async function report(ctx, failure, thread) {
 }
 
 /** Every failure of the thread, and what became of it. */
-export function Failures({ ctx, thread }) {
+function Failures({ ctx, thread }) {
   // That a run failed is told by the error that ended it.
   const failures = thread.view.failures.filter((one) => one.kind !== 'run' || !thread.view.failures.some((other) => other.fatal && other.kind === 'error'
     && other.runId === one.runId));

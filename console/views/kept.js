@@ -22,5 +22,3 @@ export function useKept(key, initial) {
 
 /** The state as it is now; undefined if there is none. */
 export const keptAt = (key) => kept.get(key);
-
-export const forget = (key) => kept.delete(key);

@@ -1,6 +1,5 @@
 // A server with keys: the key is exchanged for a session, and is not kept.
 
-import { enc } from '../api.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 
@@ -40,6 +39,3 @@ function words(problem) {
   if (problem.status === 404 || problem.status === 405) return 'This server has no sessions for browsers: use pes, or a newer server.';
   return problem.detail ?? problem.title;
 }
-
-/** Where to go on after signing in. */
-export const loginHash = (hash) => `#/login?to=${enc(hash)}`;

@@ -5,7 +5,7 @@ import { plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 
 /** A value for reading: text as it is, the rest in words. */
-export function Value({ value }) {
+function Value({ value }) {
   if (typeof value === 'string') return value === '' ? html`<span class="dim">empty text</span>` : show(value);
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return html`<span class="num">${String(value)}</span>`;

@@ -4,7 +4,7 @@ import { rejection, reply } from '../../answer.js';
 import * as form from '../../form.js';
 import { dollars, tokens } from '../../format.js';
 import { useKeys } from '../../keyboard.js';
-import { plain, show } from '../../text.js';
+import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { Arguments } from './arguments.js';
 import { Decide, pressed, Reason, ReasonField } from './buttons.js';
@@ -165,6 +165,3 @@ export function Pause({ question, draft, press, whyNot, over }) {
       <${Reason} text=${whyNot.approve} />
     </div>`}`;
 }
-
-/** A card for the conversation: one line that leads to the question. */
-export const titleOf = (question) => plain(question.message);
