@@ -66,7 +66,7 @@ export function refusal(problem, question, now) {
 }
 
 function undelivered(problem) {
-  const todo = REMEDIES[problem.code]?.[1];
+  const todo = REMEDIES[problem.code];
   if (problem.isUnreachable || problem.code === 'unreachable') {
     return { kind: 'again', text: 'Not sent: the server does not answer. Press again when it does; it counts once.' };
   }

@@ -2,7 +2,7 @@
 
 import { basePath, enc, newKey } from '../api.js';
 import { count, fullTime } from '../format.js';
-import { REMEDIES } from '../remedies.js';
+import { REMEDIES, TITLES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
@@ -25,14 +25,13 @@ export function FailurePanel({ ctx, thread, problem }) {
   ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}</div>`;
 }
 
-const word = (code, at) => REMEDIES[code]?.[at];
 
 function ofProblem(problem) {
   return {
     code: problem.code ?? 'unreachable',
     title: problem.title ?? 'The request was refused',
     message: problem.detail === problem.title ? null : problem.detail,
-    todo: problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : word(problem.code, 1),
+    todo: problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code],
     errors: problem.errors,
     traceId: problem.traceId,
     retryable: problem.retryable,
@@ -54,9 +53,9 @@ function ofRun(thread) {
   const isPartial = run.resultStatus === 'partial';
   return {
     code,
-    title: word(code, 0) ?? (isPartial ? 'Not everything could be done' : 'The run failed'),
+    title: TITLES[code] ?? (isPartial ? 'Not everything could be done' : 'The run failed'),
     message: result?.message ?? told?.message ?? null,
-    todo: word(code, 1) ?? (isPartial ? 'Look at the items that failed; run again or ask for them anew' : null),
+    todo: REMEDIES[code] ?? (isPartial ? 'Look at the items that failed; run again or ask for them anew' : null),
     phase: result?.phase ?? told?.phase ?? null,
     attempt: told?.attempt ?? null,
     seq: told?.seq ?? run.endSeq,

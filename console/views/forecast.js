@@ -12,6 +12,14 @@ import { withRow } from './question/rows.js';
 const DAYS = 30;
 
 export function Forecast({ ctx, thread }) {
+  if (thread.replay) {
+    return html`<p class="fact dim" data-testid="forecast-past">A forecast is of what is still to be done. You look at the past:
+      <a href=${ctx.to({ at: null })}>back to live</a>.</p>`;
+  }
+  return html`<${Foreseen} ctx=${ctx} thread=${thread} />`;
+}
+
+function Foreseen({ ctx, thread }) {
   const { forecast, range, problem } = useForecast(ctx, thread);
   if (problem) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} /></div>`;
   if (!forecast) return html`<div class="scroll page"><${Loading} rows=${6} /></div>`;

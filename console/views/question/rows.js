@@ -4,7 +4,8 @@ import { byUrgency } from '../../answer.js';
 
 /** A question of the fold, with what the list of questions knows besides. */
 export function withRow(ctx, thread, question) {
-  const row = ctx.questions?.find((one) => one.suspensionId === question.suspensionId);
+  // The list is of now, and the past is shown as it was.
+  const row = thread?.replay ? null : ctx.questions?.find((one) => one.suspensionId === question.suspensionId);
   const told = thread?.view.questions.get(question.suspensionId);
   return { ...told, ...question, ...row, seq: told?.seq, threadId: question.threadId ?? thread?.id };
 }

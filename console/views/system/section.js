@@ -29,7 +29,7 @@ export function Section({ name, from, list, heads, empty, more, children }) {
 }
 
 function Refused({ problem }) {
-  const todo = REMEDIES[problem.code]?.[1];
+  const todo = REMEDIES[problem.code];
   return html`<p class="wrong">${show(problem.detail ?? problem.title)}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
 }
 
