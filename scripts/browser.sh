@@ -1,22 +1,34 @@
 # The tests of the page: in Node, and in the distribution's Chromium. Sourced by scripts/test.
 
-# test_page LOG: sets up what tests/e2e/ needs and runs it against the server that cargo builds.
+# Playwright needs Node 20: where the distribution's is older, one from the package index is used, below target/.
+node_20() {
+    local is_new='process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' own=${CARGO_TARGET_DIR:-target}/node
+    if command -v node >/dev/null && node -e "$is_new"; then
+        command -v node
+        return
+    fi
+    if [ ! -x "$own/node_modules/.bin/node" ]; then
+        echo "Node is older than 20; installing one into $own" >&2
+        npm install --prefix "$own" --no-audit --no-fund --silent node@20 >&2 || return 1
+    fi
+    realpath "$own/node_modules/.bin/node"
+}
+
+# test_page LOG [FILE...]: sets up what tests/e2e/ needs, and runs all of it or these files against the server that cargo builds.
 test_page() {
+    local said=$1 node
+    shift
+    [ $# -gt 0 ] || set -- tests/e2e/unit/ tests/e2e/pages/
     need_node || return 1
     need_chromium || return 1
-    local node=${NODE:-node}
-    "$node" -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || {
-        echo 'The tests of the page need Node 20 or newer.' >&2
-        return 1
-    }
+    node=$(node_20) || return 1
     cargo build --locked || return 1
     PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --prefix tests/e2e --no-audit --no-fund --silent >&2 || {
         echo 'playwright-core could not be installed from the package index' >&2
         return 1
     }
-    local folder=${CARGO_TARGET_DIR:-target}
-    PES_BIN=${PES_BIN:-$(realpath "$folder/debug/pes")} "$node" --test --test-concurrency=1 --test-reporter=tap tests/e2e/unit/ tests/e2e/pages/ 2>&1 |
-        tee -a "$1"
+    PES_BIN=${PES_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}/debug/pes")} "$node" --test --test-concurrency=1 --test-reporter=tap "$@" 2>&1 |
+        tee -a "$said"
 }
 
 # page_tests LOG pass|fail: how many, of the last line that node's runner writes about it.

@@ -3,8 +3,9 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-export const FOLDER = path.resolve(import.meta.dirname, '../../golden/console');
+export const FOLDER = fileURLToPath(new URL('../../golden/console', import.meta.url));
 
 /** JSON with the members of objects in the order of their names. */
 export function canonical(value) {

@@ -6,8 +6,9 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 
-const root = path.resolve(import.meta.dirname, '../../..');
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 /** The program: `PES_BIN`, else what `cargo build` made. */
 export function program() {
@@ -24,7 +25,7 @@ export class Server {
     const server = new Server();
     server.folder = mkdtempSync(path.join(tmpdir(), 'pes-e2e-'));
     server.env = { PES_DEMO_PACE: '1', RUST_LOG: 'warn', ...env };
-    if (script) server.env.PES_DEMO_SCRIPT = path.join(import.meta.dirname, '../scripts', script);
+    if (script) server.env.PES_DEMO_SCRIPT = fileURLToPath(new URL(`../scripts/${script}`, import.meta.url));
     if (says) {
       server.env.PES_DEMO_SCRIPT = path.join(server.folder, 'says.toml');
       writeFileSync(server.env.PES_DEMO_SCRIPT, says);

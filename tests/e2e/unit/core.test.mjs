@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { empty, fold, fromState, told } from '../../../console/fold/core.js';
 import { canonical, digest, goldens } from '../support/golden.mjs';
 
@@ -21,7 +21,7 @@ for (const { name, log } of all) {
 }
 
 test('every observation type of docs/EVENTS.md stands in a recorded log', () => {
-  const events = readFileSync(path.resolve(import.meta.dirname, '../../../docs/EVENTS.md'), 'utf8');
+  const events = readFileSync(fileURLToPath(new URL('../../../docs/EVENTS.md', import.meta.url)), 'utf8');
   const types = [...events.slice(events.indexOf('## Observations')).matchAll(/^### ([A-Z][A-Z0-9_]+)$/gm)].map((match) => match[1]);
   assert.ok(types.length >= 20, 'the list of types was not found');
   const seen = new Set(all.flatMap(({ log }) => log.map(({ observation }) => observation.type)));

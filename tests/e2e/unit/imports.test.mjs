@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
-const ROOT = path.resolve(import.meta.dirname, '../../../console');
+const ROOT = fileURLToPath(new URL('../../../console', import.meta.url));
 const read = (file) => readFileSync(file, 'utf8');
 const modules = readdirSync(ROOT, { recursive: true }).filter((file) => file.endsWith('.js') && !file.startsWith('vendor')).map((file) => path.join(ROOT, file));
 

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { asCurl, basePath, createApi, Problem } from '../../../console/api.js';
 import { createClock, tickText } from '../../../console/clock.js';
 import { Table } from '../../../console/fold/table.js';
@@ -13,7 +14,7 @@ import { openLive } from '../../../console/live.js';
 import { changed, parse } from '../../../console/router.js';
 import { createTokens } from '../../../console/tokens.js';
 
-const CONSOLE = path.resolve(import.meta.dirname, '../../../console');
+const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
 test('vendor/preact-htm.js is the file that its README names', () => {
   const sum = createHash('sha256').update(readFileSync(path.join(CONSOLE, 'vendor/preact-htm.js'))).digest('hex');
