@@ -39,7 +39,13 @@ export function createLists({ api, changed, document = globalThis.document, targ
   }
 
   function threadTold(row) {
-    lists.threads = row.deleted ? lists.threads?.filter((one) => one.threadId !== row.threadId) : put(lists.threads, row, 'threadId');
+    lists.threads = put(lists.threads, row, 'threadId');
+    changed();
+  }
+
+  function threadGone({ threadId }) {
+    lists.threads = lists.threads?.filter((one) => one.threadId !== threadId) ?? null;
+    lists.questions = lists.questions?.filter((one) => one.threadId !== threadId) ?? null;
     changed();
   }
 
@@ -57,9 +63,13 @@ export function createLists({ api, changed, document = globalThis.document, targ
     mine.onopen = () => {
       isOpen = true;
     };
-    mine.addEventListener('thread', (event) => threadTold(JSON.parse(event.data)));
-    mine.addEventListener('suspension', (event) => questionTold(JSON.parse(event.data)));
-    mine.addEventListener('caught_up', read);
+    const on = (name, fn) => mine.addEventListener(name, (event) => fn(JSON.parse(event.data)));
+    on('thread', threadTold);
+    on('thread_deleted', threadGone);
+    on('suspension', questionTold);
+    // Nothing is repeated: what stands is read, then and after a gap.
+    on('caught_up', read);
+    on('gap', read);
     mine.onerror = () => {
       if (isOpen && mine.readyState !== EventSource.CLOSED) return;
       // A server without this stream refuses it; one that is away is asked again.

@@ -166,7 +166,7 @@ function suspended(state, content, { runId, threadId, timestamp, parentId }) {
 /** In its place if it is there, else at the end. */
 function put(list, one, isIt) {
   const index = list.findIndex(isIt);
-  return index < 0 ? [...list, one] : list.with(index, one);
+  return index < 0 ? [...list, one] : list.map((had, i) => (i === index ? one : had));
 }
 
 function resolved(state, suspensionId) {

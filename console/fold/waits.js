@@ -38,7 +38,7 @@ function lastEnd(view, id) {
   return spans.at(-1)?.end ?? null;
 }
 
-const FIRST = ['person', 'agent', 'tools', 'model', 'pause'];
+const FIRST = ['person', 'agent', 'tools', 'queue', 'model', 'pause'];
 
 /** The item's time, cut where anything begins or ends; of what goes on at once the first of FIRST counts. */
 function cover(view, item, to) {
@@ -65,6 +65,8 @@ function piecesOf(view, span, to) {
   const end = span.end ?? to;
   if (span.kind === 'stream') {
     const parts = [{ what: 'model', from: span.start, until: end, detail: null }];
+    // Too much at once: the call waited before it was sent.
+    if (span.queuedMs) parts.push({ what: 'queue', from: span.start, until: Math.min(end, span.start + span.queuedMs), detail: null });
     if (span.error?.retryInMs && span.end != null) {
       parts.push({ what: 'pause', from: span.end, until: Math.min(to, span.end + span.error.retryInMs), detail: span.error.code });
     }

@@ -154,8 +154,8 @@ function costOf(thread, { kind, span, item }) {
   if (kind === 'run') return dollarsOr(thread.view.runs.get(span.runId));
   if (kind === 'item') return dollarsOr(thread.view.costs.get(item?.id ?? span.itemId));
   if (kind === 'stream') return span.costUsd != null ? dollars(span.costUsd) : span.tokens ? tokens(span.tokens.input + span.tokens.output) : '';
-  if (kind === 'call' && span.policy) return html`<span class="rule-ref clip" title=${ruleText(span.policy)}>${span.policy.action}</span>`;
-  return '';
+  const policy = kind === 'call' ? span.policy ?? thread.started.get(span.callId)?.policy : null;
+  return policy ? html`<span class="rule-ref clip" title=${ruleText(policy)}>${policy.action}</span>` : '';
 }
 
 function dollarsOr(costs) {
