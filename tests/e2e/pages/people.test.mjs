@@ -306,7 +306,7 @@ test('keys: e edits, x rejects, a approves; never in fields', async () => {
 test('two questions of a thread stand one after the other', async () => {
   await server.run('both', 'Ask twice.');
   const page = await open(server, '#/t/both');
-  await page.getByText('2 questions', { exact: true }).waitFor();
+  await page.locator('.side').getByText('2 questions', { exact: true }).waitFor();
   const first = await at(page, 'question').getAttribute('data-id');
   await page.keyboard.press('q');
   await page.waitForFunction((id) => document.querySelector('[data-testid=question]').dataset.id !== id, first);
