@@ -1,7 +1,7 @@
 // The threads and the open questions, as they stand: one stream of the server says what changed; without it they are read
 // again every five seconds while the page is looked at.
 
-import { basePath } from './api.js';
+import { basePath, Problem } from './api.js';
 
 const EVERY = 5000;
 
@@ -71,7 +71,11 @@ export function createLists({ api, changed, document = globalThis.document, targ
     on('caught_up', read);
     on('gap', read);
     mine.onerror = () => {
-      if (isOpen && mine.readyState !== EventSource.CLOSED) return;
+      if (isOpen && mine.readyState !== EventSource.CLOSED) {
+        // It comes back by itself, and then tells `caught_up`.
+        lists.problem = new Problem(0, { title: 'The server does not answer.' });
+        return changed();
+      }
       // A server without this stream refuses it; one that is away is asked again.
       mine.close();
       stream = null;

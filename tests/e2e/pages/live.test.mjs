@@ -98,6 +98,27 @@ test('a server that is killed and started again: the page says so, and the run g
   nothingWrong(page);
 });
 
+test('beside a thread and among the questions stands what happens elsewhere', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  const page = await open(other, '#/new');
+  await page.locator('[data-testid=threads]').waitFor();
+  await other.run('elsewhere', INVITE);
+  await page.locator('[data-thread=elsewhere] svg[aria-label="asks a person"]').waitFor();
+  assert.equal(await page.locator('[data-testid=question-count]').first().innerText(), '1');
+  await page.evaluate(() => { location.hash = '#/questions'; });
+  await page.locator('[data-testid=question-row]').waitFor();
+  const { items } = await other.get('/suspensions');
+  await other.resume('elsewhere', { suspensionId: items[0].suspensionId, approved: true });
+  await page.locator('[data-testid=question-count]').waitFor({ state: 'detached' });
+  await other.kill();
+  await connected(page, 'held');
+  await other.begin();
+  await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
+  await connected(page, 'live');
+  nothingWrong(page);
+});
+
 test('two tabs and one answer: the other tab is told at once', async () => {
   await server.run('tabs', INVITE);
   const one = await open(server, '#/t/tabs');
