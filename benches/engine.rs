@@ -125,6 +125,7 @@ fn says(text: &str) -> ModelReply {
         provider: "demo".into(),
         model: "demo".into(),
         time_to_first_token_ms: None,
+        queued_ms: None,
         total_ms: 1,
         fit: None,
     }

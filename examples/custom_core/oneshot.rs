@@ -164,7 +164,8 @@ impl Turn<'_> {
         };
         let said = self.say(&run, run.message_id.clone(), MessageRole::User, run.query.clone());
         let (model, provider) = (run.settings.model.clone(), run.settings.provider.clone());
-        self.record(&run, RunStartedBody { query: said.content.clone(), message: said, model, provider });
+        let options = Some(run.settings.options());
+        self.record(&run, RunStartedBody { query: said.content.clone(), message: said, model, provider, options });
         self.write_run(&run);
         self.head.run = Some(run);
         self.head.attempt = 1;
@@ -246,6 +247,7 @@ impl Turn<'_> {
             content,
             timestamp: self.stamp.now,
             run_id: Some(run.run_id.clone()),
+            requested_by: None,
             metadata: None,
         };
         self.head.rows += 1;

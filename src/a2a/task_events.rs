@@ -7,6 +7,7 @@
 use super::types::{Artifact, ArtifactUpdate, Message, Metadata, StatusUpdate, StreamEvent, TaskState, TaskStatus};
 use super::view;
 use crate::domain::Millis;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::Fact;
 use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
@@ -28,6 +29,7 @@ pub struct TaskEvents {
     streamed: Option<StreamedAnswer>,
     failure: Option<Code>,
     answer: Option<ConversationMessage>,
+    urls: Option<ConsoleUrls>,
 }
 
 /// A stream of tokens, and the text of it that was sent. Blanks around an answer are not part of it, so those at the end
@@ -75,7 +77,14 @@ impl TaskEvents {
             streamed: None,
             failure: None,
             answer: None,
+            urls: None,
         }
+    }
+
+    /// The same; its questions say where people find them.
+    #[must_use]
+    pub fn linked(self, urls: Option<ConsoleUrls>) -> Self {
+        Self { urls, ..self }
     }
 
     /// The task's state as of the last event.
@@ -161,7 +170,7 @@ impl TaskEvents {
         if state == self.state && asked == self.asked {
             return Vec::new();
         }
-        let question = oldest.map(|oldest| view::question(&self.task_id, &self.context_id, oldest));
+        let question = oldest.map(|oldest| view::question(&self.task_id, &self.context_id, oldest, self.urls.as_ref()));
         self.asked = asked;
         vec![self.status(state, question, at)]
     }

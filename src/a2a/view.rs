@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::types::{Artifact, Content, Message, Metadata, Part, Role, Task, TaskState, TaskStatus};
 use super::wire::Version;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::message::{ConversationMessage, MessageRole};
@@ -20,14 +21,15 @@ pub const ANSWER: &str = "answer";
 /// The extension under which a question's data part is described; its text part needs none.
 pub const QUESTIONS: &str = "urn:pes:a2a:questions:1";
 
-/// `open` are the run's open suspensions, oldest first; `messages` what was said in it, in order.
-pub fn task(run: &Run, open: &[Suspension], messages: &[ConversationMessage]) -> Task {
+/// `open` are the run's open suspensions, oldest first; `messages` what was said in it, in order; `urls` where people find
+/// what is asked.
+pub fn task(run: &Run, open: &[Suspension], messages: &[ConversationMessage], urls: Option<&ConsoleUrls>) -> Task {
     let answer = answer_of(run, messages);
     let is_answered = run.status == RunStatus::Completed;
     Task {
         id: run.run_id.to_string(),
         context_id: run.thread_id.to_string(),
-        status: status(run, open, answer),
+        status: status(run, open, answer, urls),
         artifacts: answer.filter(|_| is_answered).map(artifacts).unwrap_or_default(),
         history: messages.iter().map(message).collect(),
         metadata: Metadata::new(),
@@ -122,14 +124,19 @@ pub fn message(said: &ConversationMessage) -> Message {
     }
 }
 
-fn status(run: &Run, open: &[Suspension], answer: Option<&ConversationMessage>) -> TaskStatus {
+fn status(
+    run: &Run,
+    open: &[Suspension],
+    answer: Option<&ConversationMessage>,
+    urls: Option<&ConsoleUrls>,
+) -> TaskStatus {
     let oldest = open.first().filter(|_| !run.status.is_terminal());
     let state = if run.status.is_terminal() {
         of(CallerStatus::at_end(run.status, run.outcome.as_ref()))
     } else {
         of(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind)))
     };
-    let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &oldest.asked()));
+    let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &oldest.asked(), urls));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
     // A core that does not say when it changed: its last known time.
     let known = run.finished_at.or(run.started_at).unwrap_or(run.created_at);
@@ -160,8 +167,9 @@ pub fn standing(open: &[AskedQuestion]) -> TaskState {
     of(CallerStatus::of(RunStatus::Running, open.first().map(|oldest| oldest.kind)))
 }
 
-/// What `AGENT_SUSPENDED` says, as a message: a text for people, and the same as data for programs.
-pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion) -> Message {
+/// What `AGENT_SUSPENDED` says, as a message: a text for people, and the same as data for programs, with where people find
+/// it.
+pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion, urls: Option<&ConsoleUrls>) -> Message {
     let schema = &asked.feedback_schema;
     let mut form = json!({ "suspensionId": asked.suspension_id, "kind": asked.kind, "schema": schema });
     form["options"] = json!(schema.options);
@@ -172,6 +180,7 @@ pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion) -> Messa
         ("digest", asked.digest.as_ref().map(|digest| json!(digest))),
         ("plan", asked.plan.clone()),
         ("expiresAt", asked.expires_at.map(|at| json!(at))),
+        ("url", urls.map(|urls| json!(urls.question(&asked.suspension_id)))),
     ];
     for (name, value) in beside {
         if let Some(value) = value {

@@ -2,10 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{ItemId, RunId, StreamId, ThreadId};
+use super::Millis;
+use super::ids::{CallId, ItemId, RunId, StreamId, ThreadId};
 use super::model::Phase;
 use super::observation::Observation;
+use super::policy::Ruling;
 use super::run::RunResource;
+
+/// A tool call begins: its arguments are judged, and it is about to be made. Not stored: its result is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolStarted {
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    /// The item that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<ItemId>,
+    pub call_id: CallId,
+    pub tool_name: String,
+    pub attempt: u32,
+    /// What was decided about it, and by which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Ruling>,
+    /// SHA-256, hex, of tool and arguments, where a person approved them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    pub timestamp: Millis,
+}
 
 /// Everything a live stream says; serialises as `{"event": NAME, "data": …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +37,7 @@ pub enum Frame {
     Observation(Box<Observation>),
     Token(Token),
     Run(Box<RunResource>),
+    ToolStarted(Box<ToolStarted>),
     CaughtUp {
         seq: i64,
     },

@@ -1,6 +1,7 @@
 //! The nouns of the server: those of the engine, and those that decisions never see. Data only: no async, no IO, no clock.
 
 pub mod caller;
+pub mod console_urls;
 pub mod frame;
 pub mod http_tool;
 pub(crate) mod pointer;

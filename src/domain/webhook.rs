@@ -72,6 +72,8 @@ pub struct WebhookResource {
 pub struct DeliveryResource {
     /// `webhook-id` of every attempt.
     pub delivery_id: String,
+    /// To whom.
+    pub webhook_id: String,
     pub event: String,
     /// `pending`, `delivered` or `dead`.
     pub status: String,

@@ -76,7 +76,7 @@ pub(super) async fn connect(
     resolver: &Resolver,
     tls: Option<&TlsConnector>,
 ) -> Result<Box<dyn Transport>, Error> {
-    let unreachable = |error: io::Error| Error::Unreachable(format!("{}: {error}", place(url)));
+    let unreachable = |error: io::Error| Error::Unreachable(format!("{}: {}", place(url), plain(&error)));
     let addresses = resolver.addresses(url).await?;
     let stream = dial(interleaved(addresses)).await.map_err(unreachable)?;
     let _ = stream.set_nodelay(true);
@@ -84,6 +84,14 @@ pub(super) async fn connect(
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = server_name(url).map_err(unreachable)?;
     Ok(Box::new(tls.connect(name, stream).await.map_err(unreachable)?))
+}
+
+/// What happened, as people say it: without the number that the system has for it.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error ").next().unwrap_or_default();
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_lowercase() + rest
 }
 
 /// Host and port: all that is told of a URL, which may hold a secret.

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use super::app_state::AppState;
 use super::problem::{HttpResult, Problem};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadId;
+use crate::domain::ids::{ItemId, ThreadId};
 
 /// What the braces of a route stand for, by name. A value that no id can have is `not_found`.
 pub(crate) struct Ids(Vec<(String, String)>);
@@ -37,6 +37,11 @@ impl Ids {
     /// A thread that must exist.
     pub(crate) fn thread(&self) -> HttpResult<ThreadId> {
         self.get("thread")
+    }
+
+    /// An item of a plan: models and people name them as they like.
+    pub(crate) fn item(&self) -> ItemId {
+        self.raw("item").into()
     }
 
     /// A thread that this call creates when there is none.

@@ -9,13 +9,13 @@ use utoipa_axum::routes;
 
 use super::app_state::AppState;
 use super::envelope::respond;
-use super::events::route as events;
+use super::events::{changes, route as events};
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, keys, mcp_servers,
-    messages, offers, pause, plan, policy, process, release, resume, runs, session, state, suspensions, tasks, threads,
-    tool_calls, usage, webhooks,
+    agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys,
+    mcp_servers, messages, offers, pause, plan, policy, process, release, resume, runs, session, state, suspensions,
+    tasks, threads, tool_calls, usage, webhooks,
 };
 use super::{a2a, console, cors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -61,12 +61,15 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(state::get))
         .routes(routes!(agent_state::get, agent_state::put))
         .routes(routes!(plan::get, plan::patch))
+        .routes(routes!(items::retry))
+        .routes(routes!(items::skip))
         .routes(routes!(plan::forecast, plan::forecast_edit))
         .routes(routes!(messages::list))
         .routes(routes!(runs::list))
         .routes(routes!(runs::all))
         .routes(routes!(runs::get))
         .routes(routes!(events::events))
+        .routes(routes!(changes::changes))
         .routes(routes!(fork::fork))
         .routes(routes!(suspensions::list))
         .routes(routes!(tool_calls::get))
@@ -96,6 +99,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(webhooks::list, webhooks::create))
         .routes(routes!(webhooks::get, webhooks::put, webhooks::delete))
         .routes(routes!(webhooks::deliveries))
+        .routes(routes!(webhooks::all_deliveries))
         .routes(routes!(webhooks::replay))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))

@@ -8,19 +8,24 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::stream::Said;
-use crate::domain::frame::Token;
-use crate::domain::ids::RunId;
+use crate::domain::frame::{Token, ToolStarted};
+use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::{RunResource, RunStatus};
+use crate::domain::thread::Thread;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EncodedKind {
     Observation { seq: i64, kind: ObservationType, run_id: RunId },
     Token { run_id: RunId },
     Run { run_id: RunId, status: RunStatus },
+    ToolStarted { run_id: RunId },
     CaughtUp,
     Gap,
     Draining,
+    Thread,
+    ThreadDeleted,
+    Suspension,
 }
 
 impl EncodedKind {
@@ -29,9 +34,13 @@ impl EncodedKind {
             EncodedKind::Observation { .. } => "observation",
             EncodedKind::Token { .. } => "token",
             EncodedKind::Run { .. } => "run",
+            EncodedKind::ToolStarted { .. } => "tool_started",
             EncodedKind::CaughtUp => "caught_up",
             EncodedKind::Gap => "gap",
             EncodedKind::Draining => "draining",
+            EncodedKind::Thread => "thread",
+            EncodedKind::ThreadDeleted => "thread_deleted",
+            EncodedKind::Suspension => "suspension",
         }
     }
 }
@@ -78,6 +87,10 @@ impl Encoded {
         Self::of(EncodedKind::Run { run_id: run.run_id.clone(), status: run.status }, run)
     }
 
+    pub fn tool_started(started: &ToolStarted) -> Self {
+        Self::of(EncodedKind::ToolStarted { run_id: started.run_id.clone() }, started)
+    }
+
     pub fn caught_up(seq: i64) -> Self {
         Self::of(EncodedKind::CaughtUp, &json!({ "seq": seq }))
     }
@@ -88,6 +101,19 @@ impl Encoded {
 
     pub fn draining(retry_in_ms: i64) -> Self {
         Self::of(EncodedKind::Draining, &json!({ "retryInMs": retry_in_ms }))
+    }
+
+    pub fn thread(thread: &Thread) -> Self {
+        Self::of(EncodedKind::Thread, thread)
+    }
+
+    pub fn thread_deleted(thread: &ThreadId) -> Self {
+        Self::of(EncodedKind::ThreadDeleted, &json!({ "threadId": thread }))
+    }
+
+    /// A question as lists show it.
+    pub fn suspension(listed: &impl Serialize) -> Self {
+        Self::of(EncodedKind::Suspension, listed)
     }
 
     fn of(kind: EncodedKind, data: &impl Serialize) -> Self {

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::broadcast;
 
+use super::changes::{Change, WAITING};
 use super::encoded::Encoded;
 use super::queue::Queue;
 use super::stream::{Channel, OpenStream};
 use super::subscription::{Subscriber, Subscription};
 use super::{StreamHead, Wants};
+use crate::domain::frame::ToolStarted;
 use crate::domain::ids::{StreamId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::domain::run::RunResource;
@@ -17,6 +20,7 @@ use crate::domain::run::RunResource;
 pub struct Hub {
     queue_bytes: usize,
     threads: Mutex<Threads>,
+    pub(super) changes: broadcast::Sender<Change>,
 }
 
 #[derive(Default)]
@@ -47,7 +51,7 @@ impl Topic {
 impl Hub {
     /// `queue_bytes` bounds what waits for one subscriber.
     pub fn new(queue_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { queue_bytes, threads: Mutex::default() })
+        Arc::new(Self { queue_bytes, threads: Mutex::default(), changes: broadcast::channel(WAITING).0 })
     }
 
     /// Publishes an observation. It must be committed, and hold its payloads inlined.
@@ -61,6 +65,13 @@ impl Hub {
     pub fn run(&self, pk: ThreadPk, run: &RunResource) {
         if let Some(topic) = self.topic(pk) {
             lock(&topic).publish(|_| true, || Encoded::run(run));
+        }
+    }
+
+    /// Says that a tool call begins.
+    pub fn tool_started(&self, pk: ThreadPk, started: &ToolStarted) {
+        if let Some(topic) = self.topic(pk) {
+            lock(&topic).publish(|_| true, || Encoded::tool_started(started));
         }
     }
 

@@ -5,6 +5,7 @@
 //! offsets show it), then observations are dropped and the reader finds a [`Live::Gap`]. A thread with neither sockets nor
 //! an open stream takes no memory.
 
+mod changes;
 mod encoded;
 mod filter;
 mod hub;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use crate::domain::ids::{ItemId, RunId, StreamId, ThreadId};
 use crate::domain::model::Phase;
 
+pub use changes::Change;
 pub use encoded::{Encoded, EncodedKind};
 pub use filter::Wants;
 pub use hub::Hub;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Directory;
 use crate::domain::Millis;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
 use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy, RiskLevel, SuspensionKind};
 use crate::domain::ids::{CallId, Mint, RunId, SuspensionId, TenantPk, ThreadId};
@@ -52,6 +53,9 @@ struct Data<'a> {
     thread_id: &'a ThreadId,
     run_id: &'a RunId,
     trace_id: &'a str,
+    /// Where people look at it, or answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
     #[serde(flatten)]
     details: Announced<'a>,
 }
@@ -64,6 +68,7 @@ impl Directory {
         thread: &ThreadId,
         records: &[Record],
         mint: &mut Mint,
+        urls: Option<&ConsoleUrls>,
     ) -> Vec<NewDelivery> {
         let events: Vec<_> = records.iter().filter_map(|record| Some((record, event(record)?))).collect();
         let webhooks = if events.is_empty() { Vec::new() } else { self.of(tenant) };
@@ -72,7 +77,7 @@ impl Directory {
         }
         let mut deliveries = Vec::new();
         for (record, (event, details)) in events {
-            let body = body(thread, record, event, details);
+            let body = body(thread, record, event, details, urls);
             for webhook in webhooks.iter().filter(|webhook| webhook.events.contains(&event)) {
                 deliveries.push(NewDelivery {
                     id: mint.delivery(),
@@ -88,8 +93,18 @@ impl Directory {
     }
 }
 
-fn body(thread: &ThreadId, record: &Record, event: WebhookEvent, details: Announced<'_>) -> Value {
-    let data = Data { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, details };
+fn body(
+    thread: &ThreadId,
+    record: &Record,
+    event: WebhookEvent,
+    details: Announced<'_>,
+    urls: Option<&ConsoleUrls>,
+) -> Value {
+    let url = urls.map(|urls| match &details {
+        Announced::Question { suspension_id, .. } => urls.question(suspension_id),
+        Announced::Resolution { .. } | Announced::End { .. } => urls.run(thread, &record.run_id),
+    });
+    let data = Data { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, url, details };
     json!({ "type": event.as_str(), "timestamp": written(record.timestamp), "data": data })
 }
 

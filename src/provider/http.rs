@@ -23,7 +23,16 @@ pub(crate) fn of_egress(error: &Error) -> ModelFailure {
         Error::TooLarge(_) => FailureKind::TooLarge,
         Error::Refused(_) => FailureKind::Refused,
     };
-    failure(kind, error.to_string())
+    let message = match error {
+        Error::Unreachable(place) => format!("the provider cannot be reached at {place}"),
+        Error::Refused(_)
+        | Error::Cut(_)
+        | Error::NoHeaders(_)
+        | Error::Stalled(_)
+        | Error::Overdue(_)
+        | Error::TooLarge(_) => error.to_string(),
+    };
+    failure(kind, message)
 }
 
 /// An answer that is not a success, read and classified.

@@ -347,6 +347,7 @@ impl Actor {
             let audit = audit::erased(&row, now, by);
             if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit }).await? {
                 failpoint::reached("delete.committed");
+                self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
                 if leaves_some {
                     self.shared.outbox.bell.ring();
                 }

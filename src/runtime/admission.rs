@@ -25,7 +25,7 @@ impl Runtime {
 
     /// How a provider does; `None`: it is not gated.
     pub(crate) fn provider_health(&self, provider: &str) -> Option<Health> {
-        self.0.gates.health(provider)
+        self.0.gates.health(provider, self.0.now())
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {

@@ -9,8 +9,11 @@ use super::Runtime;
 use super::command::{Command, CommitExtras, Decided, ProfileEdit, Refusal};
 use super::waiters::Waiter;
 use crate::domain::Millis;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{Mint, RunId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::{Run, RunResource};
 use crate::engine::Core;
 use crate::engine::event::Event;
 use crate::engine::step::Row;
@@ -81,7 +84,20 @@ impl Runtime {
     /// Where this server is listened for, once that is known.
     pub(crate) fn served_at(&self, base: String) {
         // The first address is the one that agents are told of.
+        if let Some(urls) = ConsoleUrls::of(&base) {
+            self.0.console_urls.set(urls).ok();
+        }
         self.0.base.set(base).ok();
+    }
+
+    /// Where people find things in the page, if an address is known.
+    pub(crate) fn console_urls(&self) -> Option<&ConsoleUrls> {
+        self.0.console_urls()
+    }
+
+    /// A run as clients see it.
+    pub(crate) fn resource(&self, run: &Run, answer: Option<ConversationMessage>) -> RunResource {
+        self.0.resource(run, answer)
     }
 
     /// Works until the server drains.

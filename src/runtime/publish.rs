@@ -62,18 +62,18 @@ impl Actor {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
-            self.shared.waiters.notify(&run.run_id, || news.whole(run));
+            self.shared.waiters.notify(&run.run_id, || news.whole(&self.shared, run));
         }
         match (news.records.take(), &mut self.loaded) {
             (Some((records, first)), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
                 self.shared.publish_records(loaded, records, first, step).await;
-                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(run)));
+                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(&self.shared, run)));
             }
             // One that began to listen after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) => {
                 self.shared.hub.gap(self.pk);
-                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &run.resource(None)));
+                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &self.shared.resource(run, None)));
             }
             (Some(_) | None, None) => {}
         }
@@ -81,14 +81,14 @@ impl Actor {
 }
 
 impl Announcement {
-    fn resource(&self, run: &Run) -> RunResource {
-        run.resource(self.answer(run).cloned())
+    fn resource(&self, shared: &Shared, run: &Run) -> RunResource {
+        shared.resource(run, self.answer(run).cloned())
     }
 
     /// The run with its final message; `None`: it ended with a message that is not among these.
-    fn whole(&self, run: &Run) -> Option<RunResource> {
+    fn whole(&self, shared: &Shared, run: &Run) -> Option<RunResource> {
         let answer = self.answer(run);
-        (run.outcome.is_none() || answer.is_some()).then(|| run.resource(answer.cloned()))
+        (run.outcome.is_none() || answer.is_some()).then(|| shared.resource(run, answer.cloned()))
     }
 
     fn answer(&self, run: &Run) -> Option<&ConversationMessage> {

@@ -14,6 +14,7 @@ use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{Metadata, StreamEvent, Task, TaskState};
 use crate::a2a::view;
 use crate::a2a::wire::Version;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::Fact;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::Record;
@@ -55,7 +56,7 @@ pub(super) struct PushRecipients(Vec<(PushTarget, TaskEvents)>);
 
 impl LoadedThread {
     /// Before a decision; `None`: nobody wants to know.
-    pub(super) fn recipients(&self, extras: &CommitExtras) -> Option<PushRecipients> {
+    pub(super) fn recipients(&self, extras: &CommitExtras, urls: Option<&ConsoleUrls>) -> Option<PushRecipients> {
         if self.receivers.0.is_empty() && extras.pushes.is_empty() {
             return None;
         }
@@ -66,7 +67,7 @@ impl LoadedThread {
             let open = if is_active { open.clone() } else { Vec::new() };
             let state = if is_active { view::standing(&open) } else { TaskState::Submitted };
             let task_events = TaskEvents::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
-            (target, task_events)
+            (target, task_events.linked(urls.cloned()))
         };
         let targets = self.receivers.0.values().chain(&extras.pushes).cloned();
         Some(PushRecipients(targets.map(listening).collect()))

@@ -25,8 +25,11 @@ use super::wakeups::WakeBackoff;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::{Run, RunResource};
 use crate::domain::thread::Limits;
 use crate::engine::{Core, World};
 use crate::live::Hub;
@@ -47,6 +50,8 @@ pub(super) struct Shared {
     pub(super) agents: Arc<Directory>,
     /// What stands before every path of this server, once it is listened for.
     pub(super) base: OnceLock<String>,
+    /// The same for people; not set where that is no address which they can open.
+    pub(super) console_urls: OnceLock<ConsoleUrls>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
@@ -124,6 +129,17 @@ impl Shared {
             return Err(fault);
         }
         Ok(())
+    }
+
+    /// Where people find things in the page; `None`: nobody knows under which address.
+    pub(super) fn console_urls(&self) -> Option<&ConsoleUrls> {
+        self.console_urls.get()
+    }
+
+    /// A run as clients see it, with its place in the page.
+    pub(super) fn resource(&self, run: &Run, answer: Option<ConversationMessage>) -> RunResource {
+        let url = self.console_urls().map(|urls| urls.run(&run.thread_id, &run.run_id));
+        RunResource { url, ..run.resource(answer) }
     }
 
     /// What stands before the path of a call back; `None`: the agent could not reach it, and is asked instead.

@@ -78,6 +78,7 @@ impl Runtime {
             outbox: parts.outbox,
             agents: parts.agents,
             base: OnceLock::new(),
+            console_urls: OnceLock::new(),
             hub: parts.hub,
             tools: parts.tools,
             models: parts.models,

@@ -51,7 +51,7 @@ impl Actor {
         loaded.keep_fold_while_watched(&shared);
         let before = loaded.machine.running();
         let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
-        let recipients = loaded.recipients(extras);
+        let recipients = loaded.recipients(extras, shared.console_urls());
         let tools = shared.tools.toolset(loaded.row.tenant);
         let mut step = Step::nothing();
         for (at, event) in events.iter().enumerate() {
@@ -83,7 +83,8 @@ impl Actor {
         let tally = Tally::of(&step, loaded.machine.run());
         let (tenant, thread) = (loaded.row.tenant, &loaded.row.thread_id);
         let id = thread.clone();
-        let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint());
+        let urls = shared.console_urls();
+        let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint(), urls);
         let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {
             let (pushes, over) = match shared.push_deliveries(recipients, tenant, loaded.row.pk, &step).await {
@@ -175,6 +176,7 @@ impl Actor {
             (Ok(Committed::Done), Some(loaded)) => {
                 failpoint::reached("commit.after");
                 row_after.apply_to(loaded);
+                self.shared.hub.changed(loaded.row.tenant, loaded.row.pk, &loaded.row.thread_id);
                 if let Some(at) = loaded.row.wake_at {
                     self.shared.alarm.sooner(at);
                 }

@@ -9,7 +9,7 @@ use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
-use crate::domain::thread::{AgentState, ForkedFrom, Thread};
+use crate::domain::thread::{AgentState, ForkedFrom, Thread, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
 use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
@@ -45,8 +45,9 @@ async fn copy(
     let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
     threads::check_id(service, &new_id)?;
     let fold = feed::fold_to(service, row.pk, at).await?;
+    let from = ForkedFrom { thread_id: id.clone(), seq: at };
     let event = Event::Person(PersonEvent::Forked {
-        from: ForkedFrom { thread_id: id.clone(), seq: at },
+        from: from.clone(),
         state: Box::new(plan(service, row.pk, &fold).await?),
         messages: conversation(service, row.pk, &fold).await?,
         agent_state: match fold.agent_state() {
@@ -68,10 +69,11 @@ async fn copy(
         created_at: service.now(),
         created_by: caller.name.clone(),
     };
-    let new_thread = threads::fresh(&new, &row.profile);
+    let profile = ThreadProfile { forked_from: Some(from), ..row.profile };
+    let new_thread = threads::fresh(&new, &profile);
     let extras = CommitExtras {
         kept: key.clone().map(|key| kept(caller, key, &new_thread)),
-        create: Some((new, row.profile)),
+        create: Some((new, profile)),
         audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
         ..CommitExtras::default()
     };

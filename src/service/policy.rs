@@ -16,13 +16,13 @@ use crate::domain::ids::{CallId, RunId, ThreadId};
 use crate::domain::policy::{PolicyRule, PolicyRules, Ruling};
 use crate::domain::run::Run;
 use crate::domain::settings::{PolicyAction, RunSettings};
-use crate::domain::tool::{CallRecord, Proposal};
+use crate::domain::tool::{CallRecord, Proposal, ToolClass};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::read;
 use crate::store::documents::{Document, DocumentKind};
 use crate::store::{PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
-use crate::tool::policy::check;
+use crate::tool::policy::{POLICY_ID, check, server_rules};
 
 /// Calls that a dry run looks at by default, and at most.
 const TRIED: u32 = 500;
@@ -103,6 +103,37 @@ impl Resource for Policy {
 fn rules(document: &Document) -> Result<PolicyRules> {
     let unreadable = |_| Fault::new(Code::Internal, "The stored policy cannot be read; write it again.");
     document.legible().map_err(unreadable)
+}
+
+/// All that decides about the calls of a tenant's agents, beside what their threads say.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct EffectivePolicy {
+    /// The tenant's own rules.
+    pub rules: Vec<PolicyRule>,
+    /// The server's, which this interface does not change.
+    pub server: Vec<PolicyRule>,
+    /// What applies where no rule does, by what a tool may do.
+    pub defaults: Vec<ClassDefault>,
+}
+
+/// What becomes of the calls of a class of tools about which no rule says anything. The server's own tools always run.
+#[derive(Clone, Copy, Debug, Serialize, utoipa::ToSchema)]
+pub struct ClassDefault {
+    pub class: ToolClass,
+    pub action: PolicyAction,
+}
+
+/// The tenant's rules, and all that decides beside them.
+pub async fn effective(service: &Service, caller: &Caller) -> Result<Versioned<EffectivePolicy>> {
+    let Versioned { value: own, version } = Policy::get(service, caller, POLICY_ID).await?;
+    let policy = service.tools.policies().of(caller.tenant);
+    let of_class = |class| ClassDefault { class, action: policy.of_class(class, false).action };
+    let value = EffectivePolicy {
+        rules: own.rules,
+        server: server_rules(&service.config),
+        defaults: ToolClass::ALL.map(of_class).to_vec(),
+    };
+    Ok(Versioned { value, version })
 }
 
 /// What these rules would have decided about the tool calls that the tenant's agents made.

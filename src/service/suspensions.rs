@@ -1,19 +1,155 @@
-//! Open suspensions, across threads.
+//! Questions to people, across threads: those that are open, and those that are over.
 
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Result, Service};
-use crate::domain::caller::Caller;
+use super::{Result, Service, threads};
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::console_urls::ConsoleUrls;
+use crate::domain::fault::Code;
+use crate::domain::hitl::{Suspension, SuspensionKind, SuspensionStatus};
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::policy::Barred;
+use crate::domain::run::Run;
+use crate::domain::tool::CallRecord;
+use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::legible;
-use crate::store::{Page, PageAsk};
+use crate::store::{FoundRow, Page, PageAsk, SuspensionAsk, SuspensionsWanted};
 
-/// Open suspensions of the tenant, oldest first.
-pub async fn list(service: &Service, caller: &Caller, page: PageAsk) -> Result<Page<Value>> {
-    let page = service.reads.open_suspensions(caller.tenant, &page).await?;
-    let mut items = Vec::with_capacity(page.items.len());
-    for found in page.items {
-        let Some(open) = legible(&found.row) else { continue };
-        items.push(service.shown(found.pk, open).await?);
+/// A question as lists show it: with what it is about, and what the caller may do.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedSuspension {
+    #[serde(flatten)]
+    #[schema(value_type = Suspension)]
+    pub suspension: Value,
+    /// Empty where the thread has none.
+    pub thread_title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item_description: Option<String>,
+    /// The names of the keys that asked for the run, steered it or edited its plan.
+    pub asked_by: Vec<String>,
+    /// Absent where it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub may_answer: Option<MayAnswer>,
+    /// Its place in the page for people; absent where no address is known under which they reach this server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// What the caller may answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct MayAnswer {
+    /// Whether the caller may let the call run, or give what is asked for.
+    pub approve: bool,
+    pub reject: bool,
+    /// Why not: the code that such an answer is refused with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Code>,
+}
+
+/// The tenant's questions, or a thread's.
+pub async fn list(
+    service: &Service,
+    caller: &Caller,
+    thread: Option<&ThreadId>,
+    wanted: SuspensionsWanted,
+    page: PageAsk,
+) -> Result<Page<ListedSuspension>> {
+    let thread = match thread {
+        Some(id) => Some(threads::row(service, caller, id).await?.pk),
+        None => None,
+    };
+    let ask = SuspensionAsk { tenant: caller.tenant, thread, wanted, page };
+    let page = service.reads.suspensions(&ask).await?;
+    let read = |found: &FoundRow| Some((found.pk, legible::<Suspension>(&found.row)?));
+    let found: Vec<(ThreadPk, Suspension)> = page.items.iter().filter_map(read).collect();
+    Ok(Page { items: all_listed(service, caller, &found).await?, next_cursor: page.next_cursor })
+}
+
+/// Questions as lists show them, in their order.
+pub(super) async fn all_listed(
+    service: &Service,
+    caller: &Caller,
+    found: &[(ThreadPk, Suspension)],
+) -> Result<Vec<ListedSuspension>> {
+    let around = Around::of(service, found).await?;
+    let mut listed = Vec::with_capacity(found.len());
+    for (pk, suspension) in found {
+        let plain = serde_json::to_value(suspension).expect("a suspension is plain data");
+        listed.push(around.listed(caller, *pk, suspension, service.shown(*pk, plain).await?));
     }
-    Ok(Page { items, next_cursor: page.next_cursor })
+    Ok(listed)
+}
+
+/// What stands beside a page of questions, read at once.
+struct Around {
+    rows: HashMap<(ThreadPk, RowKind, String), Row>,
+    titles: HashMap<ThreadPk, String>,
+    urls: Option<ConsoleUrls>,
+}
+
+/// Of an item as its core stores it.
+#[derive(Deserialize)]
+struct Described {
+    description: String,
+}
+
+impl Around {
+    async fn of(service: &Service, found: &[(ThreadPk, Suspension)]) -> Result<Self> {
+        let mut wanted = HashSet::new();
+        for (pk, suspension) in found {
+            wanted.insert((*pk, RowKind::Run, suspension.run_id.to_string()));
+            wanted.extend(suspension.call_id.as_ref().map(|id| (*pk, RowKind::Call, id.to_string())));
+            wanted.extend(suspension.item_id.as_ref().map(|id| (*pk, RowKind::Item, id.to_string())));
+        }
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        let rows = service.reads.rows_by_id(&wanted).await?;
+        let pks: HashSet<ThreadPk> = found.iter().map(|(pk, _)| *pk).collect();
+        let titles = service.reads.titles(&pks.into_iter().collect::<Vec<_>>()).await?;
+        Ok(Self {
+            rows: rows.into_iter().map(|(pk, row)| ((pk, row.kind, row.id.clone()), row)).collect(),
+            titles: titles.into_iter().collect(),
+            urls: service.runtime.console_urls().cloned(),
+        })
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Option<T> {
+        self.rows.get(&(pk, kind, id.to_owned())).and_then(legible)
+    }
+
+    fn listed(&self, caller: &Caller, pk: ThreadPk, suspension: &Suspension, shown: Value) -> ListedSuspension {
+        let run: Option<Run> = self.read(pk, RowKind::Run, suspension.run_id.as_str());
+        let asked_by = run.map(|run| run.requested_by).unwrap_or_default();
+        let call = suspension.call_id.as_ref();
+        let call: Option<CallRecord> = call.and_then(|id| self.read(pk, RowKind::Call, id.as_str()));
+        let edited_by = call.map(|call| call.edited_by).unwrap_or_default();
+        let item = suspension.item_id.as_ref();
+        let item: Option<Described> = item.and_then(|id| self.read(pk, RowKind::Item, id.as_str()));
+        let is_open = suspension.status == SuspensionStatus::Pending;
+        ListedSuspension {
+            suspension: shown,
+            thread_title: self.titles.get(&pk).cloned().unwrap_or_default(),
+            item_description: item.map(|item| item.description),
+            may_answer: is_open.then(|| may_answer(caller, suspension, &asked_by, &edited_by)),
+            asked_by,
+            url: self.urls.as_ref().map(|urls| urls.question(&suspension.suspension_id)),
+        }
+    }
+}
+
+fn may_answer(caller: &Caller, open: &Suspension, asked_by: &[String], edited_by: &[String]) -> MayAnswer {
+    if !caller.may(Scope::Approve) {
+        return MayAnswer { approve: false, reject: false, why: Some(Code::Forbidden) };
+    }
+    // A caller's own program answers for itself.
+    let ruling = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
+    let bar = |lets_run| ruling.and_then(|ruling| ruling.terms.bar(&caller.name, lets_run, asked_by, edited_by));
+    let why = bar(true).map(|barred| match barred {
+        Barred::NotNamed => Code::NotAnApprover,
+        Barred::Asked | Barred::Edited => Code::FourEyes,
+    });
+    MayAnswer { approve: why.is_none(), reject: bar(false).is_none(), why }
 }

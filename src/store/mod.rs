@@ -41,9 +41,9 @@ pub use leases::*;
 pub use log::{LogStore, ObservationAsk};
 pub use open::open;
 pub use page::{Page, PageAsk};
-pub use rows::{FoundRow, RowStore, StandingAsk};
+pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use sessions::{SessionRow, SessionStore};
-pub use threads::{Erasure, LOOKED_AT, Mark, ThreadFilter, ThreadRow, ThreadStore};
+pub use threads::{Erasure, LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use usage::{UsageAsk, UsageStore};
 
 use std::sync::Arc;

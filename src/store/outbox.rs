@@ -127,6 +127,14 @@ pub trait OutboxStore: Send + Sync + 'static {
         target: &str,
         page: &PageAsk,
     ) -> Result<Page<Delivery>>;
+    /// The tenant's deliveries to targets of this kind, or those of this status, newest first.
+    async fn deliveries_of_tenant(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        status: Option<DeliveryStatus>,
+        page: &PageAsk,
+    ) -> Result<Page<Delivery>>;
     /// Makes a delivery that is over due again, from its first attempt. `None`: the tenant has none of that id; `false`:
     /// it is not over yet, or `kept` has a key that is taken. Only `true` stores `kept`.
     async fn replay_delivery(

@@ -9,6 +9,7 @@ use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{Result, text};
 use crate::domain::Millis;
+use crate::domain::hitl::SuspensionStatus;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::CallerStatus;
@@ -34,6 +35,27 @@ pub struct StandingAsk {
     pub page: PageAsk,
 }
 
+/// Which suspensions to list.
+#[derive(Clone, Debug)]
+pub struct SuspensionAsk {
+    pub tenant: TenantPk,
+    pub thread: Option<ThreadPk>,
+    pub wanted: SuspensionsWanted,
+    pub page: PageAsk,
+}
+
+/// See [`SuspensionAsk`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum SuspensionsWanted {
+    /// Those that can be answered, oldest first (their ids sort by time).
+    Open,
+    /// The same, those that expire next first; those that never do last.
+    OpenByExpiry,
+    /// All that ever were, newest first. Looks at [`LOOKED_AT`](super::LOOKED_AT) of them at most: a page may end early, or
+    /// be empty, and go on at its cursor.
+    Past { status: Option<SuspensionStatus>, decided_by: Option<String> },
+}
+
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait RowStore: Send + Sync + 'static {
@@ -45,8 +67,9 @@ pub trait RowStore: Send + Sync + 'static {
     /// The newest `limit` messages before this one (of all, if it is not there), oldest first.
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>>;
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
-    /// Open suspensions of a tenant, oldest first (their ids sort by time).
-    async fn open_suspensions(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
+    /// Those of these rows that are there, in no order.
+    async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>>;
+    async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>>;
     /// The tasks that the tenant's threads gave to other agents, newest first.
     async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
     /// The tenant's runs with where they stand, the last to change first, and how many there are on all pages.
@@ -105,6 +128,34 @@ pub(crate) fn page_of_rows(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<
 /// Behind which id a page of suspensions begins.
 pub(crate) fn suspensions_after(ask: &PageAsk) -> Result<String> {
     Ok(Cursor::of(ask)?.map(|cursor| cursor.id).unwrap_or_default())
+}
+
+/// What every id of a suspension begins with.
+pub(crate) const SUSPENSIONS: &str = "sus_";
+
+/// Before which id a page of past suspensions begins.
+pub(crate) fn suspensions_before(ask: &PageAsk) -> Result<String> {
+    Ok(Cursor::of(ask)?.map_or_else(|| format!("{SUSPENSIONS}~"), |cursor| cursor.id))
+}
+
+/// Behind which time and id a page of suspensions by their expiry begins.
+pub(crate) fn expiring_after(ask: &PageAsk) -> Result<Cursor> {
+    Ok(Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(i64::MIN, "")))
+}
+
+/// A page of suspensions by their `expiry`.
+pub(crate) fn page_by_expiry(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<FoundRow>> {
+    page_of(rows, ask, FoundRow::read, |row, found| Ok(Cursor::new(row.number("expiry")?, found.row.id.clone())))
+}
+
+/// A page of past suspensions, which goes on behind the last one that was looked at.
+pub(crate) fn page_of_past(rows: &[impl Columns], ask: &PageAsk, looked_at: Option<String>) -> Result<Page<FoundRow>> {
+    Ok(page_by_id(rows, ask)?.or_behind(looked_at.map(|id| Cursor::new(0, id))))
+}
+
+/// Of a query that selects `pk` and the columns of a row.
+pub(crate) fn read_placed(row: &impl Columns) -> Result<(ThreadPk, Row)> {
+    Ok((ThreadPk(row.number("pk")?), read_row(row)?))
 }
 
 /// What every id of a task begins with.

@@ -8,7 +8,8 @@ use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{AuditRow, Commit, Committed, Crashes, Fence, IdempotencyRow, NewThread, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::thread::{ThreadProfile, ThreadStatus};
+use crate::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
+use crate::domain::usage::Nanos;
 use crate::engine::step::Row;
 
 /// A thread's own row.
@@ -45,6 +46,17 @@ pub struct Mark {
     pub pk: ThreadPk,
     pub version: i64,
     pub last_seq: i64,
+}
+
+/// How a thread stands, counted over its rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outline {
+    pub pk: ThreadPk,
+    pub items: ItemCounts,
+    pub open_questions: u64,
+    pub last_run: Option<LastRun>,
+    /// What its runs cost; `None`: no call had a price.
+    pub cost_nanos: Option<Nanos>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -103,6 +115,12 @@ pub trait ThreadStore: Send + Sync + 'static {
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
     /// Where these stand now, in no order; those that are gone are left out.
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
+    /// Threads of the tenant that were active then or later, and those that run, with their versions.
+    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>>;
+    /// How these stand, in no order; what of a row cannot be read is not counted.
+    async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>>;
+    /// Their titles, in no order; those that have none are left out.
+    async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>>;
     /// Newest activity first. Looks at [`LOOKED_AT`] threads at most: a page may end early, or be empty, and go on at its
     /// cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
@@ -143,6 +161,39 @@ impl ThreadRow {
             created_by: row.name("created_by")?,
         })
     }
+}
+
+impl Outline {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        let last_run = match (row.text_or_none("run")?, row.text_or_none("run_status")?) {
+            (Some(run), Some(status)) => Some(LastRun {
+                run_id: run.into(),
+                status: text::word(status)?,
+                result_status: row.text_or_none("run_result")?.map(text::word).transpose()?,
+                query: row.text_or_none("query")?.unwrap_or_default().to_owned(),
+            }),
+            (_, _) => None,
+        };
+        Ok(Self {
+            pk: ThreadPk(row.number("pk")?),
+            items: ItemCounts { total: row.count("items")?, done: row.count("done")?, failed: row.count("failed")? },
+            open_questions: row.count("questions")?,
+            last_run,
+            cost_nanos: row.number_or_none("cost")?,
+        })
+    }
+}
+
+/// Of a query that selects `pk, thread_id, version`.
+pub(crate) fn read_version(row: &impl Columns) -> Result<(ThreadPk, ThreadId, i64)> {
+    Ok((ThreadPk(row.number("pk")?), row.name("thread_id")?.into(), row.number("version")?))
+}
+
+/// Of a query that selects `pk, sheet`.
+pub(crate) fn read_title(row: &impl Columns) -> Result<Option<(ThreadPk, String)>> {
+    let title = text::shown_profile(row.text("sheet")?)?.title;
+    let pk = ThreadPk(row.number("pk")?);
+    Ok(title.map(|title| (pk, title)))
 }
 
 impl Mark {

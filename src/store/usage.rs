@@ -6,7 +6,7 @@ use super::Result;
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
 use crate::domain::Millis;
-use crate::domain::ids::TenantPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::Usage;
 use crate::domain::usage::{UsageGroup, UsageSum};
 
@@ -15,6 +15,8 @@ use crate::domain::usage::{UsageGroup, UsageSum};
 pub struct UsageAsk {
     pub tenant: TenantPk,
     pub group: UsageGroup,
+    /// Only calls of this one; those of deleted threads are no thread's any more.
+    pub thread: Option<ThreadPk>,
     /// Calls answered from then on.
     pub from: Millis,
     /// And before then.

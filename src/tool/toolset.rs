@@ -262,6 +262,13 @@ impl Toolbox for Toolset {
         enabled.cloned().chain(settings.client_tools.iter().map(|tool| Arc::new(tool.spec()))).collect()
     }
 
+    fn declared(&self, settings: &RunSettings, tool: &str) -> Option<Arc<ToolSpec>> {
+        match settings.client_tool(tool) {
+            Some(client) => Some(Arc::new(client.spec())),
+            None => self.tools.get(tool).map(|entry| entry.spec.clone()),
+        }
+    }
+
     fn judge(&self, call: &Proposal<'_>) -> Judgement {
         if let Some(tool) = call.settings.client_tool(call.tool) {
             return self.judge_client(tool, call);

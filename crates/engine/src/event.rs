@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::Extent;
 use crate::domain::facts::Summary;
 use crate::domain::hitl::{Answer, Question};
-use crate::domain::ids::{CallId, MessageId, RunId, StreamId, TaskId};
+use crate::domain::ids::{CallId, ItemId, MessageId, RunId, StreamId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelFailure, ModelReply};
 use crate::domain::run::Ask;
@@ -85,6 +85,10 @@ pub enum PersonEvent {
     /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list;
     /// `settings` are those that the next run would have, for a thread without an active one.
     PlanEdited { expected: i64, list: Vec<Value>, by: String, settings: Box<RunSettings> },
+    /// A person has one item of the active run done again.
+    ItemRetried { item: ItemId, by: String },
+    /// A person has one item of the active run end where it is.
+    ItemSkipped { item: ItemId, by: String },
     /// A client wrote the application state. `expected` is from `If-Match`, if given.
     StatePut { data: Value, expected: Option<i64>, by: String },
     /// A new, empty thread begins as a copy: `state` is the plan in the `PESAgentStateData` of the other one at some seq,

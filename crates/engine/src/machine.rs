@@ -11,6 +11,7 @@ use crate::domain::ids::{CallId, ItemId, MessageId, PayloadId, RunId, TaskId, Th
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ModelRequest;
 use crate::domain::payload::Payloads;
+use crate::domain::policy::Ruling;
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
@@ -158,6 +159,8 @@ pub struct Invocation {
     pub arguments: Value,
     /// Of tool and arguments as they were approved: nothing else runs.
     pub digest: Option<String>,
+    /// What was decided about it, and by which rule.
+    pub policy: Option<Ruling>,
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
     pub user_id: Option<String>,

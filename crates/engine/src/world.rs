@@ -47,6 +47,10 @@ pub trait Toolbox: Send + Sync {
     fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>>;
     /// Known, enabled, arguments valid, policy: all that must hold before a call starts.
     fn judge(&self, call: &Proposal<'_>) -> Judgement;
+    /// What the tool of this name declares, whether or not it is enabled; `None`: there is no such tool.
+    fn declared(&self, settings: &RunSettings, tool: &str) -> Option<Arc<ToolSpec>> {
+        self.offered(settings).into_iter().find(|spec| spec.name == tool)
+    }
     /// What a call comes to that needs nothing but its arguments and the time: it is no effect. `None`: it is one.
     fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
         let _ = (tool, arguments, now, limits);

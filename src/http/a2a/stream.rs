@@ -108,6 +108,7 @@ impl Telling {
     ) -> Result<Self, Refusal> {
         let (run, thread) = (&snapshot.run.run_id, &snapshot.run.thread_id);
         let task_events = TaskEvents::new(run.as_str(), thread.as_str(), task.status.state, open);
+        let task_events = task_events.linked(snapshot.urls.clone());
         let types = TaskEvents::HEARD.to_vec();
         let ask = FeedAsk { after, types, tokens: true, until: Some(run.clone()), ends_suspended: false };
         let service = &asker.app.service;

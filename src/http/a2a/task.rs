@@ -20,7 +20,7 @@ impl Show {
 }
 
 pub(super) fn task(snapshot: &RunSnapshot, show: Show) -> Task {
-    let mut task = view::task(&snapshot.run, &snapshot.open, &snapshot.messages);
+    let mut task = view::task(&snapshot.run, &snapshot.open, &snapshot.messages, snapshot.urls.as_ref());
     let skipped = show.history.map_or(0, |most| task.history.len().saturating_sub(most as usize));
     task.history.drain(..skipped);
     if !show.artifacts {

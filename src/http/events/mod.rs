@@ -1,6 +1,7 @@
 //! Live events in three shapes of one stream: WebSocket, server-sent events, and a page of the log.
 
 mod ask;
+pub(crate) mod changes;
 mod ops;
 pub(crate) mod page;
 pub(crate) mod route;
@@ -63,10 +64,12 @@ pub(crate) async fn run_events(
         None => open(app, caller, &receipt.thread_id, ask).await?,
     };
     let is_of_run = move |frame: &Arc<Encoded>| match &frame.kind {
-        EncodedKind::Observation { run_id, .. } | EncodedKind::Run { run_id, .. } | EncodedKind::Token { run_id } => {
-            *run_id == run
-        }
+        EncodedKind::Observation { run_id, .. }
+        | EncodedKind::Run { run_id, .. }
+        | EncodedKind::ToolStarted { run_id }
+        | EncodedKind::Token { run_id } => *run_id == run,
         EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
+        EncodedKind::Thread | EncodedKind::ThreadDeleted | EncodedKind::Suspension => false,
     };
     Ok(Box::pin(frames.map(move |mut few| {
         few.retain(&is_of_run);

@@ -41,7 +41,10 @@ impl OpId {
 
     pub(super) fn nack(&self, session: &SocketSession, fault: &Fault) -> String {
         let docs = format!("{}/docs", session.base);
-        let instance = format!("/threads/{}/events", session.thread);
+        let instance = match &session.thread {
+            Some(thread) => format!("/threads/{thread}/events"),
+            None => "/events".to_owned(),
+        };
         let problem = document(fault, &ProblemContext { docs: &docs, instance: &instance, trace_id: &session.trace.0 });
         json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
     }
@@ -94,39 +97,45 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
         }
     };
     permit(&session.caller, scope)?;
-    let twin = format!("POST /threads/{}/{op}", session.thread);
+    let Some(thread) = session.thread.clone() else {
+        return match op.as_str() {
+            "ping" => Ok(Op::Answered(id.pong())),
+            _ => Err(Fault::new(Code::Invalid, "This socket shows all threads; open that of a thread for this op.")
+                .at("/op", "must be ping")),
+        };
+    };
+    let twin = format!("POST /threads/{thread}/{op}");
     let key = IdempotencyKey::of_op(key, twin)?;
     let session = session.clone();
     Ok(match op.as_str() {
-        "ping" => Op::Answered(json!({ "event": "pong", "data": { "id": id.0 } }).to_string()),
+        "ping" => Op::Answered(id.pong()),
         "subscribe" => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
         "process" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
-                let done =
-                    process::accept(&session.app, &session.caller, &session.thread, sent, key, &trace, false).await;
+                let done = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
                 id.respond_with_receipt(&session, done.map(|(settled, _)| settled))
             }))
         }
         "resume" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
-                let done = resume::accept(&session.app, &session.caller, &session.thread, sent, key).await;
+                let done = resume::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, done)
             }))
         }
         "pause" => {
             let sent = sent(body)?;
             Op::Begun(Box::pin(async move {
-                let done = pause::accept(&session.app, &session.caller, &session.thread, sent, key).await;
+                let done = pause::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, done)
             }))
         }
         _cancel => {
             let sent = sent::<Nothing>(body)?;
             Op::Begun(Box::pin(async move {
-                let done = cancel::accept(&session.app, &session.caller, &session.thread, sent, key).await;
+                let done = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond(&session, done.map(|settled| (members(&settled.value), settled.is_replay)))
             }))
         }
@@ -138,6 +147,10 @@ fn sent<T: DeserializeOwned>(body: Value) -> Result<JsonBody<T>, Fault> {
 }
 
 impl OpId {
+    fn pong(&self) -> String {
+        json!({ "event": "pong", "data": { "id": self.0 } }).to_string()
+    }
+
     fn respond_with_receipt(&self, session: &SocketSession, done: Result<Settled<Receipt>, Fault>) -> String {
         let data = |settled: Settled<Receipt>| (members(&absolute(&session.base, settled.value)), settled.is_replay);
         self.respond(session, done.map(data))

@@ -39,7 +39,8 @@ pub(super) struct SocketSession {
     pub(super) app: AppState,
     pub(super) caller: Caller,
     pub(super) pass: Pass,
-    pub(super) thread: ThreadId,
+    /// The one that its ops are about; `None`: it shows all threads and takes no ops.
+    pub(super) thread: Option<ThreadId>,
     pub(super) base: String,
     /// Of the request that opened the socket: ops that name none continue it.
     pub(super) trace: TraceId,
@@ -169,7 +170,8 @@ impl Conversation {
     }
 
     async fn subscribe(&mut self, id: ops::OpId, ask: FeedAsk) -> Told<Next> {
-        match open(&self.session.app, &self.session.caller, &self.session.thread, ask).await {
+        let SocketSession { app, caller, thread: Some(thread), .. } = &self.session else { return Ok(Next::On) };
+        match open(app, caller, thread, ask).await {
             Ok(frames) => {
                 (self.frames, self.is_behind) = (frames, false);
                 self.say(id.ack(serde_json::Map::new()).into()).await

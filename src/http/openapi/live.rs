@@ -7,13 +7,13 @@ use utoipa::OpenApi as _;
 use utoipa::openapi::{Components, OpenApi};
 
 use crate::domain::facts;
-use crate::domain::frame::Token;
+use crate::domain::frame::{Token, ToolStarted};
 use crate::domain::observation::ObservationType;
 use crate::http::events::Subscribe;
 
 /// What the frames and ops are made of and no route says.
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(Token, Subscribe)))]
+#[openapi(components(schemas(Token, ToolStarted, Subscribe)))]
 struct Parts;
 
 /// A document of nothing but what the frames, ops and observations are made of.
@@ -56,8 +56,12 @@ pub(super) fn add(schemas: &mut Map<String, Value>) {
         ("observation", reference("Observation")),
         ("token", reference("Token")),
         ("run", reference("RunResource")),
+        ("tool_started", reference("ToolStarted")),
         ("caught_up", number("seq", "The backlog up to this observation is sent; what follows is live.")),
         ("gap", number("fromSeq", "This reader was too slow, or the log begins later: read again from here.")),
+        ("thread", reference("Thread")),
+        ("thread_deleted", thread_id()),
+        ("suspension", reference("ListedSuspension")),
         ("draining", number("retryInMs", "The server stops; come back after so many milliseconds.")),
     ];
     let answered = [
@@ -133,6 +137,10 @@ fn acknowledged(schemas: &Map<String, Value>) -> Value {
         json!({ "type": "boolean", "description": "This is the answer to an earlier op with the same idempotencyKey." }),
     );
     json!({ "type": "object", "required": ["id"], "properties": members })
+}
+
+fn thread_id() -> Value {
+    json!({ "type": "object", "required": ["threadId"], "properties": { "threadId": { "type": "string" } } })
 }
 
 fn named_op() -> Value {

@@ -10,6 +10,7 @@ pub(crate) mod fork;
 pub(crate) mod health;
 pub(crate) mod http_tools;
 pub(crate) mod index;
+pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod mcp_servers;
 pub(crate) mod messages;

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::header::{ETAG, HeaderValue};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
+use serde::Serialize;
 
 use super::resource;
 use crate::domain::policy::PolicyRules;
@@ -17,18 +18,39 @@ use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::service::audit::{self, AuditLine};
 use crate::service::if_match::IfMatch;
-use crate::service::policy::{self, DryRun, DryRunReport, Policy};
+use crate::service::policy::{self, DryRun, DryRunReport, EffectivePolicy, Policy};
 use crate::service::resources::{self, Resource, Versioned};
 use crate::tool::policy::POLICY_ID;
 
-type Tagged = ([(HeaderName, HeaderValue); 1], Json<PolicyRules>);
+type Tagged = ([(HeaderName, HeaderValue); 1], Json<ShownPolicy>);
 
-/// The tenant's own rules and their version.
+/// A policy as it was asked for.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ShownPolicy {
+    Effective(EffectivePolicy),
+    Own(PolicyRules),
+}
+
+/// The tenant's own rules and their version; with `effective=true` also what the server's rules and the defaults say.
 #[utoipa::path(get, path = "/policy", operation_id = "getPolicy", tag = "policy",
-    responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
-pub(crate) async fn get(MayAdmin(caller): MayAdmin, State(app): State<AppState>, _: NoParams) -> HttpResult<Tagged> {
-    let Versioned { value: rules, version } = Policy::get(&app.service, &caller, POLICY_ID).await?;
-    Ok(([(ETAG, etag::of(version))], Json(rules)))
+    params(("effective" = Option<bool>, Query)),
+    responses((status = 200, body = ShownPolicy, headers(("ETag" = String)))))]
+pub(crate) async fn get(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    mut params: Params,
+) -> HttpResult<Tagged> {
+    let is_effective = params.flag("effective", false)?;
+    params.finish()?;
+    let (shown, version) = if is_effective {
+        let Versioned { value, version } = policy::effective(&app.service, &caller).await?;
+        (ShownPolicy::Effective(value), version)
+    } else {
+        let Versioned { value, version } = Policy::get(&app.service, &caller, POLICY_ID).await?;
+        (ShownPolicy::Own(value), version)
+    };
+    Ok(([(ETAG, etag::of(version))], Json(shown)))
 }
 
 /// Replace the tenant's rules. Where there are some, If-Match says which.

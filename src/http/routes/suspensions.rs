@@ -1,30 +1,63 @@
-//! `GET /suspensions`: what waits for a person, across threads.
+//! `GET /suspensions`: what waits for a person, across threads, and what was answered.
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::Value;
 
+use crate::domain::hitl::SuspensionStatus;
+use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
 use crate::http::page::Listed;
 use crate::http::params::{Params, wrong};
-use crate::http::problem::HttpResult;
-use crate::service::suspensions;
+use crate::http::problem::{HttpResult, Problem};
+use crate::service::suspensions::{self, ListedSuspension};
+use crate::store::SuspensionsWanted;
 
-/// Open suspensions, oldest first.
+/// Questions to people: open ones, oldest first, or those that expire next first; with `status` or `decidedBy` also those
+/// that are over, newest first.
+///
+/// Of those that are over so many are looked at for one page, so that it may have fewer items than asked for, or none, and
+/// still a `nextCursor`.
 #[utoipa::path(get, path = "/suspensions", operation_id = "listSuspensions", tag = "runs",
-    params(("status" = Option<String>, Query, description = "pending"),
+    params(("status" = Option<String>, Query, description = "pending (the default), resolved, expired, cancelled, or all"),
+        ("threadId" = Option<String>, Query),
+        ("decidedBy" = Option<String>, Query, description = "the name of a key; all that it answered"),
+        ("sort" = Option<String>, Query, description = "expiresAt, of those that are pending"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
-    responses((status = 200, body = Listed<crate::domain::hitl::Suspension>)))]
+    responses((status = 200, body = Listed<ListedSuspension>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     mut params: Params,
-) -> HttpResult<Json<Listed<Value>>> {
-    if params.text("status").is_some_and(|status| status != "pending") {
-        return Err(wrong("status", "must be pending").into());
-    }
+) -> HttpResult<Json<Listed<ListedSuspension>>> {
+    let thread = params.text("threadId").map(ThreadId::from);
+    let wanted = wanted(&mut params)?;
     let page = params.page()?;
     params.finish()?;
-    Ok(Json(suspensions::list(&app.service, &caller, page).await?.into()))
+    Ok(Json(suspensions::list(&app.service, &caller, thread.as_ref(), wanted, page).await?.into()))
+}
+
+fn wanted(params: &mut Params) -> Result<SuspensionsWanted, Problem> {
+    let decided_by = params.text("decidedBy");
+    let by_expiry = match params.text("sort").as_deref() {
+        None => false,
+        Some("expiresAt") => true,
+        Some(_) => return Err(wrong("sort", "must be expiresAt").into()),
+    };
+    let status = match params.text("status").as_deref() {
+        Some("all") => None,
+        // Nobody has decided what is pending.
+        None if decided_by.is_some() => None,
+        None => Some(SuspensionStatus::Pending),
+        Some(text) => {
+            let known = SuspensionStatus::ALL.into_iter().find(|status| status.as_str() == text);
+            Some(known.ok_or_else(|| wrong("status", "must be pending, resolved, expired, cancelled or all"))?)
+        }
+    };
+    match (status, decided_by, by_expiry) {
+        (Some(SuspensionStatus::Pending), None, false) => Ok(SuspensionsWanted::Open),
+        (Some(SuspensionStatus::Pending), None, true) => Ok(SuspensionsWanted::OpenByExpiry),
+        (_, _, true) => Err(wrong("sort", "is for those that are pending").into()),
+        (status, decided_by, false) => Ok(SuspensionsWanted::Past { status, decided_by }),
+    }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
+use crate::domain::ids::ThreadId;
 use crate::domain::model::Usage;
 use crate::domain::usage::{UsageGroup, UsageSum, usd};
 use crate::http::app_state::AppState;
@@ -44,9 +45,10 @@ pub(crate) struct Summed {
     unpriced_calls: u64,
 }
 
-/// Tokens and money of the tenant's model calls, summed by run, item, model, day, or (with the scope `admin`) tenant.
+/// Tokens and money of the tenant's model calls, summed by run, run and model, item, model, day, or (with the scope `admin`) tenant.
 #[utoipa::path(get, path = "/usage", operation_id = "getUsage", tag = "server",
-    params(("groupBy" = Option<String>, Query, description = "run (default), item, model, tenant or day"),
+    params(("groupBy" = Option<String>, Query, description = "run (default), run,model, item, model, tenant or day"),
+        ("threadId" = Option<String>, Query, description = "only calls of this thread"),
         ("from" = Option<String>, Query, description = "Unix milliseconds, or a day as 2026-11-21: from its beginning"),
         ("to" = Option<String>, Query, description = "Unix milliseconds, or a day: before its beginning"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
@@ -61,8 +63,9 @@ pub(crate) async fn list(
         Some(name) => UsageGroup::ALL
             .into_iter()
             .find(|group| group.as_str() == name)
-            .ok_or_else(|| wrong("groupBy", "must be run, item, model, tenant or day"))?,
+            .ok_or_else(|| wrong("groupBy", "must be run, run,model, item, model, tenant or day"))?,
     };
+    let thread = params.text("threadId").map(ThreadId::from);
     let from = time(&mut params, "from")?.unwrap_or(Millis::MIN);
     let to = time(&mut params, "to")?.unwrap_or(Millis::MAX);
     let page = params.page()?;
@@ -70,7 +73,7 @@ pub(crate) async fn list(
     if group == UsageGroup::Tenant {
         permit(&caller, Scope::Admin)?;
     }
-    let page = usage::sums(&app.service, &caller, group, (from, to), page).await?;
+    let page = usage::sums(&app.service, &caller, group, thread.as_ref(), (from, to), page).await?;
     Ok(Json(page.map(|sum| summed(group, sum)).into()))
 }
 
@@ -90,6 +93,11 @@ fn summed(group: UsageGroup, sum: UsageSum) -> Summed {
     let (key, sub) = (Some(key), (!sub.is_empty()).then_some(sub));
     match group {
         UsageGroup::Run => Summed { run_id: key, ..figures },
+        UsageGroup::RunModel => {
+            let named = sub.as_deref().and_then(|sub| sub.split_once(':'));
+            let (provider, model) = named.map(|(of, name)| (of.to_owned(), name.to_owned())).unzip();
+            Summed { run_id: key, provider, model, ..figures }
+        }
         UsageGroup::Item => Summed { run_id: key, item_id: sub, ..figures },
         UsageGroup::Model => Summed { provider: key, model: sub, ..figures },
         UsageGroup::Tenant => Summed { tenant: key, ..figures },

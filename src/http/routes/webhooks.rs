@@ -17,6 +17,7 @@ use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::resources::{self, Webhooks};
+use crate::store::outbox::DeliveryStatus;
 
 /// Every webhook of the caller's tenant, and the operator's. Secrets are never shown.
 #[utoipa::path(get, path = "/webhooks", operation_id = "listWebhooks",
@@ -99,6 +100,22 @@ pub(crate) async fn deliveries(
     let page = params.page()?;
     params.finish()?;
     Ok(Json(resources::deliveries(&app.service, &caller, &id, page).await?.into()))
+}
+
+/// What all webhooks of the tenant were told and are to be told, newest first.
+#[utoipa::path(get, path = "/deliveries", operation_id = "listAllDeliveries", tag = "webhooks",
+    params(("status" = Option<String>, Query, description = "pending, delivered or dead"),
+        ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<DeliveryResource>)))]
+pub(crate) async fn all_deliveries(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    mut params: Params,
+) -> HttpResult<Json<Listed<DeliveryResource>>> {
+    let status = params.one_of("status", DeliveryStatus::ALL, |status| status.as_str())?;
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(resources::all_deliveries(&app.service, &caller, status, page).await?.into()))
 }
 
 /// Send a message once more that was delivered or given up.

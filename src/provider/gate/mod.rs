@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::http::failure;
 use super::{ChatModel, DeltaStream, demo};
 use crate::config;
+use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest};
 use breaker::{Breaker, Entry, Outcome};
@@ -44,6 +45,12 @@ pub struct Health {
     pub running: usize,
     /// Calls that wait for a place.
     pub waiting: usize,
+    /// When a call may try next, while the breaker is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Millis>,
+    /// Why the last call that counted against the provider failed, until one goes well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 /// The gates of all providers, made as they are needed.
@@ -55,6 +62,7 @@ pub struct Gates {
 struct Gate {
     places: Places,
     breaker: Mutex<Breaker>,
+    last_error: Mutex<Option<String>>,
 }
 
 impl Gates {
@@ -91,10 +99,19 @@ impl Gates {
     }
 
     /// How the provider does; `None`: it has no gate.
-    pub fn health(&self, provider: &str) -> Option<Health> {
+    pub fn health(&self, provider: &str, now: Millis) -> Option<Health> {
         let gate = self.gate(provider)?;
-        let breaker = gate.breaker().state(Instant::now());
-        Some(Health { breaker, running: gate.places.running(), waiting: gate.places.waiting() })
+        let (breaker, rest) = {
+            let (breaker, at) = (gate.breaker(), Instant::now());
+            (breaker.state(at), breaker.rest(at).err())
+        };
+        Some(Health {
+            breaker,
+            running: gate.places.running(),
+            waiting: gate.places.waiting(),
+            retry_at: rest.and_then(|rest| Some(now + i64::try_from(rest.as_millis()).ok()?)),
+            last_error: gate.last_error.lock().clone(),
+        })
     }
 
     fn gate(&self, provider: &str) -> Option<Arc<Gate>> {
@@ -107,7 +124,7 @@ impl Gates {
         }
         let rest = Duration::from_millis(self.config.breaker_ms);
         let breaker = Mutex::new(Breaker::new(self.config.breaker_failures, rest));
-        let gate = Arc::new(Gate { places: Places::new(&self.config), breaker });
+        let gate = Arc::new(Gate { places: Places::new(&self.config), breaker, last_error: Mutex::default() });
         gates.insert(provider.to_owned(), gate.clone());
         Some(gate)
     }
@@ -149,7 +166,7 @@ impl Pass {
         let Pass(Some(mut held)) = self else { return client.call(request).await };
         let opened = client.call(request).await;
         if let Err(failure) = &opened {
-            held.outcome = Outcome::of(failure);
+            held.failed(failure);
         }
         Ok(Passing { deltas: opened?, held }.boxed())
     }
@@ -161,6 +178,20 @@ struct CallUnderWay {
     entry: Entry,
     outcome: Outcome,
     _place: Place,
+}
+
+impl CallUnderWay {
+    fn went_well(&mut self) {
+        self.outcome = Outcome::Well;
+        *self.gate.last_error.lock() = None;
+    }
+
+    fn failed(&mut self, failure: &ModelFailure) {
+        self.outcome = Outcome::of(failure);
+        if self.outcome == Outcome::Ill {
+            *self.gate.last_error.lock() = Some(failure.message.clone());
+        }
+    }
 }
 
 impl Drop for CallUnderWay {
@@ -180,8 +211,8 @@ impl Stream for Passing {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.deltas.poll_next_unpin(context);
         match &next {
-            Poll::Ready(Some(Ok(Delta::Stop(_)))) => self.held.outcome = Outcome::Well,
-            Poll::Ready(Some(Err(failure))) => self.held.outcome = Outcome::of(failure),
+            Poll::Ready(Some(Ok(Delta::Stop(_)))) => self.held.went_well(),
+            Poll::Ready(Some(Err(failure))) => self.held.failed(failure),
             Poll::Ready(Some(Ok(_)) | None) | Poll::Pending => {}
         }
         next

@@ -75,6 +75,7 @@ impl ModelCall {
             Ok(pass) => pass,
             Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
         };
+        let queued_ms = i64::try_from(began.elapsed().as_millis()).ok().filter(|waited| *waited > 0);
         if !hold.holds() {
             return None;
         }
@@ -90,7 +91,7 @@ impl ModelCall {
             Ok(reply) => {
                 // What a vendor wants back as it was cannot be kept if it could not be read again.
                 let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
-                let reply = Box::new(ModelReply { fit, replay, ..reply });
+                let reply = Box::new(ModelReply { fit, replay, queued_ms, ..reply });
                 Event::Model(ModelEvent::Replied { stream, attempt, reply })
             }
             Err(failure) => Event::Model(ModelEvent::Failed { stream, attempt, failure }),

@@ -74,6 +74,7 @@ impl ReplyBuilder {
         Some(ModelReply {
             stop: self.stop?,
             time_to_first_token_ms: self.first.map(since),
+            queued_ms: None,
             total_ms: since(Instant::now()),
             text: self.text,
             thinking: self.thinking,

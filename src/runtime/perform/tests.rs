@@ -170,6 +170,7 @@ fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>
             tool_name: tool.to_owned(),
             arguments: json!({}),
             digest: None,
+            policy: None,
             run_id: "run".into(),
             item_id: None,
             user_id: None,

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::people::{Asking, QuestionsOfCall};
 use super::tool_failed;
 use crate::domain::digest;
+use crate::domain::frame::ToolStarted;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::tool::{ToolClass, ToolError, ToolOutcome};
 use crate::engine::Invocation;
@@ -76,6 +77,7 @@ impl ToolRun {
         if !self.hold.holds() {
             return None;
         }
+        self.shared.hub.tool_started(self.pk, &self.started());
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
         let nature = tool.nature(&arguments);
         let call = AssertUnwindSafe(tool.call(arguments, self.context(is_asking))).catch_unwind();
@@ -89,6 +91,20 @@ impl ToolRun {
             Ended::TimedOut => timed_out(nature, limit),
             Ended::Stopped => refused(ToolError::lost("The server stopped while the call asked a person.".to_owned())),
         })
+    }
+
+    fn started(&self) -> ToolStarted {
+        ToolStarted {
+            thread_id: self.thread_id.clone(),
+            run_id: self.invocation.run_id.clone(),
+            parent_id: self.invocation.item_id.clone(),
+            call_id: self.invocation.call_id.clone(),
+            tool_name: self.invocation.tool_name.clone(),
+            attempt: self.attempt,
+            policy: self.invocation.policy.clone(),
+            digest: self.invocation.digest.clone(),
+            timestamp: self.shared.now(),
+        }
     }
 
     /// The clock stands still while a person is asked. A server that stops does not wait for people.

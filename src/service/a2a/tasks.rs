@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
+use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
@@ -28,6 +29,8 @@ pub struct RunSnapshot {
     pub messages: Vec<ConversationMessage>,
     /// The open questions, oldest first.
     pub open: Vec<Suspension>,
+    /// Where people find what is asked; `None`: nobody knows under which address.
+    pub urls: Option<ConsoleUrls>,
 }
 
 /// Which runs to list: the last to change first.
@@ -77,7 +80,7 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
     let run: Run = read(&row)?;
     let open = open_of(service, found.pk, &rows, &run).await?;
     let messages = messages_of(service, found.pk, row.ord, &run).await?;
-    Ok((RunSnapshot { run, messages, open }, thread.last_seq))
+    Ok((RunSnapshot { run, messages, open, urls: service.runtime.console_urls().cloned() }, thread.last_seq))
 }
 
 /// The tenant's, and how many there are on all pages.
@@ -109,7 +112,7 @@ async fn seen(service: &Service, found: FoundRow, with_messages: bool) -> Result
         | CallerStatus::Cancelled => Vec::new(),
     };
     let messages = if with_messages { messages_of(service, found.pk, found.row.ord, &run).await? } else { Vec::new() };
-    Ok(RunSnapshot { run, messages, open })
+    Ok(RunSnapshot { run, messages, open, urls: service.runtime.console_urls().cloned() })
 }
 
 /// All of them have a number above the run's own.

@@ -260,7 +260,13 @@ impl Feed {
                 }
                 Some(frame)
             }
-            EncodedKind::Token { .. } | EncodedKind::CaughtUp | EncodedKind::Gap => Some(frame),
+            EncodedKind::Token { .. }
+            | EncodedKind::ToolStarted { .. }
+            | EncodedKind::CaughtUp
+            | EncodedKind::Gap
+            | EncodedKind::Thread
+            | EncodedKind::ThreadDeleted
+            | EncodedKind::Suspension => Some(frame),
             EncodedKind::Draining => {
                 self.finish();
                 Some(frame)

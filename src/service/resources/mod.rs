@@ -25,7 +25,7 @@ use crate::store::documents::{Document, DocumentKind};
 pub use http_tools::HttpTools;
 pub use mcp_servers::{McpServers, approve_tool};
 pub use remote_agents::RemoteAgents;
-pub use webhooks::{Webhooks, deliveries, replay};
+pub use webhooks::{Webhooks, all_deliveries, deliveries, replay};
 pub use write::{create, delete, patch, put};
 
 use write::{merged, wrong};

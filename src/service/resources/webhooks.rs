@@ -12,7 +12,7 @@ use crate::outbox::{StoredWebhook, Webhook};
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
-use crate::store::outbox::{Delivery, TargetKind};
+use crate::store::outbox::{Delivery, DeliveryStatus, TargetKind};
 use crate::store::{Page, PageAsk};
 
 /// What is said of a message whose receiver is gone.
@@ -104,6 +104,17 @@ pub async fn deliveries(service: &Service, caller: &Caller, id: &str, page: Page
     Ok(Page { items: page.items.into_iter().map(delivery_resource).collect(), next_cursor: page.next_cursor })
 }
 
+/// The deliveries to all webhooks of the tenant, or those of this status, newest first.
+pub async fn all_deliveries(
+    service: &Service,
+    caller: &Caller,
+    status: Option<DeliveryStatus>,
+    page: PageAsk,
+) -> Result<Page<DeliveryResource>> {
+    let page = service.reads.deliveries_of_tenant(caller.tenant, TargetKind::Webhook, status, &page).await?;
+    Ok(page.map(delivery_resource))
+}
+
 /// Makes a delivery that is over once more, from its first attempt, under the same id.
 pub async fn replay(
     service: &Service,
@@ -193,6 +204,7 @@ fn shown_url(webhook: &Webhook) -> String {
 fn delivery_resource(delivery: Delivery) -> DeliveryResource {
     DeliveryResource {
         delivery_id: delivery.id.to_string(),
+        webhook_id: delivery.target,
         event: delivery.event,
         status: delivery.status.as_str().to_owned(),
         attempts: delivery.attempts,

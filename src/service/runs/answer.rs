@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::process::{kept, no_run, receipt};
-use super::{Receipt, SaidAsk};
+use super::{ItemWish, Receipt, SaidAsk};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
@@ -52,6 +52,7 @@ pub async fn reply(
         content: said.content,
         timestamp: service.now(),
         run_id: None,
+        requested_by: Some(caller.name.clone()),
         metadata: said.metadata,
     };
     settle(service, caller, id, answer, Some(Box::new(said)), pushes, key).await
@@ -119,6 +120,23 @@ pub async fn pause(
     // What is recorded of it does not tell it already.
     let extras = CommitExtras { audit: Some((caller.name.clone(), "pause", Value::Null)), ..CommitExtras::default() };
     act(service, caller, id, event, extras, key).await
+}
+
+/// Has one item of the active run done again, or skipped.
+pub async fn step_in(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    wish: ItemWish,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    let by = caller.name.clone();
+    let (event, action, item) = match wish {
+        ItemWish::Retry(item) => (PersonEvent::ItemRetried { item: item.clone(), by }, "retry item", item),
+        ItemWish::Skip(item) => (PersonEvent::ItemSkipped { item: item.clone(), by }, "skip item", item),
+    };
+    let audit = Some((caller.name.clone(), action, json!({ "itemId": item })));
+    act(service, caller, id, Event::Person(event), CommitExtras { audit, ..CommitExtras::default() }, key).await
 }
 
 async fn act(

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 use crate::a2a::types::PushConfig;
 use crate::a2a::wire::Version;
 use crate::domain::hitl::AskedQuestion;
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::{ItemId, RunId, ThreadId};
 use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
 use crate::domain::trace::TraceOrigin;
 
-pub use answer::{pause, reply, resume};
+pub use answer::{pause, reply, resume, step_in};
 pub use cancel::{cancel, cancel_thread};
 pub use process::{process, process_subscribed};
 pub use read::{get, list, of_thread, wait, wait_for};
@@ -73,6 +73,15 @@ pub struct CancelReceipt {
     /// It was over before: nothing had to be done.
     #[serde(skip)]
     pub already: bool,
+}
+
+/// What a person wants of one item of the active run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemWish {
+    /// That it is done again.
+    Retry(ItemId),
+    /// That it ends where it is.
+    Skip(ItemId),
 }
 
 /// What a caller waits for, beside the run's end.

@@ -132,14 +132,18 @@ async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResour
             row.as_ref().and_then(legible)
         }
     };
-    Ok(run.resource(answer))
+    Ok(service.runtime.resource(&run, answer))
 }
 
-/// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first.
+/// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first, and where people find it.
 async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
-    let mut open = Vec::new();
+    let (mut open, urls) = (Vec::new(), service.runtime.console_urls());
     for suspension in pending_questions(service, pk, run).await? {
-        open.push(service.shown(pk, asked_content(&suspension)).await?);
+        let mut content = asked_content(&suspension);
+        if let (Some(members), Some(urls)) = (content.as_object_mut(), &urls) {
+            members.insert("url".to_owned(), urls.question(&suspension.suspension_id).into());
+        }
+        open.push(service.shown(pk, content).await?);
     }
     Ok(open)
 }

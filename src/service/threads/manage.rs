@@ -1,18 +1,21 @@
 //! Threads as people manage them: create, list, look at, change, erase.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::tool_policy::signed;
 use super::{NewThreadAsk, profile};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadId;
-use crate::domain::thread::{Thread, ThreadProfile, ThreadStatus};
+use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::thread::{ItemCounts, Thread, ThreadProfile, ThreadStatus};
+use crate::domain::usage::usd;
 use crate::engine::event::{Event, SystemEvent};
 use crate::runtime::{CommitExtras, Refusal};
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Service, settings};
-use crate::store::{Committed, NewThread, Page, PageAsk, ThreadFilter, ThreadRow};
+use crate::store::{Committed, NewThread, Outline, Page, PageAsk, ThreadFilter, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
@@ -45,8 +48,12 @@ async fn make(
     let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
     let fresh = fresh(&new, &profile);
     let kept = key.as_ref().map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
-    match service.store.create_thread(service.runtime.new_pk(), new, profile.clone(), kept).await? {
-        Committed::Done => Ok((fresh, true)),
+    let pk = service.runtime.new_pk();
+    match service.store.create_thread(pk, new, profile.clone(), kept).await? {
+        Committed::Done => {
+            service.hub.changed(caller.tenant, pk, &fresh.thread_id);
+            Ok((fresh, true))
+        }
         Committed::Duplicate => Err(Refusal::Duplicate),
         Committed::Exists | Committed::Stale => {
             let row = row(service, caller, &id).await?;
@@ -54,10 +61,11 @@ async fn make(
             let same = ThreadProfile {
                 title: profile.title.or_else(|| row.profile.title.clone()),
                 tool_policy_by: row.profile.tool_policy_by.clone(),
+                forked_from: row.profile.forked_from.clone(),
                 ..profile
             };
             if row.profile == same {
-                return Ok((shown(row), false));
+                return Ok((shown(service, row).await?, false));
             }
             let detail = format!("`{id}` exists with other content; use PATCH to change it.");
             Err(Fault::new(Code::ThreadExists, detail).into())
@@ -73,11 +81,12 @@ pub(crate) fn answer(thread: &Thread) -> (u16, String, Option<String>) {
 
 pub async fn list(service: &Service, caller: &Caller, filter: ThreadFilter, page: PageAsk) -> Result<Page<Thread>> {
     let page = service.reads.threads(caller.tenant, &filter, &page).await?;
-    Ok(Page { items: page.items.into_iter().map(shown).collect(), next_cursor: page.next_cursor })
+    Ok(Page { items: all_shown(service, page.items).await?, next_cursor: page.next_cursor })
 }
 
 pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {
-    row(service, caller, id).await.map(shown)
+    let row = row(service, caller, id).await?;
+    shown(service, row).await
 }
 
 /// A merge patch of `title`, `config` and `metadata`; what runs already keeps the settings it was accepted with.
@@ -142,8 +151,31 @@ pub(crate) fn check_id(service: &Service, id: &ThreadId) -> Result<()> {
     Err(Fault::new(Code::Invalid, detail.clone()).at("/threadId", detail))
 }
 
-pub(crate) fn shown(row: ThreadRow) -> Thread {
+/// Threads as lists show them, in their order.
+pub(crate) async fn all_shown(service: &Service, rows: Vec<ThreadRow>) -> Result<Vec<Thread>> {
+    let pks: Vec<ThreadPk> = rows.iter().map(|row| row.pk).collect();
+    let outlines = service.reads.outlines(&pks).await?.into_iter();
+    let mut outlines: HashMap<ThreadPk, Outline> = outlines.map(|outline| (outline.pk, outline)).collect();
+    Ok(rows.into_iter().map(|row| outlined(outlines.remove(&row.pk), row)).collect())
+}
+
+async fn shown(service: &Service, row: ThreadRow) -> Result<Thread> {
+    let outline = service.reads.outlines(&[row.pk]).await?.pop();
+    Ok(outlined(outline, row))
+}
+
+/// A thread that is being erased has no outline any more.
+fn outlined(outline: Option<Outline>, row: ThreadRow) -> Thread {
+    let (items, open_questions, last_run, cost) = match outline {
+        Some(outline) => (outline.items, outline.open_questions, outline.last_run, outline.cost_nanos),
+        None => Default::default(),
+    };
     Thread {
+        items,
+        open_questions,
+        last_run,
+        cost_usd: cost.map(usd),
+        forked_from: row.profile.forked_from,
         thread_id: row.thread_id,
         status: row.status,
         title: row.profile.title.unwrap_or_default(),
@@ -168,5 +200,10 @@ pub(crate) fn fresh(new: &NewThread, profile: &ThreadProfile) -> Thread {
         created_at: new.created_at,
         updated_at: new.created_at,
         last_seq: 0,
+        forked_from: profile.forked_from.clone(),
+        items: ItemCounts::default(),
+        open_questions: 0,
+        last_run: None,
+        cost_usd: None,
     }
 }

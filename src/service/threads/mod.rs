@@ -13,7 +13,7 @@ use crate::domain::settings::ThreadConfig;
 pub use manage::{create, delete, get, list, new_id, patch, release};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 
-pub(crate) use manage::{answer, check_id, fresh, row};
+pub(crate) use manage::{all_shown, answer, check_id, fresh, row};
 pub(crate) use view::whole;
 
 /// The body of `POST /threads`.

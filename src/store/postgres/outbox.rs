@@ -8,7 +8,7 @@ use super::nul::escaped;
 use super::{Postgres, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk};
-use crate::store::outbox::{Delivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
+use crate::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settled, TargetKind, page_of_deliveries};
 use crate::store::{AnswerToStore, Erasure, Page, PageAsk, Result};
 
 macro_rules! columns {
@@ -38,6 +38,13 @@ ORDER BY d.due_at LIMIT 1";
 const SETTLE: &str = "
 UPDATE deliveries SET status = $3, due_at = $4, said = $5, finished_at = CASE WHEN $4::bigint IS NULL THEN $6 END
 WHERE id = $1 AND attempts = $2 AND due_at IS NOT NULL";
+
+const LIST_OF_TENANT: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", ord FROM deliveries
+    WHERE tenant = $1 AND target_kind = $2 AND ($3::text IS NULL OR status = $3) AND ord < $4 ORDER BY ord DESC LIMIT $5"
+);
 
 const LIST: &str = concat!(
     "SELECT ",
@@ -107,6 +114,18 @@ impl OutboxStore for Postgres {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
         let query = query.bind(ask.before()?).bind(ask.rows());
+        page_of_deliveries(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+    }
+
+    async fn deliveries_of_tenant(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        status: Option<DeliveryStatus>,
+        ask: &PageAsk,
+    ) -> Result<Page<Delivery>> {
+        let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
+        let query = query.bind(status.map(|status| status.as_str())).bind(ask.before()?).bind(ask.rows());
         page_of_deliveries(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 

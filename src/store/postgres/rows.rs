@@ -12,9 +12,12 @@ use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after, tasks_before,
+    self, SUSPENSIONS, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after,
+    tasks_before,
 };
-use crate::store::{FoundRow, Page, PageAsk, Result, RowStore, StandingAsk};
+use crate::store::{
+    FoundRow, LOOKED_AT, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
+};
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
 
@@ -39,9 +42,36 @@ const FOUND: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
 WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
 
-const INBOX: &str = "
+const OPEN: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
-WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 ORDER BY r.id LIMIT $3";
+WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 AND ($3::bigint IS NULL OR r.pk = $3)
+ORDER BY r.id LIMIT $4";
+
+const OPEN_BY_EXPIRY: &str = "
+SELECT * FROM (
+    SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
+        coalesce((pes_json(r.body) ->> 'expiresAt')::bigint, 9223372036854775807) AS expiry
+    FROM thread_rows r JOIN threads t ON t.pk = r.pk
+    WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND ($2::bigint IS NULL OR r.pk = $2)
+) open WHERE (expiry, id) > ($3, $4) ORDER BY expiry, id LIMIT $5";
+
+/// By `rows_found`, as tasks are.
+const PAST: &str = "
+SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
+FROM thread_rows r JOIN threads t ON t.pk = r.pk CROSS JOIN LATERAL (SELECT pes_json(r.body)) j (s)
+WHERE r.tenant = $1 AND r.kind = 6 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.id < $3 AND r.id >= $4
+    AND ($5::bigint IS NULL OR r.pk = $5) AND ($6::text IS NULL OR s ->> 'status' = $6)
+    AND ($7::text IS NULL OR s -> 'resolution' ->> 'decidedBy' = $7)
+ORDER BY r.id DESC LIMIT $8";
+
+/// The last suspension that a filter is tried on for the page that begins before this one.
+const LAST_PAST: &str = "
+SELECT id FROM thread_rows WHERE tenant = $1 AND kind = 6 AND kind IN (1, 6, 7) AND id > $2 AND id < $3
+ORDER BY id DESC LIMIT 1 OFFSET $4";
+
+const BY_ID: &str = "
+SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM unnest($1::bigint[], $2::smallint[], $3::text[]) w (pk, kind, id)
+JOIN thread_rows r ON r.pk = w.pk AND r.kind = w.kind AND r.id = w.id";
 
 /// By `rows_found`, whose ids are in the order of their kinds, then of their time.
 const TASKS_OF: &str = "
@@ -134,10 +164,44 @@ impl RowStore for Postgres {
         rows::payloads(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
     }
 
-    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
-        let after = suspensions_after(ask)?;
-        let query = sqlx::query(INBOX).bind(tenant.0).bind(escaped(&after)).bind(ask.rows());
-        page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+    async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>> {
+        let pks: Vec<i64> = wanted.iter().map(|(pk, _, _)| pk.0).collect();
+        let kinds: Vec<i16> = wanted.iter().map(|(_, kind, _)| kind.code()).collect();
+        let ids: Vec<_> = wanted.iter().map(|(_, _, id)| escaped(id)).collect();
+        let query = sqlx::query(BY_ID).bind(pks).bind(kinds).bind(ids);
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(rows::read_placed).collect()
+    }
+
+    async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>> {
+        let (page, thread) = (&ask.page, ask.thread.map(|pk| pk.0));
+        match &ask.wanted {
+            SuspensionsWanted::Open => {
+                let after = suspensions_after(page)?;
+                let query = sqlx::query(OPEN).bind(ask.tenant.0).bind(escaped(&after)).bind(thread).bind(page.rows());
+                page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, page)
+            }
+            SuspensionsWanted::OpenByExpiry => {
+                let after = rows::expiring_after(page)?;
+                let query = sqlx::query(OPEN_BY_EXPIRY).bind(ask.tenant.0).bind(thread).bind(after.at);
+                let query = query.bind(escaped(&after.id)).bind(page.rows());
+                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+                rows::page_by_expiry(&found, page)
+            }
+            SuspensionsWanted::Past { status, decided_by } => {
+                let before = rows::suspensions_before(page)?;
+                let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
+                let last = last.bind(i64::from(LOOKED_AT) - 1);
+                let last: Option<String> =
+                    self.pool.with_query(async |connection| last.fetch_optional(connection).await).await?;
+                let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
+                let query = query.bind(last.as_deref().unwrap_or_default()).bind(thread);
+                let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.as_deref().map(escaped));
+                let query = query.bind(page.rows());
+                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+                rows::page_of_past(&found, page, last)
+            }
+        }
     }
 
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {

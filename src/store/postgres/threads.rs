@@ -7,11 +7,13 @@ use sqlx::{Connection, PgConnection, Row as _};
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use super::{Postgres, audit, outbox};
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
-use crate::store::threads::{page_of_threads, threads_before};
+use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
-    Commit, Committed, Erasure, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore, text,
+    Commit, Committed, Erasure, LOOKED_AT, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
+    text,
 };
 
 macro_rules! select {
@@ -49,6 +51,33 @@ const LOAD: &str = select!(
     ) r
     WHERE t.pk = $1"
 );
+
+const OUTLINES: &str = "
+SELECT t.pk, i.items, p.done, p.failed, s.questions, c.cost, l.id AS run, l.run ->> 'status' AS run_status,
+    l.run -> 'outcome' ->> 'status' AS run_result, left(l.run ->> 'query', 200) AS query
+FROM threads t
+CROSS JOIN LATERAL (SELECT count(*) AS items FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 3 AND r.keep = 1) i
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE item ->> 'status' = 'completed') AS done,
+        count(*) FILTER (WHERE item ->> 'status' = 'failed') AS failed
+    FROM (SELECT pes_json(r.body) AS item FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1) items
+) p
+CROSS JOIN LATERAL (SELECT count(*) AS questions FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 6 AND r.keep = 1) s
+CROSS JOIN LATERAL (
+    SELECT sum((pes_json(r.body) -> 'counters' ->> 'costNanos')::bigint)::bigint AS cost
+    FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 AND r.kind <= 2
+) c
+LEFT JOIN LATERAL (
+    SELECT r.id, pes_json(r.body) AS run FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 AND r.kind <= 2
+    ORDER BY r.ord DESC, r.id DESC LIMIT 1
+) l ON true
+WHERE t.pk = ANY($1)";
+
+const RECENT: &str = "
+SELECT pk, thread_id, version FROM threads WHERE tenant = $1 AND updated_at >= $2
+UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND tenant = $1";
+
+const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk = ANY($1)";
 
 /// The last thread that a filter is tried on for the page that begins after this one.
 const LAST: &str = "
@@ -107,6 +136,26 @@ impl ThreadStore for Postgres {
         let found =
             self.pool.with_query(async |connection| sqlx::query(MARKS).bind(pks).fetch_all(connection).await).await?;
         found.iter().map(Mark::read).collect()
+    }
+
+    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {
+        let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(read_version).collect()
+    }
+
+    async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
+        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
+        let query = sqlx::query(OUTLINES).bind(pks);
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(Outline::read).collect()
+    }
+
+    async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {
+        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
+        let query = sqlx::query(TITLES).bind(pks);
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().filter_map(|row| read_title(row).transpose()).collect()
     }
 
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {

@@ -18,15 +18,16 @@ SELECT * FROM (
         count(*) - count(u.body ->> 'costNanos') AS unpriced
     FROM (
         SELECT r.body,
-            CASE $1 WHEN 'run' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run'
+            CASE $1 WHEN 'run' THEN r.body ->> 'run' WHEN 'run,model' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run'
                 WHEN 'model' THEN r.body ->> 'provider' WHEN 'tenant' THEN t.name
                 ELSE to_char(to_timestamp(r.ord / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD') END AS key,
-            CASE $1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model' ELSE '' END
+            CASE $1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model'
+                WHEN 'run,model' THEN (r.body ->> 'provider') || ':' || (r.body ->> 'model') ELSE '' END
                 AS sub
         FROM (SELECT tenant, ord, body::jsonb AS body FROM thread_rows
-            WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4
+            WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4 AND ($8::bigint IS NULL OR pk = $8)
             UNION ALL SELECT tenant, ord, body::jsonb FROM usage_kept
-            WHERE tenant = $2 AND ord >= $3 AND ord < $4) r
+            WHERE tenant = $2 AND ord >= $3 AND ord < $4 AND $8::bigint IS NULL) r
         JOIN tenants t ON t.pk = r.tenant
     ) u
     GROUP BY 1, 2
@@ -37,7 +38,7 @@ impl UsageStore for Postgres {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         let (key, sub) = ask.after()?;
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
-        let query = query.bind(key).bind(sub).bind(ask.page.rows());
+        let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
     }
 }

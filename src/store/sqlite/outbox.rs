@@ -7,7 +7,9 @@ use super::fault::unreadable;
 use super::{Sqlite, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
-use crate::store::outbox::{Delivery, NewDelivery, OutboxStore, Settled, TargetKind, page_of_deliveries};
+use crate::store::outbox::{
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settled, TargetKind, page_of_deliveries,
+};
 use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
 macro_rules! columns {
@@ -41,6 +43,13 @@ const LIST: &str = concat!(
     "SELECT ",
     columns!(),
     ", ord FROM deliveries WHERE tenant = ? AND target_kind = ? AND target = ? AND ord < ? ORDER BY ord DESC LIMIT ?"
+);
+
+const LIST_OF_TENANT: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", ord FROM deliveries
+     WHERE tenant = ?1 AND target_kind = ?2 AND (?3 IS NULL OR status = ?3) AND ord < ?4 ORDER BY ord DESC LIMIT ?5"
 );
 
 const IS_FINISHED: &str = "SELECT due_at IS NULL FROM deliveries WHERE tenant = ?1 AND id = ?2";
@@ -122,6 +131,18 @@ impl OutboxStore for Sqlite {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(target);
         let query = query.bind(ask.before()?).bind(ask.rows());
+        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    }
+
+    async fn deliveries_of_tenant(
+        &self,
+        tenant: TenantPk,
+        kind: TargetKind,
+        status: Option<DeliveryStatus>,
+        ask: &PageAsk,
+    ) -> Result<Page<Delivery>> {
+        let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
+        let query = query.bind(status.map(|status| status.as_str())).bind(ask.before()?).bind(ask.rows());
         page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 

@@ -16,9 +16,12 @@ use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after, tasks_before,
+    self, SUSPENSIONS, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after,
+    tasks_before,
 };
-use crate::store::{FoundRow, Page, PageAsk, Result, RowStore, StandingAsk};
+use crate::store::{
+    FoundRow, LOOKED_AT, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
+};
 
 const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
 
@@ -64,19 +67,45 @@ macro_rules! select_found {
         concat!(
             "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
              FROM thread_rows r JOIN threads t ON t.pk = r.pk
-             WHERE r.tenant = ? AND ",
+             WHERE r.tenant = ?1 AND ",
             $which
         )
     };
 }
 
-const FOUND: &str = select_found!("r.id = ? AND r.kind IN (1, 6, 7) AND r.kind = +?");
+const FOUND: &str = select_found!("r.id = ?2 AND r.kind IN (1, 6, 7) AND r.kind = +?3");
 
-const INBOX: &str = select_found!("r.id > ? AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?");
+const OPEN: &str =
+    select_found!("r.id > ?2 AND r.kind = 6 AND r.keep = 1 AND (?3 IS NULL OR r.pk = ?3) ORDER BY r.id LIMIT ?4");
+
+const OPEN_BY_EXPIRY: &str = "
+SELECT * FROM (
+    SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
+        coalesce(iif(json_valid(r.body), r.body ->> 'expiresAt', NULL), 9223372036854775807) AS expiry
+    FROM thread_rows r JOIN threads t ON t.pk = r.pk
+    WHERE r.tenant = ?1 AND r.kind = 6 AND r.keep = 1 AND (?2 IS NULL OR r.pk = ?2)
+) WHERE (expiry, id) > (?3, ?4) ORDER BY expiry, id LIMIT ?5";
+
+/// By `rows_found`, as tasks are.
+const PAST: &str = select_found!(
+    "r.id > ?2 AND r.id < ?3 AND r.id >= ?4 AND r.kind IN (1, 6, 7) AND r.kind = +6 AND (?5 IS NULL OR r.pk = ?5)
+     AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', '') = ?6)
+     AND (?7 IS NULL OR iif(json_valid(r.body), r.body ->> '$.resolution.decidedBy', '') = ?7)
+     ORDER BY r.id DESC LIMIT ?8"
+);
+
+/// The last suspension that a filter is tried on for the page that begins before this one.
+const LAST_PAST: &str = "
+SELECT id FROM thread_rows WHERE tenant = ? AND id > ? AND id < ? AND kind IN (1, 6, 7) AND kind = +6
+ORDER BY id DESC LIMIT 1 OFFSET ?";
+
+const BY_ID: &str = "
+SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM json_each(?) w
+CROSS JOIN thread_rows r ON r.pk = w.value ->> 0 AND r.kind = w.value ->> 1 AND r.id = w.value ->> 2";
 
 /// By `rows_found`, whose ids are in the order of their kinds, then of their time.
 const TASKS_OF: &str =
-    select_found!("r.id > ? AND r.id < ? AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?");
+    select_found!("r.id > ?2 AND r.id < ?3 AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?4");
 
 const HISTORY: &str = "
 SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2
@@ -160,9 +189,39 @@ impl RowStore for Sqlite {
         rows::payloads(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
     }
 
-    async fn open_suspensions(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
-        let query = sqlx::query(INBOX).bind(tenant.0).bind(suspensions_after(ask)?).bind(ask.rows());
-        page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>> {
+        let wanted: Vec<_> = wanted.iter().map(|(pk, kind, id)| (pk.0, kind.code(), id)).collect();
+        let wanted = serde_json::to_string(&wanted).expect("numbers and texts are JSON");
+        let found = sqlx::query(BY_ID).bind(wanted).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(rows::read_placed).collect()
+    }
+
+    async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>> {
+        let (page, thread) = (&ask.page, ask.thread.map(|pk| pk.0));
+        match &ask.wanted {
+            SuspensionsWanted::Open => {
+                let query = sqlx::query(OPEN).bind(ask.tenant.0).bind(suspensions_after(page)?).bind(thread);
+                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+                page_by_id(&found, page)
+            }
+            SuspensionsWanted::OpenByExpiry => {
+                let after = rows::expiring_after(page)?;
+                let query = sqlx::query(OPEN_BY_EXPIRY).bind(ask.tenant.0).bind(thread).bind(after.at).bind(after.id);
+                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+                rows::page_by_expiry(&found, page)
+            }
+            SuspensionsWanted::Past { status, decided_by } => {
+                let before = rows::suspensions_before(page)?;
+                let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(&before);
+                let last = last.bind(LOOKED_AT - 1).fetch_optional(&self.readers).await.map_err(unreadable)?;
+                let last: Option<String> = last;
+                let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(before);
+                let query = query.bind(last.clone().unwrap_or_default()).bind(thread);
+                let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.clone());
+                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+                rows::page_of_past(&found, page, last)
+            }
+        }
     }
 
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {

@@ -6,11 +6,13 @@ use serde_json::Value;
 
 use super::fault::unreadable;
 use super::{Sqlite, audit, outbox, rows};
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
-use crate::store::threads::{page_of_threads, threads_before};
+use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
-    Commit, Committed, Erasure, LOOKED_AT, Mark, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore, text,
+    Commit, Committed, Erasure, LOOKED_AT, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
+    text,
 };
 
 macro_rules! select_thread {
@@ -31,6 +33,44 @@ const NAMED: &str = select_thread!("WHERE tenant = ? AND thread_id = ?");
 const BY_PK: &str = select_thread!("WHERE pk = ?");
 
 const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
+
+/// Of rows that cannot be read nothing is counted.
+macro_rules! member {
+    ($row:literal, $path:literal) => {
+        concat!("iif(json_valid(", $row, ".body), ", $row, ".body ->> '", $path, "', NULL)")
+    };
+}
+
+const OUTLINES: &str = concat!(
+    "SELECT t.pk,
+        (SELECT count(*) FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 3 AND r.keep = 1) AS items,
+        (SELECT count(*) FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1 AND ",
+    member!("r", "status"),
+    " = 'completed') AS done,
+        (SELECT count(*) FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1 AND ",
+    member!("r", "status"),
+    " = 'failed') AS failed,
+        (SELECT count(*) FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 6 AND r.keep = 1) AS questions,
+        (SELECT sum(",
+    member!("r", "$.counters.costNanos"),
+    ") FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1) AS cost,
+        l.id AS run, ",
+    member!("l", "status"),
+    " AS run_status, ",
+    member!("l", "$.outcome.status"),
+    " AS run_result, substr(",
+    member!("l", "query"),
+    ", 1, 200) AS query
+    FROM json_each(?) w CROSS JOIN threads t ON t.pk = w.value
+    LEFT JOIN thread_rows l ON l.rowid = (
+        SELECT rowid FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 ORDER BY r.ord DESC, r.id DESC LIMIT 1)"
+);
+
+const RECENT: &str = "
+SELECT pk, thread_id, version FROM threads WHERE tenant = ?1 AND updated_at >= ?2
+UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND tenant = +?1";
+
+const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
 /// The last thread that a filter is tried on for the page that begins after this one.
 const LAST: &str = "
@@ -90,6 +130,24 @@ impl ThreadStore for Sqlite {
         let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
         let found = sqlx::query(MARKS).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(Mark::read).collect()
+    }
+
+    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {
+        let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
+        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(read_version).collect()
+    }
+
+    async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
+        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
+        let found = sqlx::query(OUTLINES).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(Outline::read).collect()
+    }
+
+    async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {
+        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
+        let found = sqlx::query(TITLES).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().filter_map(|row| read_title(row).transpose()).collect()
     }
 
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {

@@ -9,15 +9,17 @@ use crate::store::usage::page_of_sums;
 use crate::store::{Page, Result, UsageAsk, UsageStore};
 
 const SUMS: &str = "
-SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run' WHEN 'model' THEN r.body ->> 'provider'
+SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'run,model' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run' WHEN 'model' THEN r.body ->> 'provider'
         WHEN 'tenant' THEN t.name ELSE date(r.ord / 1000, 'unixepoch') END AS key,
-    CASE ?1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model' ELSE '' END AS sub,
+    CASE ?1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model'
+        WHEN 'run,model' THEN (r.body ->> 'provider') || ':' || (r.body ->> 'model') ELSE '' END AS sub,
     count(*) AS calls, sum(r.body ->> 'inputTokens') AS input, sum(r.body ->> 'outputTokens') AS output,
     sum(r.body ->> 'thinkingTokens') AS thinking, sum(r.body ->> 'cachedInputTokens') AS cached,
     coalesce(sum(r.body ->> 'costNanos'), 0) AS cost, count(*) - count(r.body ->> 'costNanos') AS unpriced
 FROM (
     SELECT tenant, ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?2 AND ord >= ?3 AND ord < ?4
-    UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4
+        AND (?8 IS NULL OR pk = ?8)
+    UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4 AND ?8 IS NULL
 ) r JOIN tenants t ON t.pk = r.tenant
 GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
 
@@ -26,7 +28,7 @@ impl UsageStore for Sqlite {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         let (key, sub) = ask.after()?;
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
-        let query = query.bind(key).bind(sub).bind(ask.page.rows());
+        let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
     }
 }

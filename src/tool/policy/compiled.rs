@@ -191,6 +191,7 @@ fn compile<'r>(
             rule: rule.id.clone().unwrap_or_else(|| super::words(&rule.tool, rule.action)),
             scope,
             reason: rule.reason.clone(),
+            when: rule.when.clone(),
             terms: Terms {
                 approvers: rule.approvers.clone(),
                 four_eyes: rule.four_eyes,

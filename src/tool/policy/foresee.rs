@@ -38,7 +38,8 @@ impl Policy {
         let (rules, has_more) = listed.first();
         let conditions = rules.into_iter().map(|rule| ConditionalRuling {
             when: Compiled::conditions(rule),
-            policy: self.settled(Some(rule), thread.clone(), default.clone()),
+            // They stand beside it already.
+            policy: Ruling { when: Vec::new(), ..self.settled(Some(rule), thread.clone(), default.clone()) },
         });
         let conditions = conditions.collect();
         Foreseen { ruling: self.settled(decisive(server, tenant), thread, default), conditions, has_more }

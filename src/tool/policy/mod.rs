@@ -40,7 +40,7 @@ pub use compiled::{Compiled, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
 pub use foresee::Foreseen;
 pub use glob::matches;
 pub use steps::MOST_STEPS;
-pub use tenants::{POLICY_ID, Policies};
+pub use tenants::{POLICY_ID, Policies, server_rules};
 
 /// The policy of one tenant, as of some moment.
 #[derive(Debug)]

@@ -35,9 +35,7 @@ impl Policies {
     /// The server's rules as configured, and each tenant's as it wrote them.
     pub fn of_server(config: &config::Config, documents: Arc<DocumentCache>) -> Result<Self, Fault> {
         check(&config.policy.rules)?;
-        let named = config.agent.tool_policy.iter().map(|(tool, action)| PolicyRule::of_tool(tool, *action));
-        let rules: Vec<PolicyRule> = config.policy.rules.iter().cloned().chain(named).collect();
-        Ok(Self::with(Compiled::new(&rules, RuleScope::Server), config.env, Some(documents)))
+        Ok(Self::with(Compiled::new(&server_rules(config), RuleScope::Server), config.env, Some(documents)))
     }
 
     fn with(server: Compiled, environment: Environment, documents: Option<Arc<DocumentCache>>) -> Self {
@@ -75,6 +73,12 @@ impl Policies {
             tenant: Some(Arc::new(Compiled::new(rules, RuleScope::Tenant))),
         }
     }
+}
+
+/// The rules of the server: those under `[policy]`, and what `agent.tool_policy` says.
+pub fn server_rules(config: &config::Config) -> Vec<PolicyRule> {
+    let named = config.agent.tool_policy.iter().map(|(tool, action)| PolicyRule::of_tool(tool, *action));
+    config.policy.rules.iter().cloned().chain(named).collect()
 }
 
 /// What a document says. One that cannot be read denies everything: nobody knows what it meant to forbid.

@@ -34,6 +34,8 @@ async fn a_question_is_text_and_data_and_a_text_answers_it() {
         let form = form(&task);
         assert_eq!((&form["kind"], &form["schema"]["inputType"]), (&json!("input"), &json!("text")));
         assert!(form["suspensionId"].as_str().is_some_and(|id| id.starts_with("sus_")));
+        let place = format!("/#/questions/{}", form["suspensionId"].as_str().unwrap());
+        assert!(form["url"].as_str().is_some_and(|url| url.ends_with(&place)), "{form:#}");
         let done = door.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
         assert_eq!((done.status.state, &done.id), (TaskState::Completed, &task.id), "{door:?}");
         assert!(done.status.timestamp >= task.status.timestamp);

@@ -19,6 +19,7 @@ use pes::domain::run::AgentFinalResponse;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
 use pes::service::suspensions;
+use pes::store::{PageAsk, SuspensionsWanted};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
@@ -123,8 +124,10 @@ impl Scene {
 
     /// The kinds of the open questions.
     pub async fn questions(&self) -> Vec<Value> {
-        let page = pes::store::PageAsk { cursor: None, limit: 100 };
-        suspensions::list(self.instance.service(), self.instance.caller(), page).await.unwrap().items
+        let page = PageAsk { cursor: None, limit: 100 };
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        let open = suspensions::list(service, caller, None, SuspensionsWanted::Open, page).await.unwrap();
+        open.items.into_iter().map(|open| open.suspension).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use pes::domain::run::RunStatus;
 use pes::service::feed::{self, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{self, ProcessAsk};
-use pes::store::{PageAsk, ThreadFilter};
+use pes::store::{PageAsk, SuspensionsWanted, ThreadFilter};
 use pes::{Config, Instance};
 use sqlx::{Connection, Executor};
 
@@ -37,8 +37,9 @@ async fn ask(instance: &Instance, thread: &str) -> pes::domain::ids::RunId {
 
 async fn questions(instance: &Instance) -> Vec<String> {
     let page = PageAsk { cursor: None, limit: 10 };
-    let open = suspensions::list(instance.service(), instance.caller(), page).await.unwrap().items;
-    open.iter().map(|open| open["threadId"].as_str().unwrap().to_owned()).collect()
+    let open =
+        suspensions::list(instance.service(), instance.caller(), None, SuspensionsWanted::Open, page).await.unwrap();
+    open.items.iter().map(|open| open.suspension["threadId"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Suspended runs on the threads `hurt` and `well`; what is stored of the first is then spoilt.

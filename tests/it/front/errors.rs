@@ -94,8 +94,9 @@ async fn a_model_that_cannot_be_reached_is_named_with_the_cause() {
     let log = app.get("/threads/t1/events?types=ERROR").await.expect(200);
     let error = &log["items"][0]["content"];
     let said = error["message"].as_str().unwrap();
-    assert!(said.contains(&address.to_string()) && said.contains("refused"), "{said}");
-    assert_eq!(error["retryable"], true);
+    assert_eq!(said, format!("openai cannot be reached at {address}: connection refused"));
+    assert_eq!((&error["provider"], &error["model"]), (&json!("openai"), &json!("any")));
+    assert_eq!((&error["attempts"], &error["retryable"]), (&json!(1), &json!(true)));
 }
 
 #[tokio::test]

@@ -52,10 +52,18 @@ async fn a_forks_log_begins_with_its_messages_and_names_its_origin() {
         app.post(&format!("/threads/{of}/fork"), json!({ "threadId": id })).await.expect(201);
         let log = app.get(&format!("/threads/{id}/events")).await.expect(200);
         assert_eq!(log["items"][0]["content"]["forkedFrom"], json!({ "threadId": of, "seq": at }));
+        app.ask("PATCH", &format!("/threads/{id}")).json(&json!({ "title": "mine" })).send().await.expect(200);
+        for shown in [
+            app.get(&format!("/threads/{id}")).await.expect(200),
+            app.get("/threads").await.expect(200)["items"][0].clone(),
+        ] {
+            assert_eq!(shown["forkedFrom"], json!({ "threadId": of, "seq": at }), "{shown:#}");
+        }
         let messages = app.get(&format!("/threads/{id}/messages")).await.expect(200);
         let told: Vec<&Value> = (0..2).map(|at| &log["items"][at]["content"]["message"]).collect();
         assert_eq!(messages["items"].as_array().unwrap().iter().collect::<Vec<_>>(), told, "{log:#}");
     }
+    assert_eq!(app.get("/threads/t1").await.expect(200).get("forkedFrom"), None);
     let bare = app.post("/threads/t1/fork", json!({ "threadId": "t4", "at": 0 })).await.expect(201);
     let log = app.get("/threads/t4/events").await.expect(200);
     assert_eq!(log["items"][0]["content"]["forkedFrom"], json!({ "threadId": "t1", "seq": 0 }), "{bare:#} {last}");

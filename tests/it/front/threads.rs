@@ -123,3 +123,48 @@ async fn whoever_waits_for_a_run_learns_that_its_thread_was_erased() {
     waited.problem("not_found");
     events.all().await;
 }
+
+#[tokio::test]
+async fn a_thread_says_how_far_it_is_what_it_asks_and_what_it_costs() {
+    let price = pes::domain::usage::Price { input_per_million: 1.0, output_per_million: 1.0, ..Default::default() };
+    let app = App::with(|config| _ = config.prices.insert("demo:*".to_owned(), price)).await;
+    let fresh = app.post("/threads", json!({ "threadId": "t0" })).await.expect(201);
+    assert_eq!(fresh["items"], json!({ "total": 0, "done": 0, "failed": 0 }));
+    assert_eq!((&fresh["openQuestions"], fresh.get("lastRun"), fresh.get("costUsd")), (&json!(0), None, None));
+    assert_eq!(app.get("/threads/t0").await.expect(200), fresh);
+    app.suspend("t1", "send").await;
+    app.finish("t2", "count").await;
+    let listed = app.get("/threads").await.expect(200);
+    let [second, first, _] = listed["items"].as_array().unwrap().as_slice() else { panic!("{listed:#}") };
+    assert_eq!((&first["items"], &first["openQuestions"]), (&json!({ "total": 1, "done": 0, "failed": 0 }), &json!(1)));
+    assert_eq!(
+        (&second["items"], &second["openQuestions"]),
+        (&json!({ "total": 1, "done": 1, "failed": 0 }), &json!(0))
+    );
+    let run = app.get("/threads/t2/runs").await.expect(200)["items"][0].clone();
+    let last = json!({ "runId": run["runId"], "status": "completed", "resultStatus": "success", "query": "count" });
+    assert_eq!(second["lastRun"], last);
+    assert!(second["costUsd"].as_f64().unwrap() > 0.0);
+    assert_eq!(second["costUsd"], run["costUsd"]);
+    let asks = &first["lastRun"];
+    assert_eq!((&asks["status"], asks.get("resultStatus")), (&json!("suspended"), None));
+    assert_eq!(app.get("/threads/t2").await.expect(200), *second);
+}
+
+#[tokio::test]
+async fn a_run_tells_the_settings_in_effect() {
+    let app = App::start().await;
+    let config = json!({ "toolPolicy": { "http_*": "ask" }, "executionConfig": { "maxParallelItems": 3 } });
+    app.post("/threads", json!({ "threadId": "t1", "config": config })).await.expect(201);
+    let options = json!({ "budget": { "maxTokens": 90_000 }, "executionConfig": { "maxIterations": 2 } });
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    ask.json(&json!({ "query": "hello", "options": options })).send().await.expect(200);
+    let run = app.get("/threads/t1/runs").await.expect(200)["items"][0]["options"].clone();
+    let execution = &run["executionConfig"];
+    assert_eq!((&execution["maxIterations"], &execution["maxParallelItems"]), (&json!(2), &json!(3)));
+    assert_eq!((&execution["onItemFailure"], &execution["planReview"]), (&json!("continue"), &json!("off")));
+    assert_eq!((&run["budget"], &run["toolPolicy"]), (&json!({ "maxTokens": 90_000 }), &json!({ "http_*": "ask" })));
+    assert_eq!((&run["providerConfig"]["providerName"], &run["agentCore"]), (&json!("demo"), &json!("pes")));
+    let log = app.get("/threads/t1/events?types=RUN_STARTED").await.expect(200);
+    assert_eq!(log["items"][0]["content"]["options"], run);
+}

@@ -47,6 +47,17 @@ async fn usage_is_summed_by_what_is_asked_for() {
     assert_eq!(by("?groupBy=day").await.as_array().unwrap().len(), 1);
     assert_eq!(by("?to=2020-01-01").await, json!([]));
     assert_eq!(by("?from=2020-01-01").await.as_array().unwrap().len(), 1);
+    let of_run = by("?groupBy=run,model").await;
+    assert_eq!(
+        (&of_run[0]["provider"], &of_run[0]["model"]),
+        (&json!("demo"), &by("?groupBy=model").await[0]["model"])
+    );
+    assert_eq!(of_run[0]["runId"], by("").await[0]["runId"]);
+    app.finish("t2", "hello").await;
+    let (first, second) = (by("?threadId=t1").await, by("?threadId=t2").await);
+    assert_eq!((first.as_array().unwrap().len(), second.as_array().unwrap().len()), (1, 1));
+    assert_ne!(first[0]["runId"], second[0]["runId"]);
+    app.get("/usage?threadId=none").await.problem("not_found");
     app.get("/usage?groupBy=person").await.problem("invalid");
     app.get("/usage?from=yesterday").await.problem("invalid");
 }

@@ -86,10 +86,21 @@ async fn what_happens_is_told_once_and_signed() {
         (&requested["data"]["kind"], &requested["data"]["toolName"]),
         (&json!("approval"), &json!("demo_send_email"))
     );
+    let question = format!("http://{}/#/questions/{}", app.address, suspension["suspensionId"].as_str().unwrap());
+    assert_eq!(requested["data"]["url"], question);
+    let run = format!("http://{}/#/t/t?run={}", app.address, finished["data"]["runId"].as_str().unwrap());
+    assert_eq!((&finished["data"]["url"], &resolved["data"]["url"]), (&json!(run), &json!(run)));
     assert_eq!(requested["data"]["toolInput"], Value::Null, "arguments are told to those who may ask for them");
     assert_eq!((&resolved["data"]["decision"], &resolved["data"]["decidedBy"]), (&json!("approved"), &json!("local")));
     let known = deliveries(&app, &id, |found| found.len() == 3 && are("delivered")(found)).await;
     assert_eq!((&known[0]["attempts"], &known[0]["said"]), (&json!(1), &json!("204 No Content")));
+    let all = app.get("/deliveries?status=delivered").await.expect(200);
+    assert_eq!((&all["items"], &all["items"][0]["webhookId"]), (&json!(known), &json!(id)));
+    assert_eq!(app.get("/deliveries?status=dead").await.expect(200)["items"], json!([]));
+    let first = app.get("/deliveries?limit=2").await.expect(200);
+    let rest = format!("/deliveries?limit=2&cursor={}", first["nextCursor"].as_str().unwrap());
+    assert_eq!(app.get(&rest).await.expect(200)["items"], json!([known[2]]));
+    app.get("/deliveries?status=lost").await.problem("invalid");
 }
 
 #[tokio::test]

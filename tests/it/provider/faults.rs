@@ -191,7 +191,10 @@ async fn who_cannot_be_reached_is_worth_another_try(
     let failure = ask(&speech.model(&closed)).await.1.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unreachable);
     let said = &failure.message;
-    assert!(said.starts_with(&format!("cannot reach {}: ", &closed[7..])) && said.contains("refused"), "{said}");
+    assert!(
+        said.starts_with(&format!("the provider cannot be reached at {}: ", &closed[7..])) && said.contains("refused"),
+        "{said}"
+    );
 
     // It speaks, but not TLS.
     let wire = Wire::serve(vec![vec![Step::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n".into())]]).await;

@@ -71,7 +71,7 @@ async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away()
     tokio::pin!(third);
     assert!(third.as_mut().now_or_never().is_none(), "it waits");
     assert!(gates.admit("openai", tenant(4)).is_none());
-    let health = gates.health("openai").unwrap();
+    let health = gates.health("openai", 1_000).unwrap();
     assert_eq!((health.running, health.waiting), (2, 1));
     let fourth = call(&gates, &model, tenant(4)).now_or_never().expect("it is told at once").err();
     assert_eq!(fourth, Some(FailureKind::Saturated));
@@ -87,7 +87,7 @@ async fn what_may_go_elsewhere_waits_no_longer_than_the_queue_allows() {
     let began = tokio::time::Instant::now();
     assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Saturated));
     assert!((1_000..1_100).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
-    assert_eq!(gates.health("openai").unwrap().waiting, 0);
+    assert_eq!(gates.health("openai", 1_000).unwrap().waiting, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,16 +154,19 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_one_call_succeeds() {
     let refused = gates.enter("openai", tenant(1)).await.err().unwrap();
     assert_eq!((refused.kind, refused.retry_after_ms), (FailureKind::BreakerOpen, Some(5_000)));
     assert_eq!(model.calls.load(Ordering::SeqCst), 2, "nothing is sent");
-    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Open);
+    let health = gates.health("openai", 1_000).unwrap();
+    assert_eq!(health.breaker, BreakerState::Open);
+    assert!(health.retry_at.is_some_and(|at| at > 1_000) && health.last_error.is_some(), "{health:?}");
     assert!(gates.enter("another", tenant(1)).await.is_ok(), "each provider has its own");
     tokio::time::advance(std::time::Duration::from_millis(5_000)).await;
-    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::HalfOpen);
+    assert_eq!(gates.health("openai", 1_000).unwrap().breaker, BreakerState::HalfOpen);
     *model.fails.lock().unwrap() = None;
     model.ends.store(true, Ordering::SeqCst);
     let probe = call(&gates, &model, tenant(1)).await.ok().unwrap();
     assert_eq!(call(&gates, &model, tenant(2)).await.err(), Some(FailureKind::BreakerOpen), "one call tries");
     probe.collect::<Vec<_>>().await;
-    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Closed);
+    let health = gates.health("openai", 1_000).unwrap();
+    assert_eq!((health.breaker, health.retry_at, health.last_error), (BreakerState::Closed, None, None));
     assert!(call(&gates, &model, tenant(2)).await.is_ok());
 }
 
@@ -176,11 +179,11 @@ async fn refusals_and_replies_that_are_given_up_open_no_breaker() {
             drop(call(&gates, &model, tenant(1)).await);
         }
     }
-    assert_eq!(gates.health("openai").unwrap().breaker, BreakerState::Closed);
+    assert_eq!(gates.health("openai", 1_000).unwrap().breaker, BreakerState::Closed);
 }
 
 #[tokio::test]
 async fn the_demo_has_no_gate() {
     let gates = gates(|gate| (gate.per_provider, gate.queue) = (1, 0));
-    assert!(gates.admit("demo", tenant(1)).is_some() && gates.health("demo").is_none());
+    assert!(gates.admit("demo", tenant(1)).is_some() && gates.health("demo", 1_000).is_none());
 }

@@ -14,8 +14,8 @@ use pes::store::Erasure;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, Commit, Committed, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, PageAsk, Registration, Store,
-    ThreadRow,
+    AuditRow, Commit, Committed, FoundRow, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, Page, PageAsk,
+    Registration, Result, Store, SuspensionAsk, SuspensionsWanted, ThreadRow,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -109,6 +109,11 @@ impl Bed {
 
     pub async fn done(&self, commit: Commit) {
         assert_eq!(self.store.commit(commit).await.unwrap(), Committed::Done);
+    }
+
+    pub async fn suspensions(&self, wanted: SuspensionsWanted, page: PageAsk) -> Result<Page<FoundRow>> {
+        let ask = SuspensionAsk { tenant: self.tenant, thread: None, wanted, page };
+        self.store.suspensions(&ask).await
     }
 
     pub async fn write(&self, pk: ThreadPk, rows: Vec<Row>) {

@@ -2,7 +2,7 @@
 
 use pes::domain::observation::ObservationType;
 use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, Committed, Fence};
+use pes::store::{Commit, Committed, Fence, SuspensionsWanted};
 
 use super::bed::{Bed, page, record, row, together};
 
@@ -101,7 +101,7 @@ async fn deleting_erases_everything_and_nothing_else(bed: Bed) {
     assert_eq!(bed.store.thread(bed.tenant, &"gone".into()).await.unwrap(), None);
     assert_eq!(bed.store.find_row(bed.tenant, RowKind::Run, "run_k1").await.unwrap(), None);
     assert_eq!(bed.store.idempotency(bed.tenant, "POST /threads", "k1").await.unwrap(), None);
-    assert_eq!(bed.store.open_suspensions(bed.tenant, &page(10)).await.unwrap().items.len(), 1);
+    assert_eq!(bed.suspensions(SuspensionsWanted::Open, page(10)).await.unwrap().items.len(), 1);
     assert_eq!(bed.everything(stays).await, untouched);
     assert!(!bed.erase(gone).await, "there is nothing any more");
     assert_eq!(bed.audit(gone).await, lines);

@@ -1,9 +1,10 @@
 //! Rows found across the threads of a tenant, and never across tenants.
 
 use pes::domain::hitl::SuspensionKind;
+use pes::domain::hitl::SuspensionStatus;
 use pes::domain::run::{CallerStatus, RunStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{FoundRow, OpenQuestions, Page, PageAsk, StandingAsk};
+use pes::store::{FoundRow, LOOKED_AT, OpenQuestions, Page, PageAsk, StandingAsk, SuspensionAsk, SuspensionsWanted};
 use serde_json::json;
 
 use super::bed::{Bed, page, row};
@@ -11,6 +12,10 @@ use super::bed::{Bed, page, row};
 super::on_every_store!(
     runs_suspensions_and_tasks_are_found_by_id,
     open_suspensions_are_listed_oldest_first,
+    what_expires_next_comes_first_and_what_never_does_last,
+    past_suspensions_are_listed_newest_first_by_status_thread_and_who_decided,
+    a_search_for_past_suspensions_goes_on_where_it_stopped_looking,
+    rows_are_found_by_their_ids_whichever_they_are,
     runs_are_listed_by_the_time_of_their_last_change,
     tenants_see_nothing_of_each_other,
     what_is_open_is_counted_over_all_tenants,
@@ -35,14 +40,102 @@ async fn open_suspensions_are_listed_oldest_first(bed: Bed) {
     let open = |id: &str| row(RowKind::Suspension, id, 1, Keep::Always);
     bed.write(a, vec![open("sus_3"), open("sus_1"), row(RowKind::Suspension, "sus_0", 1, Keep::Never)]).await;
     bed.write(b, vec![open("sus_2"), row(RowKind::Run, "run", 1, Keep::Always)]).await;
-    let first = bed.store.open_suspensions(bed.tenant, &page(2)).await.unwrap();
+    let first = bed.suspensions(SuspensionsWanted::Open, page(2)).await.unwrap();
     let shown: Vec<_> = first.items.iter().map(|found| (found.row.id.as_str(), found.thread_id.as_str())).collect();
     assert_eq!(shown, [("sus_1", "a"), ("sus_2", "b")]);
     bed.write(a, vec![row(RowKind::Suspension, "sus_1", 1, Keep::Never)]).await;
     let ask = PageAsk { cursor: first.next_cursor, limit: 2 };
-    let second = bed.store.open_suspensions(bed.tenant, &ask).await.unwrap();
+    let second = bed.suspensions(SuspensionsWanted::Open, ask).await.unwrap();
     assert_eq!(second.items.iter().map(|found| found.row.id.as_str()).collect::<Vec<_>>(), ["sus_3"]);
     assert_eq!(second.next_cursor, None);
+}
+
+fn suspension(id: &str, keep: Keep, body: serde_json::Value) -> Row {
+    Row { body: body.to_string(), ..row(RowKind::Suspension, id, 1, keep) }
+}
+
+fn found_ids(page: &Page<FoundRow>) -> Vec<&str> {
+    page.items.iter().map(|found| found.row.id.as_str()).collect()
+}
+
+async fn what_expires_next_comes_first_and_what_never_does_last(bed: Bed) {
+    let (a, b) = (bed.thread("a").await, bed.thread("b").await);
+    let open = |id: &str, expires: i64| suspension(id, Keep::Always, json!({ "expiresAt": expires }));
+    let over = suspension("sus_0", Keep::Never, json!({ "expiresAt": 1 }));
+    bed.write(a, vec![open("sus_1", 30), suspension("sus_2", Keep::Always, json!({})), over]).await;
+    let broken = Row { body: "not json".to_owned(), ..row(RowKind::Suspension, "sus_5", 1, Keep::Always) };
+    bed.write(b, vec![open("sus_3", 20), open("sus_4", 30), broken]).await;
+    let mut seen = Vec::new();
+    let mut ask = page(2);
+    loop {
+        let found = bed.suspensions(SuspensionsWanted::OpenByExpiry, ask).await.unwrap();
+        seen.extend(found_ids(&found).into_iter().map(str::to_owned));
+        let Some(cursor) = found.next_cursor else { break };
+        ask = PageAsk { cursor: Some(cursor), limit: 2 };
+    }
+    assert_eq!(seen, ["sus_3", "sus_1", "sus_4", "sus_2", "sus_5"]);
+    let ask =
+        SuspensionAsk { tenant: bed.tenant, thread: Some(b), wanted: SuspensionsWanted::OpenByExpiry, page: page(9) };
+    assert_eq!(found_ids(&bed.store.suspensions(&ask).await.unwrap()), ["sus_3", "sus_4", "sus_5"]);
+}
+
+async fn past_suspensions_are_listed_newest_first_by_status_thread_and_who_decided(bed: Bed) {
+    let (a, b) = (bed.thread("a").await, bed.thread("b").await);
+    let past = |id: &str, status: &str, by: &str| {
+        let keep = if status == "pending" { Keep::Always } else { Keep::Never };
+        suspension(id, keep, json!({ "status": status, "resolution": { "decidedBy": by } }))
+    };
+    bed.write(
+        a,
+        vec![past("sus_1", "resolved", "ann"), past("sus_2", "pending", ""), past("sus_3", "expired", "timer")],
+    )
+    .await;
+    bed.write(b, vec![past("sus_4", "resolved", "bob"), row(RowKind::Run, "sus_9", 1, Keep::Never)]).await;
+    let ids = async |thread, status, decided_by: Option<&str>| {
+        let wanted = SuspensionsWanted::Past { status, decided_by: decided_by.map(str::to_owned) };
+        let ask = SuspensionAsk { tenant: bed.tenant, thread, wanted, page: page(9) };
+        let found = bed.store.suspensions(&ask).await.unwrap();
+        assert_eq!(found.next_cursor, None);
+        found_ids(&found).join(" ")
+    };
+    assert_eq!(ids(None, None, None).await, "sus_4 sus_3 sus_2 sus_1");
+    assert_eq!(ids(Some(a), None, None).await, "sus_3 sus_2 sus_1");
+    assert_eq!(ids(None, Some(SuspensionStatus::Resolved), None).await, "sus_4 sus_1");
+    assert_eq!(ids(Some(a), Some(SuspensionStatus::Resolved), None).await, "sus_1");
+    assert_eq!(ids(None, None, Some("bob")).await, "sus_4");
+    assert_eq!(ids(None, Some(SuspensionStatus::Expired), Some("bob")).await, "");
+}
+
+async fn a_search_for_past_suspensions_goes_on_where_it_stopped_looking(bed: Bed) {
+    let pk = bed.thread("a").await;
+    let of = |n: u32| {
+        let by = if n == 0 { "ann" } else { "bob" };
+        suspension(
+            &format!("sus_{n:05}"),
+            Keep::Never,
+            json!({ "status": "resolved", "resolution": { "decidedBy": by } }),
+        )
+    };
+    bed.write(pk, (0..=LOOKED_AT).map(of).collect()).await;
+    let wanted = SuspensionsWanted::Past { status: None, decided_by: Some("ann".to_owned()) };
+    let first = bed.suspensions(wanted.clone(), page(2)).await.unwrap();
+    assert!(first.items.is_empty(), "so many were looked at, and none is ann's");
+    let second = bed.suspensions(wanted, PageAsk { cursor: first.next_cursor, limit: 2 }).await.unwrap();
+    assert_eq!((found_ids(&second), second.next_cursor.as_ref()), (vec!["sus_00000"], None));
+}
+
+async fn rows_are_found_by_their_ids_whichever_they_are(bed: Bed) {
+    let (a, b) = (bed.thread("a").await, bed.thread("b").await);
+    let (item, run) = (row(RowKind::Item, "same", 1, Keep::Always), row(RowKind::Run, "same", 1, Keep::Never));
+    bed.write(a, vec![item.clone(), run.clone()]).await;
+    bed.write(b, vec![item.clone()]).await;
+    let same = |pk, kind| (pk, kind, "same".to_owned());
+    let wanted =
+        [same(a, RowKind::Item), same(a, RowKind::Run), same(b, RowKind::Run), (a, RowKind::Item, "other".to_owned())];
+    let mut found = bed.store.rows_by_id(&wanted).await.unwrap();
+    found.sort_by_key(|(_, row)| row.kind);
+    assert_eq!(found, [(a, run), (a, item)]);
+    assert!(bed.store.rows_by_id(&[]).await.unwrap().is_empty());
 }
 
 async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
@@ -103,7 +196,10 @@ async fn tenants_see_nothing_of_each_other(bed: Bed) {
         .await;
     assert_eq!(other.store.find_row(other.tenant, RowKind::Run, "run").await.unwrap(), None);
     assert_eq!(other.store.find_row(other.tenant, RowKind::Suspension, "sus_1").await.unwrap(), None);
-    assert!(other.store.open_suspensions(other.tenant, &page(9)).await.unwrap().items.is_empty());
+    let past = SuspensionsWanted::Past { status: None, decided_by: None };
+    for wanted in [SuspensionsWanted::Open, SuspensionsWanted::OpenByExpiry, past] {
+        assert!(other.suspensions(wanted, page(9)).await.unwrap().items.is_empty());
+    }
     assert!(other.store.threads(other.tenant, &Default::default(), &page(9)).await.unwrap().items.is_empty());
     assert_eq!(other.store.thread(other.tenant, &"t1".into()).await.unwrap(), None);
 }

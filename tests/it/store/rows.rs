@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pes::domain::ids::PayloadId;
 use pes::domain::message::{ConversationMessage, MessageRole};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, Error, PageAsk};
+use pes::store::{Commit, Error, PageAsk, SuspensionsWanted};
 use serde_json::json;
 
 use super::bed::{Bed, ids, page, row};
@@ -85,6 +85,7 @@ fn message(n: i64) -> (ConversationMessage, Row) {
         content: format!("message {n}"),
         timestamp: n,
         run_id: None,
+        requested_by: None,
         metadata: None,
     };
     let body = serde_json::to_string(&message).unwrap();
@@ -120,5 +121,8 @@ async fn a_foreign_cursor_is_refused(bed: Bed) {
     let ask = PageAsk { cursor: Some("not ours".into()), limit: 5 };
     assert!(matches!(bed.store.rows(pk, RowKind::Run, false, &ask).await, Err(Error::Refused(_))));
     assert!(matches!(bed.store.threads(bed.tenant, &Default::default(), &ask).await, Err(Error::Refused(_))));
-    assert!(matches!(bed.store.open_suspensions(bed.tenant, &ask).await, Err(Error::Refused(_))));
+    let past = SuspensionsWanted::Past { status: None, decided_by: None };
+    for wanted in [SuspensionsWanted::Open, SuspensionsWanted::OpenByExpiry, past] {
+        assert!(matches!(bed.suspensions(wanted, ask.clone()).await, Err(Error::Refused(_))));
+    }
 }

@@ -1,9 +1,11 @@
 //! The list of threads.
 
 use pes::domain::ids::ThreadPk;
-use pes::domain::thread::{ThreadProfile, ThreadStatus};
-use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, LOOKED_AT, PageAsk, ThreadFilter};
+use pes::domain::run::{ResultStatus, RunStatus};
+use pes::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::{Commit, LOOKED_AT, Outline, PageAsk, ThreadFilter};
+use serde_json::json;
 
 use super::bed::{Bed, page, row, together};
 
@@ -14,7 +16,78 @@ super::on_every_store!(
     titles_and_ids_are_searched_without_case,
     a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
     a_mark_moves_with_every_commit,
+    an_outline_counts_what_can_be_read_of_a_thread,
+    titles_are_read_of_many_threads_at_once,
+    what_was_active_lately_or_runs_is_told_with_its_version,
 );
+
+async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
+    let (full, empty, gone) = (bed.thread("a").await, bed.thread("b").await, ThreadPk(1));
+    let with =
+        |kind, id: &str, ord, keep, body: serde_json::Value| Row { body: body.to_string(), ..row(kind, id, ord, keep) };
+    let item = |id: &str, status: &str| {
+        let progress = with(RowKind::Progress, id, 1, Keep::Always, json!({ "status": status }));
+        [row(RowKind::Item, id, 1, Keep::Always), progress]
+    };
+    let mut rows: Vec<Row> = [item("i1", "completed"), item("i2", "failed"), item("i3", "in_progress")].concat();
+    let run = |id: &str, ord, keep, body| with(RowKind::Run, id, ord, keep, body);
+    rows.extend([
+        row(RowKind::Item, "i4", 1, Keep::Always),
+        with(RowKind::Item, "removed", 1, Keep::UntilFloor, json!({ "removed": 2 })),
+        Row { body: "not json".to_owned(), ..row(RowKind::Progress, "i4", 1, Keep::Always) },
+        row(RowKind::Suspension, "sus_1", 1, Keep::Always),
+        row(RowKind::Suspension, "sus_2", 1, Keep::Never),
+        run("run_1", 1, Keep::Never, json!({ "status": "completed", "counters": { "costNanos": 7 } })),
+        run(
+            "run_2",
+            2,
+            Keep::Never,
+            json!({ "status": "failed", "outcome": { "status": "error" }, "query": "é".repeat(300),
+                "counters": { "costNanos": 5 } }),
+        ),
+        Row { body: "not json".to_owned(), ..row(RowKind::Run, "run_0", 0, Keep::Never) },
+    ]);
+    bed.write(full, rows).await;
+    let mut outlines = bed.store.outlines(&[full, empty, gone]).await.unwrap();
+    outlines.sort_by_key(|outline| outline.items.total);
+    let nothing =
+        Outline { pk: empty, items: ItemCounts::default(), open_questions: 0, last_run: None, cost_nanos: None };
+    let last_run = LastRun {
+        run_id: "run_2".into(),
+        status: RunStatus::Failed,
+        result_status: Some(ResultStatus::Error),
+        query: "é".repeat(200),
+    };
+    let counted = Outline {
+        pk: full,
+        items: ItemCounts { total: 4, done: 1, failed: 1 },
+        open_questions: 1,
+        last_run: Some(last_run),
+        cost_nanos: Some(12),
+    };
+    assert_eq!(outlines, [nothing, counted]);
+}
+
+async fn what_was_active_lately_or_runs_is_told_with_its_version(bed: Bed) {
+    let (old, new, runs) = (bed.thread("old").await, bed.thread("new").await, bed.thread("runs").await);
+    bed.done(Commit { now: 11, status: ThreadStatus::Running, ..bed.next(runs).await }).await;
+    touched(&bed, old, 20).await;
+    touched(&bed, new, 300).await;
+    let theirs = bed.other_tenant().await;
+    let other = theirs.thread("theirs").await;
+    theirs.done(Commit { now: 400, status: ThreadStatus::Running, ..theirs.next(other).await }).await;
+    let mut told = bed.store.recent_threads(bed.tenant, 300).await.unwrap();
+    told.sort_by(|a, b| a.1.as_str().cmp(b.1.as_str()));
+    let version = async |pk| bed.read(pk).await.fence.version;
+    assert_eq!(told, [(new, "new".into(), version(new).await), (runs, "runs".into(), version(runs).await)]);
+}
+
+async fn titles_are_read_of_many_threads_at_once(bed: Bed) {
+    let (named, bare) = (bed.thread("a").await, bed.thread("b").await);
+    let profile = ThreadProfile { title: Some("A title".into()), ..ThreadProfile::default() };
+    bed.done(Commit { profile: Some(profile), ..bed.next(named).await }).await;
+    assert_eq!(bed.store.titles(&[named, bare]).await.unwrap(), [(named, "A title".to_owned())]);
+}
 
 async fn touched(bed: &Bed, pk: ThreadPk, now: i64) {
     let rows = vec![row(RowKind::Message, &format!("m{now}"), now, Keep::Never)];

@@ -47,7 +47,7 @@ async fn four_calls(bed: &Bed) {
 }
 
 fn ask(bed: &Bed, group: UsageGroup) -> UsageAsk {
-    UsageAsk { tenant: bed.tenant, group, from: i64::MIN, to: i64::MAX, page: page(100) }
+    UsageAsk { tenant: bed.tenant, group, thread: None, from: i64::MIN, to: i64::MAX, page: page(100) }
 }
 
 /// Key, sub-key, calls, cost, unpriced.

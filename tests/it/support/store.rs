@@ -14,14 +14,14 @@ use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Document, DocumentKind, DocumentStore, Expected};
-use pes::store::outbox::{Delivery, OutboxStore, Settled, TargetKind};
+use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settled, TargetKind};
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, FoundRow,
-    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Page, PageAsk,
-    Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store, ThreadFilter, ThreadRow, ThreadStore,
-    UsageAsk, UsageStore,
+    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Outline, Page,
+    PageAsk, Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk, ThreadFilter,
+    ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -196,6 +196,9 @@ passed_on! {
     thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
     load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
     marks(pks: &[ThreadPk]) -> Vec<Mark>;
+    recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;
+    outlines(pks: &[ThreadPk]) -> Vec<Outline>;
+    titles(pks: &[ThreadPk]) -> Vec<(ThreadPk, String)>;
     threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
     delete_thread(erasure: Erasure) -> bool;
 }
@@ -207,7 +210,8 @@ passed_on! {
     rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
     history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
-    open_suspensions(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
+    rows_by_id(wanted: &[(ThreadPk, RowKind, String)]) -> Vec<(ThreadPk, Row)>;
+    suspensions(ask: &SuspensionAsk) -> Page<FoundRow>;
     tasks(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
     runs_by_standing(ask: &StandingAsk) -> (Page<FoundRow>, u64);
 }
@@ -256,6 +260,7 @@ passed_on! {
     settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
     next_delivery() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
+    deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: AnswerToStore) -> Option<bool>;
     abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
     forget_deliveries(before: Millis, limit: u32) -> u64;

@@ -8,6 +8,7 @@ use super::Millis;
 use super::forecast::PlanForecast;
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
+use super::tool::ToolClass;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -119,6 +120,20 @@ pub enum SuspensionStatus {
     Cancelled,
 }
 
+impl SuspensionStatus {
+    pub const ALL: [SuspensionStatus; 4] =
+        [SuspensionStatus::Pending, SuspensionStatus::Resolved, SuspensionStatus::Expired, SuspensionStatus::Cancelled];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SuspensionStatus::Pending => "pending",
+            SuspensionStatus::Resolved => "resolved",
+            SuspensionStatus::Expired => "expired",
+            SuspensionStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// A question to a person: what the inbox lists and what `AGENT_SUSPENDED` told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -138,6 +153,16 @@ pub struct Suspension {
     /// The exact arguments; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
+    /// What the call may do to the world, as far as its tool declares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ToolClass>,
+    /// Whether the same call again has its effect once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// JSON Schema of the arguments; may be a payload reference in storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub input_schema: Option<Value>,
     /// The plan that is to run, with what it may do, for a plan review; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
@@ -186,6 +211,16 @@ pub struct AskedQuestion {
     /// The exact arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
+    /// What the call may do to the world, as far as its tool declares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ToolClass>,
+    /// Whether the same call again has its effect once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// JSON Schema of the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub input_schema: Option<Value>,
     /// The plan that is to run, with what it may do, for a plan review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
@@ -220,6 +255,9 @@ impl Suspension {
             call_id: self.call_id.clone(),
             tool_name: self.tool_name.clone(),
             tool_input: self.tool_input.clone(),
+            class: self.class,
+            idempotent: self.idempotent,
+            input_schema: self.input_schema.clone(),
             plan: self.plan.clone(),
             digest: self.digest.clone(),
             risk_level: self.risk_level,

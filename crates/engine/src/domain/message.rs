@@ -28,6 +28,9 @@ pub struct ConversationMessage {
     /// The run it belongs to; contexts leave out messages of queued runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+    /// The name of the key that said it; absent on what no caller said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }

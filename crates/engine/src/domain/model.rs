@@ -165,6 +165,9 @@ pub struct ModelReply {
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<i64>,
+    /// How long the call waited for a place at the provider; absent where there was one at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<i64>,
     pub total_ms: i64,
     /// What the prompt did not show whole, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -109,6 +109,9 @@ pub struct Ruling {
     pub scope: RuleScope,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The conditions of the rule, which the arguments met.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<Condition>,
     #[serde(flatten)]
     pub terms: Terms,
 }
@@ -139,10 +142,38 @@ pub struct Terms {
     pub on_expiry: Option<ExpiryPolicy>,
 }
 
+/// Why somebody may not answer a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barred {
+    /// Its rule names others.
+    NotNamed,
+    /// They asked for the run, steered it or edited its plan.
+    Asked,
+    /// They edited the arguments.
+    Edited,
+}
+
+impl Terms {
+    /// Whether the holder of this name may not answer, and why. `lets_run`: the answer lets the call run; refusing one's own
+    /// call is fine. `asked_by` shaped the run, `edited_by` the arguments.
+    pub fn bar(&self, name: &str, lets_run: bool, asked_by: &[String], edited_by: &[String]) -> Option<Barred> {
+        let is_among = |names: &[String]| names.iter().any(|known| known == name);
+        if !self.approvers.is_empty() && !is_among(&self.approvers) {
+            Some(Barred::NotNamed)
+        } else if self.four_eyes && lets_run && is_among(asked_by) {
+            Some(Barred::Asked)
+        } else if self.four_eyes && lets_run && is_among(edited_by) {
+            Some(Barred::Edited)
+        } else {
+            None
+        }
+    }
+}
+
 impl Ruling {
     /// A decision without terms.
     pub fn new(action: PolicyAction, rule: impl Into<String>, scope: RuleScope) -> Self {
-        Self { action, rule: rule.into(), scope, reason: None, terms: Terms::default() }
+        Self { action, rule: rule.into(), scope, reason: None, when: Vec::new(), terms: Terms::default() }
     }
 }
 

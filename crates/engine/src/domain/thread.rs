@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Millis;
-use super::ids::ThreadId;
-use super::run::RunStatus;
+use super::ids::{RunId, ThreadId};
+use super::run::{ResultStatus, RunStatus};
 use super::settings::ThreadConfig;
 
 /// What people may set on a thread. Changed by PATCH, read when a run is accepted.
@@ -21,6 +21,9 @@ pub struct ThreadProfile {
     /// Who wrote each entry of the `toolPolicy`: the names of keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy_by: BTreeMap<String, String>,
+    /// Of a thread that began as a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
 }
 
 /// Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined after
@@ -96,6 +99,45 @@ pub struct Thread {
     /// The last activity.
     pub updated_at: Millis,
     pub last_seq: i64,
+    /// Absent where the thread began by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+    /// The items of the plan as it is now.
+    #[serde(default)]
+    pub items: ItemCounts,
+    /// What a person is asked and has not answered.
+    #[serde(default)]
+    pub open_questions: u64,
+    /// The newest run, begun or not; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<LastRun>,
+    /// What its runs cost so far; absent where no call had a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+/// How many items a plan has, and how far they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ItemCounts {
+    pub total: u64,
+    /// Completed.
+    pub done: u64,
+    pub failed: u64,
+}
+
+/// A thread's newest run, in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LastRun {
+    pub run_id: RunId,
+    pub status: RunStatus,
+    /// Absent until it has ended, and where it was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_status: Option<ResultStatus>,
+    /// What was asked: the first 200 characters.
+    pub query: String,
 }
 
 /// Where a thread comes from that began as a copy: the log's first observation says it.

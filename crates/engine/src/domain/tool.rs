@@ -39,6 +39,10 @@ pub enum ToolClass {
     Irreversible,
 }
 
+impl ToolClass {
+    pub const ALL: [ToolClass; 4] = [ToolClass::Read, ToolClass::Write, ToolClass::External, ToolClass::Irreversible];
+}
+
 /// A tool of the caller's own program, declared for one run: its calls are sent to the caller, whose answer is the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -216,6 +220,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// What the call may do to the world, where that was judged.
+    pub fn class(&self) -> Option<ToolClass> {
+        match self {
+            Verdict::Run { class, .. } | Verdict::Ask { class, .. } => Some(*class),
+            Verdict::Input { .. } | Verdict::Client | Verdict::Delegate | Verdict::Refuse(_) => None,
+        }
+    }
+
     /// Whether the call may be repeated after a crash, under the same key.
     pub fn is_idempotent(&self) -> bool {
         match self {
@@ -264,6 +276,9 @@ pub struct CallRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_call_id: Option<String>,
     pub idempotent: bool,
+    /// What it may do to the world, as its tool said of these arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ToolClass>,
     /// What was decided about it, and by which rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,

@@ -78,6 +78,8 @@ pub struct ModelUse {
 #[serde(rename_all = "lowercase")]
 pub enum UsageGroup {
     Run,
+    /// By the models that each run asked.
+    RunModel,
     Item,
     Model,
     Tenant,
@@ -85,12 +87,19 @@ pub enum UsageGroup {
 }
 
 impl UsageGroup {
-    pub const ALL: [UsageGroup; 5] =
-        [UsageGroup::Run, UsageGroup::Item, UsageGroup::Model, UsageGroup::Tenant, UsageGroup::Day];
+    pub const ALL: [UsageGroup; 6] = [
+        UsageGroup::Run,
+        UsageGroup::RunModel,
+        UsageGroup::Item,
+        UsageGroup::Model,
+        UsageGroup::Tenant,
+        UsageGroup::Day,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             UsageGroup::Run => "run",
+            UsageGroup::RunModel => "run,model",
             UsageGroup::Item => "item",
             UsageGroup::Model => "model",
             UsageGroup::Tenant => "tenant",
@@ -104,7 +113,7 @@ impl UsageGroup {
 pub struct UsageSum {
     /// A run, a provider, a tenant's name, or a day in UTC as `2026-11-21`.
     pub key: String,
-    /// An item (empty: the run's own calls), or a model.
+    /// An item (empty: the run's own calls), a model, or a run's model as `provider:model`.
     pub sub: String,
     pub calls: u64,
     pub usage: Usage,

@@ -9,7 +9,7 @@ use crate::domain::task::Task;
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use crate::pes::peers::{TaskOutcome, report, send};
 use crate::pes::people::{pause, question};
-use crate::pes::plan::edit;
+use crate::pes::plan::{by_hand, edit};
 use crate::pes::run::{ask, cancel, fork, summary};
 use crate::pes::state::State;
 use crate::pes::tx::{Handled, Taken, Tx};
@@ -82,6 +82,8 @@ fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
             Ok(after_task(tx, outcome))
         }
         PersonEvent::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
+        PersonEvent::ItemRetried { item, by } => by_hand::retry(tx, &item, &by),
+        PersonEvent::ItemSkipped { item, by } => by_hand::skip(tx, &item, &by),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
         PersonEvent::Forked { from, state, messages, agent_state, summary } => {
             fork::begin(tx, &from, *state, messages, agent_state, summary)

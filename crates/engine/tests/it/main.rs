@@ -5,6 +5,7 @@ mod asked_again;
 mod asking;
 mod at_once;
 mod budget;
+mod by_hand;
 mod cancel;
 mod cases;
 mod custom_core;

@@ -188,6 +188,7 @@ pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
         provider: "demo".into(),
         model: "m".into(),
         time_to_first_token_ms: Some(1),
+        queued_ms: None,
         total_ms: 2,
         fit: None,
     })

@@ -71,12 +71,14 @@ impl Sim {
 
 /// The last one is what is written now. 2: rows say who asked for a run, by which rule a call was judged, and what an
 /// approval is bound to, the head how much was said; a program that knows only 1 reads it, too. 3: a run says where it
-/// stands and since when. 4: an item that asked a person keeps what its prompt began with.
+/// stands and since when. 4: an item that asked a person keeps what its prompt began with. 5: calls and
+/// questions say what their tool may do to the world, messages who said them.
 const RELEASED: &[&str] = &[
     include_str!("states/v1.json"),
     include_str!("states/v2.json"),
     include_str!("states/v3.json"),
     include_str!("states/v4.json"),
+    include_str!("states/v5.json"),
 ];
 
 #[test]

@@ -1,5 +1,6 @@
-//! `GET /threads/{thread}/events`, in its three shapes.
+//! `GET /threads/{thread}/events`, in its three shapes, and `GET /events`.
 
+mod changes;
 mod hostile;
 mod idle;
 mod ops;

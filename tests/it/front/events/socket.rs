@@ -156,3 +156,19 @@ async fn what_another_server_wrote_is_not_skipped() {
     let seqs = seqs(&frames);
     assert!(seqs.iter().copied().eq(1..=seqs.len() as i64), "{seqs:?}");
 }
+
+#[tokio::test]
+async fn a_call_that_begins_is_told_with_its_rule_before_it_is_over() {
+    let app = App::start().await;
+    let asked = app.suspend("t1", "send").await;
+    let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    let body = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    app.post("/threads/t1/resume", body).await.expect(202);
+    let frames = socket.until(|frame| is(frame, "TOOL_EXECUTION")).await;
+    let started: Vec<&Value> = frames.iter().filter(|frame| frame["event"] == "tool_started").collect();
+    let [started] = started[..] else { panic!("{frames:#?}") };
+    let data = &started["data"];
+    assert_eq!((&data["callId"], &data["digest"]), (&asked["callId"], &asked["digest"]));
+    assert_eq!((&data["toolName"], &data["parentId"]), (&json!("demo_send_email"), &json!("mail")));
+    assert_eq!((&data["policy"], &data["attempt"], data.get("seq")), (&asked["policy"], &json!(1), None));
+}

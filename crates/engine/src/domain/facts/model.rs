@@ -49,6 +49,10 @@ pub struct LlmStreamMetadataBody {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub time_to_first_token_ms: Option<i64>,
+    /// How long the call waited for a place at the provider, which counts in the times beside it; absent where there was one
+    /// at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<i64>,
     pub total_generation_time_ms: i64,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub stop_reason: StopReason,

@@ -8,6 +8,7 @@ use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model::{Phase, Usage};
 use crate::domain::run::{ResultStatus, RunStatus};
+use crate::domain::settings::RunOptions;
 
 /// `RUN_STARTED`: a run begins with this message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct RunStartedBody {
     pub message: RecordedMessage,
     pub model: String,
     pub provider: String,
+    /// The settings in effect, as merged of server, thread and call; absent in old logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<RunOptions>,
 }
 
 /// `INTENT`: what the user wants, in the words of the model.
@@ -82,6 +86,14 @@ pub struct ErrorBody {
     pub fatal: bool,
     /// The same may go well another time.
     pub retryable: bool,
+    /// Whose model did not answer; absent where the failure is none of a model's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How often models were asked, all of the list together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
 }
 
 /// `RUN_FINISHED`: the last observation of a run.
@@ -114,6 +126,8 @@ pub struct RecordedMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -127,6 +141,7 @@ impl RecordedMessage {
             content,
             timestamp: message.timestamp,
             run_id: message.run_id.clone(),
+            requested_by: message.requested_by.clone(),
             metadata: message.metadata.clone(),
         }
     }
@@ -140,6 +155,7 @@ impl RecordedMessage {
             content: self.content.as_str()?.to_owned(),
             timestamp: self.timestamp,
             run_id: self.run_id.clone(),
+            requested_by: self.requested_by.clone(),
             metadata: self.metadata.clone(),
         })
     }

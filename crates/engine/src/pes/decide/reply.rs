@@ -105,7 +105,7 @@ pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, 
         }
         None => match call.sums.take() {
             Some(sums) => summary::not_summed_up(tx, item.as_ref(), sums, call.failing_since),
-            None => model_gave_up(tx, item.as_ref(), &failure),
+            None => tx.blame_model(&call, |tx| model_gave_up(tx, item.as_ref(), &call, &failure)),
         },
     }
     Ok(Taken::Yes)
@@ -122,7 +122,7 @@ pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call
     tx.put_model_call(item, call);
 }
 
-fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, failure: &ModelFailure) {
+fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &ModelFailure) {
     let code = match failure.kind {
         FailureKind::Refused => Code::ModelRefused,
         FailureKind::TooLong => Code::PromptTooLong,
@@ -136,7 +136,13 @@ fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, failure: &ModelFailure)
         | FailureKind::Overflow
         | FailureKind::BreakerOpen => Code::ModelFailed,
     };
-    let message = text::cut(&failure.message, 1000);
+    // What is told of a provider names it here, where it is known.
+    let (provider, _) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
+    let message = match failure.message.strip_prefix("the provider ") {
+        Some(rest) => format!("{provider} {rest}"),
+        None => failure.message.clone(),
+    };
+    let message = text::cut(&message, 1000);
     match (item, tx.state.phase()) {
         (Some(item), _) => item::fail(tx, item, code.as_str(), message),
         (None, Phase::Synthesizing) => synthesize::failed(tx, &message),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, InDoubtAction, Reply, Suspension, SuspensionKind};
-use crate::domain::policy::{Ruling, Terms};
+use crate::domain::policy::{Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
 use crate::pes::people::suspend::{Anew, Modified};
@@ -76,26 +76,23 @@ pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by
 }
 
 fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, by: &str) -> Result<(), Fault> {
-    if !terms.approvers.is_empty() && !terms.approvers.iter().any(|name| name == by) {
-        let fault = Fault::new(Code::NotAnApprover, "Only the approvers that its rule names may answer this.");
-        return Err(fault.with("approvers", terms.approvers.clone()));
-    }
-    if terms.four_eyes && lets_run {
-        if state.active_run().requested_by.iter().any(|name| name == by) {
-            let detail = "You asked for this run, steered it or edited its plan; somebody else must approve.";
-            return Err(Fault::new(Code::FourEyes, detail));
-        }
-        if has_edited(state, open, by) {
-            let detail = "You edited these arguments; somebody else must approve them.";
-            return Err(Fault::new(Code::FourEyes, detail));
-        }
-    }
-    Ok(())
-}
-
-fn has_edited(state: &State, open: &Suspension, by: &str) -> bool {
     let call = open.call_id.as_ref().and_then(|id| state.calls.get(id));
-    call.is_some_and(|call| call.record.edited_by.iter().any(|name| name == by))
+    let edited_by = call.map_or(&[][..], |call| &call.record.edited_by);
+    match terms.bar(by, lets_run, &state.active_run().requested_by, edited_by) {
+        None => Ok(()),
+        Some(Barred::NotNamed) => {
+            let fault = Fault::new(Code::NotAnApprover, "Only the approvers that its rule names may answer this.");
+            Err(fault.with("approvers", terms.approvers.clone()))
+        }
+        Some(Barred::Asked) => {
+            let detail = "You asked for this run, steered it or edited its plan; somebody else must approve.";
+            Err(Fault::new(Code::FourEyes, detail))
+        }
+        Some(Barred::Edited) => {
+            let detail = "You edited these arguments; somebody else must approve them.";
+            Err(Fault::new(Code::FourEyes, detail))
+        }
+    }
 }
 
 /// A larger budget, or the end of the run.

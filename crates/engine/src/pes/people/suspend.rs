@@ -113,9 +113,16 @@ pub(crate) fn question_about(
 ) -> Option<Suspension> {
     let record = tx.state.calls.get(call)?.record.clone();
     let input = record.modified_arguments.unwrap_or(record.arguments);
+    let declared = tx.world.tools.declared(tx.state.run_settings(), &record.tool_name);
     let terms = record.policy.as_ref().filter(|_| kind != SuspensionKind::ClientTool);
     let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
+    let asked = question_on(tx, kind, message, schema, &terms);
+    let schema = declared.as_ref().map(|spec| spec.input_schema.clone());
+    let input_schema = schema.map(|schema| tx.store(format!("{}.inputSchema", asked.suspension_id), schema));
     Some(Suspension {
+        class: record.class.or_else(|| declared.map(|spec| spec.class)),
+        idempotent: Some(record.idempotent),
+        input_schema,
         digest: record.digest,
         policy: record.policy,
         item_id: record.item_id,
@@ -123,7 +130,7 @@ pub(crate) fn question_about(
         tool_name: Some(record.tool_name),
         tool_input: Some(input),
         risk_level: risk,
-        ..question_on(tx, kind, message, schema, &terms)
+        ..asked
     })
 }
 
@@ -155,6 +162,9 @@ fn question_on(
         call_id: None,
         tool_name: None,
         tool_input: None,
+        class: None,
+        idempotent: None,
+        input_schema: None,
         digest: None,
         plan: None,
         message,
@@ -235,6 +245,7 @@ fn edit_call(tx: &mut Tx<'_>, call: &CallId, modified: Modified) {
         call.record.modified_arguments = Some(stored);
         call.record.digest = Some(digest);
         call.record.idempotent = judgement.verdict.is_idempotent();
+        call.record.class = judgement.verdict.class();
         call.record.policy = judgement.ruling;
         call.record.edited_by.push(by);
     });

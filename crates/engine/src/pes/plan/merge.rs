@@ -126,7 +126,7 @@ fn merge_item(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, draft: &ItemDraf
 }
 
 /// Moves the planVersion if anything changed, and fills in the items as they are now.
-fn snapshot(tx: &mut Tx<'_>, mut merged: Merged) -> Merged {
+pub(crate) fn snapshot(tx: &mut Tx<'_>, mut merged: Merged) -> Merged {
     if merged.changes.is_empty() {
         return merged;
     }

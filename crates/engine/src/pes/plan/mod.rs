@@ -2,6 +2,7 @@
 //!
 //! Every change goes by id, keeps what ran, and is recorded with the planVersion that it makes.
 
+pub(crate) mod by_hand;
 pub(crate) mod change;
 pub(crate) mod edit;
 pub(crate) mod forecast;

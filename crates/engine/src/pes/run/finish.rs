@@ -86,6 +86,7 @@ fn ai_message(
         content,
         timestamp: tx.stamp.now,
         run_id: Some(run.run_id.clone()),
+        requested_by: None,
         metadata: (!metadata.is_empty()).then_some(metadata),
     }
 }

@@ -135,6 +135,7 @@ fn copied_call(
         status: CallStatus::Done,
         provider_call_id: None,
         idempotent: false,
+        class: None,
         // What was decided about it stands with the other thread's own call.
         policy: None,
         digest: None,

@@ -17,6 +17,7 @@ pub(crate) fn user_message(run: &Run) -> ConversationMessage {
         content: run.query.clone(),
         timestamp: run.created_at,
         run_id: Some(run.run_id.clone()),
+        requested_by: run.requested_by.first().cloned(),
         metadata: run.metadata.clone(),
     }
 }

@@ -14,7 +14,7 @@ use crate::pes::state::outcome::{self, REJECTED};
 use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
 
-const DEPENDENCY_FAILED: &str = "dependency failed";
+pub(crate) const DEPENDENCY_FAILED: &str = "dependency failed";
 /// The reason of an item that `onItemFailure: stop` kept from beginning.
 const STOPPED: &str = "an item failed";
 

@@ -55,6 +55,7 @@ pub(crate) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         tool_name: record.tool_name.clone(),
         arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
         digest: record.digest.clone(),
+        policy: record.policy.clone(),
         run_id: run.run_id.clone(),
         item_id: record.item_id.clone(),
         user_id: run.user_id.clone(),

@@ -53,7 +53,8 @@ impl Tx<'_> {
     pub fn record_run_started(&mut self, message: RecordedMessage) {
         let settings = &self.state.active_run().settings;
         let (model, provider) = (settings.model.clone(), settings.provider.clone());
-        let body = RunStartedBody { query: message.content.clone(), message, model, provider };
+        let options = Some(settings.options());
+        let body = RunStartedBody { query: message.content.clone(), message, model, provider, options };
         self.record(None, "Run started", body);
     }
 
@@ -171,8 +172,25 @@ impl Tx<'_> {
 
     pub fn record_error(&mut self, phase: Phase, code: &str, message: &str, fatal: bool, item: Option<&ItemId>) {
         let (code, retryable) = (code.to_owned(), is_retryable(code));
-        let body = ErrorBody { phase, code, message: message.to_owned(), fatal, retryable };
-        self.record(item, text::cut(message, 120), body);
+        let message = message.to_owned();
+        let title = text::cut(&message, 120);
+        let body = ErrorBody { phase, code, message, fatal, retryable, provider: None, model: None, attempts: None };
+        self.record(item, title, body);
+    }
+
+    /// Says of the errors that are recorded meanwhile which model did not answer, and how often it was asked.
+    pub fn blame_model(&mut self, call: &ModelCall, fail: impl FnOnce(&mut Self)) {
+        let (provider, model) = self.state.run_settings().choice(call.choice).unwrap_or_default();
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        let before = self.records.len();
+        fail(self);
+        for record in &mut self.records[before..] {
+            if let Fact::Error(body) = &mut record.fact {
+                body.provider = Some(provider.clone());
+                body.model = Some(model.clone());
+                body.attempts = Some(call.attempt);
+            }
+        }
     }
 
     pub fn record_run_finished(&mut self, run: &Run, outcome: Option<&Outcome>) {
@@ -198,6 +216,7 @@ fn figures(stream: &StreamId, reply: &ModelReply, cost: Option<Nanos>) -> LlmStr
         thinking_tokens: usage.thinking_tokens,
         cached_input_tokens: usage.cached_input_tokens,
         time_to_first_token_ms: reply.time_to_first_token_ms,
+        queued_ms: reply.queued_ms,
         total_generation_time_ms: reply.total_ms,
         stop_reason: reply.stop.clone(),
         provider: reply.provider.clone(),

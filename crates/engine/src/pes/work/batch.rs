@@ -89,6 +89,7 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
         status: CallStatus::Ready,
         provider_call_id: draft.provider_id,
         idempotent: verdict.is_idempotent(),
+        class: verdict.class(),
         policy: judgement.ruling.clone(),
         digest,
         delegation,

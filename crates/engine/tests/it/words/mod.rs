@@ -23,6 +23,7 @@ fn reply(text: &str) -> ModelReply {
         provider: "demo".into(),
         model: "demo-scripted".into(),
         time_to_first_token_ms: None,
+        queued_ms: None,
         total_ms: 0,
         fit: None,
     }

@@ -39,6 +39,7 @@ fn history() -> Vec<ConversationMessage> {
         content: content.into(),
         timestamp: 1,
         run_id: None,
+        requested_by: None,
         metadata: None,
     };
     vec![said(MessageRole::User, "Hello"), said(MessageRole::Ai, "Hi!")]

@@ -1,0 +1,146 @@
+//! A run as clients see it: its resource, and the answer in which it ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ResultStatus, Run, RunError, RunFailure, RunStatus};
+use crate::domain::Millis;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::model::Usage;
+use crate::domain::settings::RunOptions;
+use crate::domain::usage::usd;
+
+/// The contract's `AgentFinalResponse`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AgentFinalResponse {
+    pub response: ConversationMessage,
+    pub metadata: ExecutionMetadata,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionMetadata {
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
+    pub trace_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    pub status: ResultStatus,
+    pub total_duration_ms: i64,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm_cost: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// Whatever failed, also of a run that came to an answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<RunFailure>,
+    pub llm_metadata: LlmTotals,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LlmTotals {
+    #[serde(flatten)]
+    pub usage: Usage,
+    pub total_generation_time_ms: i64,
+}
+
+/// `GET /runs/{runId}` and the `run` event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunResource {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    pub query: String,
+    pub trace_id: String,
+    /// The client's own name of the trace, if it gave one that is no W3C trace id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_trace_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// The names of the keys that asked for it, steered it or edited its plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_by: Vec<String>,
+    pub model: String,
+    pub provider: String,
+    #[serde(default)]
+    pub options: RunOptions,
+    pub created_at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    pub llm_calls: u32,
+    pub tool_calls: u32,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Its place in the page for people; absent where no address is known under which they reach the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<AgentFinalResponse>,
+}
+
+impl Run {
+    /// What clients see; `response` is the stored message that `outcome` names.
+    pub fn resource(&self, response: Option<ConversationMessage>) -> RunResource {
+        RunResource {
+            run_id: self.run_id.clone(),
+            thread_id: self.thread_id.clone(),
+            status: self.status,
+            query: self.query.clone(),
+            trace_id: self.trace_id.clone(),
+            client_trace_id: self.trace.client_trace_id.clone(),
+            user_id: self.user_id.clone(),
+            requested_by: self.requested_by.clone(),
+            model: self.settings.model.clone(),
+            provider: self.settings.provider.clone(),
+            options: self.settings.options(),
+            created_at: self.created_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+            llm_calls: self.counters.llm_calls,
+            tool_calls: self.counters.tool_calls,
+            usage: self.counters.usage.clone(),
+            cost_usd: self.counters.cost_nanos.map(usd),
+            url: None,
+            result: response.and_then(|message| self.final_response(message)),
+        }
+    }
+
+    /// The contract's `AgentFinalResponse`, once there is an outcome.
+    pub fn final_response(&self, response: ConversationMessage) -> Option<AgentFinalResponse> {
+        let outcome = self.outcome.as_ref()?;
+        Some(AgentFinalResponse {
+            response,
+            metadata: ExecutionMetadata {
+                thread_id: self.thread_id.clone(),
+                run_id: self.run_id.clone(),
+                trace_id: self.trace_id.clone(),
+                user_id: self.user_id.clone(),
+                status: outcome.status,
+                total_duration_ms: self.finished_at.unwrap_or(self.created_at)
+                    - self.started_at.unwrap_or(self.created_at),
+                llm_calls: self.counters.llm_calls,
+                tool_calls: self.counters.tool_calls,
+                tool_errors: self.counters.tool_errors,
+                llm_cost: self.counters.cost_nanos.map(usd),
+                error: outcome.error.clone(),
+                errors: outcome.errors.clone(),
+                llm_metadata: LlmTotals {
+                    usage: self.counters.usage.clone(),
+                    total_generation_time_ms: self.counters.total_generation_ms,
+                },
+            },
+        })
+    }
+}

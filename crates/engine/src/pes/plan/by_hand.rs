@@ -1,0 +1,100 @@
+//! A person has one item of the active run done again, or skipped.
+
+use crate::domain::facts::PlanSource;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ItemId;
+use crate::domain::observation::RecordMetadata;
+use crate::domain::plan::ItemStatus;
+use crate::parse::ItemDraft;
+use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::{merge, redo};
+use crate::pes::settle::item;
+use crate::pes::state::{Phase, Shape};
+use crate::pes::tx::{Handled, Taken, Tx};
+
+/// The item begins anew, as if a refinement said so; what waited for it in vain waits again.
+pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
+    let mut merged = Merged::default();
+    match status(tx, id)? {
+        ItemStatus::Pending => return Ok(Taken::No),
+        ItemStatus::InProgress | ItemStatus::Waiting => {
+            return Err(Fault::new(Code::ItemInProgress, format!("Item {id} is under way; skip it, or let it end.")));
+        }
+        ItemStatus::Completed => redo::redo(tx, id, &ItemDraft::default(), &mut merged),
+        ItemStatus::Failed | ItemStatus::Cancelled => {
+            change::move_status(tx, id, ItemStatus::Pending, &mut merged, None);
+            reopen_dependants(tx, id, &mut merged);
+        }
+    }
+    let version = tx.state.head.plan_version + 1;
+    if let Some(item) = tx.state.list.get_mut(id) {
+        item.def.edited = Some(version);
+    }
+    tx.state.list.rebuild(|_| ());
+    let merged = merge::snapshot(tx, merged);
+    let update = change::update(tx, PlanSource::User, &merged.changes);
+    change::record_update(tx, None, update);
+    tx.remark(decided_by(by));
+    change::record_moved(tx, &merged);
+    tx.add_requesters(&[by.to_owned()]);
+    Ok(Taken::Yes)
+}
+
+/// The item ends here, whatever of it is under way. What depends on it cannot be done then.
+pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
+    match status(tx, id)? {
+        ItemStatus::Cancelled => return Ok(Taken::No),
+        ItemStatus::Completed | ItemStatus::Failed => {
+            return Err(Fault::new(Code::FinishedItem, format!("Item {id} is over; it can be done again.")));
+        }
+        ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => {}
+    }
+    item::cancel(tx, id, "skipped by a person".to_owned());
+    tx.remark(decided_by(by));
+    tx.change_progress(id, |progress| progress.edited_away = true);
+    tx.add_requesters(&[by.to_owned()]);
+    Ok(Taken::Yes)
+}
+
+/// Where the item stands, while the active run works through its plan.
+fn status(tx: &Tx<'_>, id: &ItemId) -> Result<ItemStatus, Fault> {
+    if tx.state.shape == Shape::Single {
+        return Err(Fault::new(Code::PlanNotEditable, "This thread's agent core works without a plan."));
+    }
+    let known = tx.state.item(id).map(|item| item.progress.status);
+    let known = known.ok_or_else(|| Fault::not_found("item in the plan"))?;
+    let is_cancelled = tx.state.head.active.as_ref().is_none_or(|active| active.cancel.is_some());
+    match tx.state.phase() {
+        Phase::Executing if !is_cancelled => Ok(known),
+        Phase::Executing | Phase::Idle => {
+            Err(Fault::new(Code::RunFinished, "No run is active; ask again, and say what is to be done again."))
+        }
+        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+            let detail = "The plan is being made or summed up; try again after that.";
+            Err(Fault::new(Code::PlanNotEditable, detail))
+        }
+    }
+}
+
+/// Those that were cancelled since the item failed may be done after all, and those behind them.
+fn reopen_dependants(tx: &mut Tx<'_>, id: &ItemId, merged: &mut Merged) {
+    let mut causes = vec![id.clone()];
+    while let Some(cause) = causes.pop() {
+        let waited: Vec<ItemId> = tx
+            .state
+            .list
+            .dependants(&cause)
+            .filter(|item| item.progress.status == ItemStatus::Cancelled)
+            .filter(|item| item.progress.reason.as_deref() == Some(item::DEPENDENCY_FAILED))
+            .map(|item| item.def.id.clone())
+            .collect();
+        for dependant in waited {
+            change::move_status(tx, &dependant, ItemStatus::Pending, merged, None);
+            causes.push(dependant);
+        }
+    }
+}
+
+fn decided_by(by: &str) -> RecordMetadata {
+    RecordMetadata { by: Some(by.to_owned()), ..RecordMetadata::default() }
+}

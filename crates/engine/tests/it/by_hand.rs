@@ -1,0 +1,99 @@
+//! A person has one item done again, or skipped.
+
+use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::model::FailureKind;
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::event::{Event, PersonEvent};
+use serde_json::{Value, json};
+
+use super::sim::*;
+
+fn retry(sim: &mut Sim, item: &str) -> Result<(), String> {
+    let asked = PersonEvent::ItemRetried { item: item.into(), by: "ann".into() };
+    sim.apply(Event::Person(asked)).map(drop).map_err(|illegal| illegal.0.code.as_str().to_owned())
+}
+
+fn skip(sim: &mut Sim, item: &str) -> Result<(), String> {
+    let asked = PersonEvent::ItemSkipped { item: item.into(), by: "ann".into() };
+    sim.apply(Event::Person(asked)).map(drop).map_err(|illegal| illegal.0.code.as_str().to_owned())
+}
+
+fn statuses(sim: &Sim) -> Vec<String> {
+    let view = sim.view();
+    let list = view["todoList"].as_array().unwrap();
+    list.iter().map(|item| format!("{}: {}", item["id"].as_str().unwrap(), item["status"].as_str().unwrap())).collect()
+}
+
+/// `a` writes and is done, `b` fails, `c` waits for `b`; the run stands still, as `d` asks a person.
+fn at_rest() -> Sim {
+    let mut begun = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["write"]), ("b", &[], &[]), ("c", &["b"], &[]), ("d", &[], &["gated"])]),
+        "a.1" => calls(&[("write", json!({ "n": 1 }))]),
+        "b.1" => {
+            begun += 1;
+            if begun == 1 { fails(FailureKind::Refused) } else { says("b is done") }
+        }
+        "d.1" => calls(&[("gated", json!({}))]),
+        other => says(format!("result of {other}")),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.suspensions().len(), 1, "{:?}", statuses(&sim));
+    sim
+}
+
+#[test]
+fn a_completed_item_is_done_again_and_asks_before_it_writes_again() {
+    let mut sim = at_rest();
+    let version = sim.view()["planVersion"].as_i64().unwrap();
+    retry(&mut sim, "a").unwrap();
+    assert_eq!(sim.view()["planVersion"], version + 1);
+    let update = sim.contents(ObservationType::PlanUpdate).pop().unwrap();
+    assert_eq!((&update["source"], &update["changes"][0]["itemId"]), (&json!("user"), &json!("a")));
+    sim.go();
+    let asks: Vec<SuspensionKind> = sim.suspensions().iter().map(|open| open.kind).collect();
+    assert_eq!(asks, [SuspensionKind::Approval, SuspensionKind::Approval]);
+    assert_eq!(sim.run("run_1").requested_by.last().map(String::as_str), Some("ann"), "who steps in shapes the run");
+    assert_eq!(retry(&mut sim, "a").unwrap_err(), "item_in_progress");
+}
+
+#[test]
+fn what_waited_in_vain_waits_again_when_its_cause_is_done_again() {
+    let mut sim = at_rest();
+    assert_eq!(statuses(&sim)[1..3], ["b: failed", "c: cancelled"]);
+    retry(&mut sim, "b").unwrap();
+    sim.crash();
+    assert_ne!(statuses(&sim)[2], "c: cancelled");
+    sim.go();
+    assert_eq!(statuses(&sim)[1..3], ["b: completed", "c: completed"]);
+    sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+    sim.go();
+    assert!(sim.is_idle());
+    assert_eq!(retry(&mut sim, "a").unwrap_err(), "run_finished");
+    assert_eq!(skip(&mut sim, "a").unwrap_err(), "run_finished");
+}
+
+#[test]
+fn a_skipped_item_ends_where_it_is_and_its_questions_with_it() {
+    let mut sim = at_rest();
+    skip(&mut sim, "d").unwrap();
+    assert_eq!((statuses(&sim).pop().unwrap(), sim.suspensions().len()), ("d: cancelled".to_owned(), 0));
+    let moved = sim.contents(ObservationType::ItemStatusChange);
+    let last = moved.iter().rfind(|moved| moved["itemId"] == "d").unwrap();
+    assert_eq!((&last["status"], &last["reason"]), (&json!("cancelled"), &json!("skipped by a person")));
+    sim.go();
+    assert!(sim.is_idle());
+    let end: &Value = &sim.contents(ObservationType::RunFinished)[0];
+    assert_eq!(end["status"], "completed", "{end:#}");
+}
+
+#[test]
+fn only_what_is_in_the_plan_and_not_over_is_skipped() {
+    let mut sim = at_rest();
+    for over in ["a", "b"] {
+        assert_eq!(skip(&mut sim, over).unwrap_err(), "finished_item");
+    }
+    assert_eq!(skip(&mut sim, "x").unwrap_err(), "not_found");
+    assert_eq!(retry(&mut sim, "x").unwrap_err(), "not_found");
+}

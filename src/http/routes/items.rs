@@ -1,0 +1,53 @@
+//! `POST /threads/{thread}/items/{item}/retry` and `/skip`: a person steps in about one item of the active run.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::http::app_state::AppState;
+use crate::http::caller::MayRun;
+use crate::http::follow::receipt;
+use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::ids::Ids;
+use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
+use crate::http::params::NoParams;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::runs::{self, ItemWish, Receipt};
+
+/// Do an item of the active run again: a new attempt of the same item. What it came to before stays in the log. Calls of an
+/// item that was completed ask a person, unless they only read or are declared idempotent.
+#[utoipa::path(post, path = "/threads/{thread}/items/{item}/retry", operation_id = "retryItem", tag = "runs",
+    params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
+pub(crate) async fn retry(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    preferences: ReplyPreferences,
+    _: NoParams,
+    key: IdempotencyKey,
+    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+) -> HttpResult<Response> {
+    let JsonBody { fingerprint, .. } = sent;
+    let (thread, wish) = (ids.thread()?, ItemWish::Retry(ids.item()));
+    let answered = runs::step_in(&app.service, &caller, &thread, wish, key.with(fingerprint)).await?;
+    Ok(receipt(&preferences, settle(answered, StatusCode::ACCEPTED)?))
+}
+
+/// Skip an item of the active run: it is cancelled, whatever of it is under way, and with it what depends on it.
+#[utoipa::path(post, path = "/threads/{thread}/items/{item}/skip", operation_id = "skipItem", tag = "runs",
+    params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
+pub(crate) async fn skip(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    preferences: ReplyPreferences,
+    _: NoParams,
+    key: IdempotencyKey,
+    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+) -> HttpResult<Response> {
+    let JsonBody { fingerprint, .. } = sent;
+    let (thread, wish) = (ids.thread()?, ItemWish::Skip(ids.item()));
+    let answered = runs::step_in(&app.service, &caller, &thread, wish, key.with(fingerprint)).await?;
+    Ok(receipt(&preferences, settle(answered, StatusCode::ACCEPTED)?))
+}

@@ -1,0 +1,112 @@
+//! `GET /events`: the threads and questions of a tenant as they change.
+
+use std::sync::Arc;
+
+use pes::store::Store;
+use pes::store::postgres::Postgres;
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::postgres::Database;
+use crate::support::ws::Socket;
+
+fn is_caught_up(frame: &Value) -> bool {
+    frame["event"] == "caught_up"
+}
+
+/// The frame that tells of this thread, or of a question of it.
+async fn told(socket: &mut Socket, event: &str, thread: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    let is_last =
+        |frame: &Value| frame["event"] == event && frame["data"]["threadId"] == thread && is_it(&frame["data"]);
+    socket.until(is_last).await.pop().unwrap()["data"].clone()
+}
+
+#[tokio::test]
+async fn threads_and_questions_are_told_as_lists_show_them() {
+    let app = App::start().await;
+    let before = app.suspend("t0", "send").await;
+    let mut socket = app.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let fresh = told(&mut socket, "thread", "t1", |_| true).await;
+    assert_eq!(fresh, app.get("/threads/t1").await.expect(200));
+
+    app.suspend("t1", "send").await;
+    let asked = told(&mut socket, "suspension", "t1", |_| true).await;
+    assert_eq!(asked, app.get("/suspensions?threadId=t1").await.expect(200)["items"][0]);
+    let body = json!({ "suspensionId": asked["suspensionId"], "approved": false, "reason": "no" });
+    app.post("/threads/t1/resume", body).await.expect(202);
+    // Which is told first depends on how much is told together.
+    let (mut over, mut ended) = (None, None);
+    while over.is_none() || ended.is_none() {
+        let frame = socket.next().await.unwrap();
+        let data = frame["data"].clone();
+        match frame["event"].as_str() {
+            Some("suspension") if data["status"] != "pending" => over = Some(data),
+            Some("thread") if data["lastRun"]["status"] == "completed" => ended = Some(data),
+            _ => {}
+        }
+    }
+    let (over, ended) = (over.unwrap(), ended.unwrap());
+    assert_eq!((&over["status"], &over["resolution"]["decision"]), (&json!("resolved"), &json!("rejected")));
+    assert_eq!(ended["openQuestions"], 0);
+
+    // What was open before anybody listened is told when it is over.
+    app.post("/threads/t0/cancel", json!({})).await.expect(202);
+    let over = told(&mut socket, "suspension", "t0", |_| true).await;
+    assert_eq!((&over["suspensionId"], &over["status"]), (&before["suspensionId"], &json!("cancelled")));
+
+    app.ask("PATCH", "/threads/t1").json(&json!({ "title": "mine" })).send().await.expect(200);
+    told(&mut socket, "thread", "t1", |thread| thread["title"] == "mine").await;
+    app.ask("DELETE", "/threads/t1").send().await.expect(204);
+    told(&mut socket, "thread_deleted", "t1", |_| true).await;
+
+    socket.say(json!({ "op": "ping", "id": 1 })).await;
+    socket.until(|frame| frame["event"] == "pong").await;
+    socket.say(json!({ "op": "process", "id": "2", "query": "hello" })).await;
+    assert_eq!(socket.answer("2").await["data"]["problem"]["code"], "invalid");
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_another_tenants_threads() {
+    let app = App::with_keys().await.key("key-b-0123456789abcdef0123456789");
+    let mut socket = app.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    let app = app.key("key-a-0123456789abcdef0123456789");
+    app.suspend("theirs", "send").await;
+    let app = app.key("key-b-0123456789abcdef0123456789");
+    app.finish("mine", "hello").await;
+    let frames = socket.until(|frame| frame["data"]["lastRun"]["status"] == "completed").await;
+    assert!(frames.iter().all(|frame| frame["data"]["threadId"] == "mine"), "{frames:#?}");
+}
+
+#[tokio::test]
+async fn server_sent_events_say_the_same() {
+    let app = App::start().await;
+    app.get("/events").await.problem("malformed");
+    app.get("/events?after=1").await.problem("invalid");
+    let mut events = app.ask("GET", "/events").header("accept", "text/event-stream").events().await;
+    let first = events.next().await.unwrap();
+    assert_eq!((first.event.as_str(), first.data), ("caught_up", json!({ "seq": 0 })));
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let told = events.next().await.unwrap();
+    assert_eq!((told.event.as_str(), told.id, &told.data["threadId"]), ("thread", None, &json!("t1")));
+}
+
+#[tokio::test]
+async fn what_another_process_changes_is_told_too() {
+    let database = Database::fresh().await;
+    let open = async || {
+        let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        store
+    };
+    let (here, there) = (App::of(open().await, |_| {}).await, App::of(open().await, |_| {}).await);
+    let mut socket = here.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    there.suspend("t1", "send").await;
+    told(&mut socket, "suspension", "t1", |one| one["status"] == "pending").await;
+    there.post("/threads/t1/cancel", json!({})).await.expect(202);
+    told(&mut socket, "suspension", "t1", |one| one["status"] == "cancelled").await;
+    there.ask("DELETE", "/threads/t1").send().await.expect(204);
+    told(&mut socket, "thread_deleted", "t1", |_| true).await;
+}
