@@ -105,12 +105,12 @@ test('beside a thread and among the questions stands what happens elsewhere', as
   await page.locator('[data-testid=threads]').waitFor();
   await other.run('elsewhere', INVITE);
   await page.locator('[data-thread=elsewhere] svg[aria-label="asks a person"]').waitFor();
-  assert.equal(await page.locator('[data-testid=question-count]').first().innerText(), '1');
+  assert.equal(await page.locator('.nav [data-testid=question-count]').innerText(), '1');
   await page.evaluate(() => { location.hash = '#/questions'; });
   await page.locator('[data-testid=question-row]').waitFor();
   const { items } = await other.get('/suspensions');
   await other.resume('elsewhere', { suspensionId: items[0].suspensionId, approved: true });
-  await page.locator('[data-testid=question-count]').waitFor({ state: 'detached' });
+  await page.locator('.nav [data-testid=question-count]').waitFor({ state: 'detached' });
   await other.kill();
   await connected(page, 'held');
   await other.begin();
