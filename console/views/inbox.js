@@ -41,12 +41,12 @@ export function Inbox({ ctx, route }) {
       ${ctx.listsProblem && !rows ? html`<${FailurePanel} ctx=${ctx} problem=${ctx.listsProblem} />`
         : answered.problem ? html`<${FailurePanel} ctx=${ctx} problem=${answered.problem} />`
           : !rows ? html`<${Loading} rows=${6} />` : html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`}</div>
-    <div class="beside" aria-label="The question">
+    <section class="beside" aria-label="The question">
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
       ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown}
           link=${threadHash({ id: shown.threadId, tab: 'ask' })} onDone=${done} />`
         : route.id && rows && html`<p class="fact" data-testid="question-gone">This question is not open any more, or it is not for this key.
-          <a href=${hashOf(null, 'answered')}>Look at the answered ones</a></p>`}</div>
+          <a href=${hashOf(null, 'answered')}>Look at the answered ones</a></p>`}</section>
   </div></main>`;
 }
 

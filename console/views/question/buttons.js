@@ -13,7 +13,7 @@ export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   };
   return html`<button type="button" class=${`b ${cls}`} data-testid=${name} disabled=${Boolean(off) || draft.busy !== null}
       aria-busy=${draft.busy === name ? 'true' : undefined} onClick=${press} onKeyDown=${hold}>
-    ${draft.busy === name ? 'Sending …' : label}${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
+    <span>${draft.busy === name ? 'Sending …' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
   </button>`;
 }
 
