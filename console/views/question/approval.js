@@ -5,7 +5,7 @@ import * as form from '../../form.js';
 import { useKeys } from '../../keyboard.js';
 import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
-import { Arguments } from './arguments.js';
+import { Arguments, useFacts } from './arguments.js';
 import { Decide, pressed, Reason, ReasonField } from './buttons.js';
 import { Why } from './why.js';
 
@@ -22,7 +22,7 @@ export function Approval({ ctx, question, draft, set, press, whyNot, over }) {
 function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
   const edited = draft.view === 'edit' && draft.form ? draft.form : null;
   const isChanged = edited !== null && form.changes(edited).length > 0;
-  const size = JSON.stringify(question.toolInput ?? null).length;
+  const size = useFacts(question.toolInput).text.length;
   const stop = obstacle(question, { form: edited, seen: draft.seen || edited !== null, size });
   const approve = () => {
     if (needsTwo(question) && !draft.armed) set({ armed: true, note: null });

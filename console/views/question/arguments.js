@@ -5,17 +5,24 @@ import { diffLines } from '../../diff.js';
 import * as form from '../../form.js';
 import { bytes } from '../../format.js';
 import { countHidden, hiddenNote, show } from '../../text.js';
-import { html } from '../../vendor/preact-htm.js';
+import { html, useMemo } from '../../vendor/preact-htm.js';
 import { EditFields, ReadFields } from './fields.js';
+
+/** What is found out once about arguments, however long they are. */
+export function useFacts(value) {
+  return useMemo(() => ({
+    text: JSON.stringify(value, null, 2) ?? '', hidden: hiddenNote(countHidden(value)), isRounded: form.hasRounded(value),
+  }), [value]);
+}
 
 /** `draft.view`: form, json or edit. Long arguments are shown on demand, and `draft.seen` says that they were. */
 export function Arguments({ question, schema, draft, set, mayEdit }) {
   const value = question.toolInput;
-  const text = JSON.stringify(value, null, 2) ?? '';
+  const { text, hidden, isRounded } = useFacts(value);
   const isHeld = text.length > LARGE && !draft.seen;
   const show_ = (view) => set({ view, seen: draft.seen || view === 'json', form: draft.form ?? form.begin(schema, value) });
   // An edit is sent whole: what is rounded here would be sent so.
-  const isEditable = mayEdit && !form.hasRounded(value);
+  const isEditable = mayEdit && !isRounded;
   const views = [['form', 'Form'], ['json', 'JSON'], ...(isEditable ? [['edit', 'Edit']] : [])];
   return html`
     <div class="row"><h2 class="sub">Arguments</h2>
@@ -28,7 +35,7 @@ export function Arguments({ question, schema, draft, set, mayEdit }) {
           <button type="button" class="b small" data-testid="show-all" onClick=${() => set({ seen: true })}>
             Show all (${bytes(text.length)})</button></p>`
       : html`<${View} draft=${draft} set=${set} value=${value} text=${text} schema=${schema} refused=${draft.refused} />`}
-    <${Notes} value=${value} />`;
+    <${Notes} hidden=${hidden} isRounded=${isRounded} />`;
 }
 
 function View({ draft, set, value, text, schema, refused }) {
@@ -65,10 +72,9 @@ export function Diff({ was, now }) {
   </div>`;
 }
 
-function Notes({ value }) {
-  const hidden = hiddenNote(countHidden(value));
+function Notes({ hidden, isRounded }) {
   return html`
     ${hidden && html`<p class="c-ask note" data-testid="hidden-note">${hidden}</p>`}
-    ${form.hasRounded(value) && html`<p class="c-ask note" data-testid="rounded-note">
+    ${isRounded && html`<p class="c-ask note" data-testid="rounded-note">
       A number here has more digits than a browser can hold, and is shown rounded. What you approve is the number itself; it cannot be edited here.</p>`}`;
 }
