@@ -18,7 +18,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   let at = null;
   let shown = { history: null, seq: -1, thread: null };
   const state = {
-    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, run: new Map(), started: new Map(), isPainted: false,
+    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, run: null, started: new Map(),
   };
 
   const live = open({
@@ -53,7 +53,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
         tokens.token(data);
         break;
       case 'run':
-        state.run.set(data.runId, data);
+        state.run = data;
+        tell();
         break;
       case 'caught_up':
         queue.push(null);
@@ -117,6 +118,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
         state.conn = 'live';
         state.retryAt = null;
         tell();
+        // What changed its status before this socket stood is told by no frame.
+        readRow();
       }
       if (now() > until && queue.length) return setTimeout(slice);
     }
@@ -160,12 +163,12 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       const isReady = isCaughtUp || lastSeq > 0;
       const status = isReady && isCaughtUp ? 'ready' : state.problem ? 'failed' : 'loading';
       const same = shown.history === history && shown.seq === seq && shown.lastSeq === lastSeq && shown.conn === state.conn
-        && shown.row === state.row && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
+        && shown.row === state.row && shown.run === state.run && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
       if (same) return shown.thread;
       const point = isReplay ? history.at(seq) : history.last;
       const thread = new Thread({ id, history, point, lastSeq, isReplay, state, clock, status });
       shown = {
-        history, seq, lastSeq, conn: state.conn, row: state.row, problem: state.problem, started: state.started.size, status, thread,
+        history, seq, lastSeq, conn: state.conn, row: state.row, run: state.run, problem: state.problem, started: state.started.size, status, thread,
       };
       return thread;
     },
@@ -175,6 +178,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     },
   };
 }
+
+const WAITS = { suspended: true, waiting: true };
 
 /** What a view is given of a thread: see README.md. */
 class Thread {
@@ -190,6 +195,7 @@ class Thread {
     this.row = state.row;
     this.runs = state.runs;
     this.started = isReplay ? new Map() : state.started;
+    this.told = isReplay ? null : state.run;
     this.seq = point.seq;
     this.lastSeq = lastSeq;
     this.minSeq = history.minSeq;
@@ -210,6 +216,14 @@ class Thread {
   get core() {
     this.#core ??= told(this.point.core, { threadId: this.id, minSeq: this.minSeq });
     return this.#core;
+  }
+
+  /** That of the run: as the server told it last, for a call that never began is no work; in the past as the log has it. */
+  get runStatus() {
+    const { runId, status } = this.core;
+    if (this.replay || runId == null) return status;
+    const told = this.told?.runId === runId ? this.told : this.runs?.find((run) => run.runId === runId);
+    return status === 'running' && told && told.status in WAITS ? told.status : status;
   }
 
   item(id) {

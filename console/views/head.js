@@ -41,7 +41,7 @@ function statusOf(thread, run) {
   if (!run) return 'idle';
   if (run.end != null) return run.resultStatus === 'error' ? 'failed' : run.resultStatus ?? run.status;
   if (thread.row?.status === 'quarantined' && !thread.replay) return 'quarantined';
-  return thread.core.status;
+  return thread.runStatus;
 }
 
 /** What else goes on. */

@@ -67,7 +67,7 @@ const RESULT = { success: 'completed', error: 'failed' };
 
 function runStatus(thread, span) {
   if (span.end != null) return RESULT[span.status] ?? span.status;
-  return thread.core.runId === span.runId ? thread.core.status : 'running';
+  return thread.core.runId === span.runId ? thread.runStatus : 'running';
 }
 
 const SIGNS = { stream: 'model', call: 'call', task: 'task' };

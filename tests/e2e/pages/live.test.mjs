@@ -168,3 +168,38 @@ test('every state that is shown is the server’s, at every observation', async 
   }
   nothingWrong(page);
 });
+
+test('a cancel is asked about once, says what it keeps, and says that it is under way', async () => {
+  await server.begins('cancel', 'Stand still.');
+  await server.until('cancel', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'wait');
+  const page = await open(server, '#/t/cancel');
+  await painted(page, 10);
+  await page.locator('[data-testid=cancel]').first().click();
+  const dialog = page.locator('dialog[aria-label="Cancel this run?"]');
+  assert.match(await dialog.innerText(), /0 finished items stay\./);
+  await dialog.getByRole('button', { name: 'Keep it running' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.keyboard.press('c');
+  await page.locator('[data-testid=cancel-yes]').click();
+  await status(page, 'cancelled');
+  const ends = (await server.log('cancel')).filter(({ type }) => type === 'RUN_FINISHED');
+  assert.deepEqual(ends.map(({ content }) => content.status), ['cancelled']);
+  nothingWrong(page);
+});
+
+test('a pause is a question, and the run goes on from it', async () => {
+  const slow = await Server.start({ env: { PES_DEMO_PACE: '60' } });
+  try {
+    await slow.begins('pause', DINNER);
+    await slow.until('pause', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'bill');
+    const page = await open(slow, '#/t/pause');
+    await painted(page, 10);
+    await page.keyboard.press('p');
+    await status(page, 'suspended');
+    await page.locator('[data-testid=question][data-kind=pause]').getByRole('button', { name: /Continue/ }).click();
+    await status(page, 'success');
+    nothingWrong(page);
+  } finally {
+    await slow.stop();
+  }
+});
