@@ -36,12 +36,12 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone }) {
     <${HiddenNote} text=${asked.message} />
     ${over ? html`<p class="verdict" role="status" data-testid="verdict">${show(over)}</p>`
       : html`<${Countdown} ctx=${ctx} question=${asked} />`}
-    ${draft.newer && html`<${Note} note=${draft.note} />
+    ${draft.newer && html`<p class="c-ask note">The question has changed since you looked at it; this differs:</p>
       <${Diff} was=${question.toolInput ?? null} now=${asked.toolInput ?? null} />`}
     ${Body ? html`<${Body} ...${props} over=${over} />`
       : html`<p class="mid">This page does not know questions of the kind ${show(asked.kind)}. A newer one may.</p>
           <${Why} ctx=${ctx} question=${asked} />`}
-    ${!over && !draft.newer && draft.note && html`<${Note} note=${draft.note} />`}
+    ${!over && draft.note && html`<${Note} note=${draft.note} />`}
   </section>`;
 }
 

@@ -356,3 +356,27 @@ test('on a narrow screen a question has the page for itself', async () => {
   await row.waitFor();
   await page.context().close();
 });
+
+test('a question that has changed is shown anew, with what differs', async () => {
+  await server.run('changed', INVITE);
+  const asked = await questionOf(server, 'changed');
+  const page = await open(server, '#/t/changed');
+  await at(page, 'question').waitFor();
+  const now = { ...asked, digest: 'f'.repeat(64), toolInput: { ...asked.toolInput, to: 'everybody@example.com' } };
+  await page.route('**/suspensions?status=pending', (route) => route.fulfill({ contentType: 'application/json', body: JSON.stringify({ items: [now] }) }));
+  await page.route('**/resume', (route) => route.fulfill({ status: 409, contentType: 'application/problem+json', body: JSON.stringify({
+    title: 'Changed', status: 409, detail: 'The digest is not this question’s.', code: 'approval_mismatch', digest: now.digest, traceId: 'a', retryable: false }) }));
+  await at(page, 'approve').click();
+  await at(page, 'approve').click();
+  await page.waitForSelector('[data-testid=answer-note][data-kind=other]');
+  assert.match(await at(page, 'diff').innerText(), /"to": "team@example\.com"[\s\S]*"to": "everybody@example\.com"/);
+  assert.match(await at(page, 'args-read').innerText(), /everybody@example\.com/);
+  await page.unroute('**/resume');
+  const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
+  await page.route('**/resume', (route) => route.abort());
+  await at(page, 'approve').click();
+  await at(page, 'approve').click();
+  assert.equal((await sent).postDataJSON().digest, now.digest);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
