@@ -84,6 +84,19 @@ export const CASES = {
     },
   },
 
+  /** One item of a run that a person has done again, and one that is skipped. */
+  byHand: {
+    async drive(server) {
+      await server.run('stepped', INVITE);
+      const { lastSeq } = await server.get('/threads/stepped');
+      await server.post('/threads/stepped/items/write/retry', {});
+      await server.until('stepped', ({ type, content }) => type === 'ITEM_STATUS_CHANGE' && content.itemId === 'write' && content.status === 'completed', lastSeq);
+      await server.post('/threads/stepped/items/send/skip', {});
+      await server.ended('stepped');
+      return ['stepped'];
+    },
+  },
+
   /** kill -9 while a model answers, and while a tool works that nobody may call twice. */
   killed: {
     script: 'cases.toml',
