@@ -1,10 +1,13 @@
 //! Commands and flags.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use toml::{Table, Value};
 
+use super::client::ClientCommand;
 use crate::config::auth::scope;
 use crate::config::env::Variables;
 use crate::config::layers::Layers;
@@ -18,6 +21,9 @@ pub(super) struct Arguments {
     pub command: Option<Command>,
     #[command(flatten)]
     pub flags: Flags,
+    /// The server that a command asks; else PES_URL, else the one on this machine
+    #[arg(long, global = true)]
+    pub url: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -30,11 +36,7 @@ pub(super) enum Command {
         command: KeysCommand,
     },
     /// Exit 0 if the server is ready
-    Health {
-        /// Where it is; else PES_URL, else the configured address
-        #[arg(long)]
-        url: Option<String>,
-    },
+    Health,
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
     Reseal,
     /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
@@ -47,6 +49,10 @@ pub(super) enum Command {
     },
     /// Print the version
     Version,
+    /// Print what completes commands in a shell
+    Completions { shell: Shell },
+    #[command(flatten)]
+    Client(ClientCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -91,6 +97,21 @@ pub(super) struct Flags {
 }
 
 impl Flags {
+    /// The same flags, for another process.
+    pub(super) fn as_arguments(&self) -> Vec<OsString> {
+        let port = self.port.map(|port| port.to_string());
+        let model = (!self.model.is_empty()).then(|| self.model.join(","));
+        let given = [
+            ("--config", self.config.as_ref().map(|path| path.clone().into_os_string())),
+            ("--host", self.host.as_ref().map(OsString::from)),
+            ("--port", port.map(OsString::from)),
+            ("--data-dir", self.data_dir.as_ref().map(|path| path.clone().into_os_string())),
+            ("--model", model.map(OsString::from)),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some([OsString::from(name), value?]));
+        given.flatten().collect()
+    }
+
     pub(super) fn layers(&self, variables: &Variables) -> Layers {
         let mut flags = Table::new();
         let mut set = |section: &str, key: &str, value: Option<Value>| {

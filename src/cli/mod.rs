@@ -1,9 +1,11 @@
-//! The command line. Exit codes: 0 done, 1 it failed, 2 the configuration cannot be used, 9 the database cannot be used;
-//! each failure is one line on stderr.
+//! The command line: the server, the operator's commands, and the client (`client`). Each failure is one line on stderr and
+//! an exit code of its own (`error`).
 
 mod args;
+mod client;
 mod config;
 mod doctor;
+mod error;
 mod health;
 mod keys;
 mod reseal;
@@ -12,33 +14,13 @@ mod server;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::CommandFactory as _;
+use clap::Parser as _;
 
+use crate::config::Config;
 use crate::config::env::Variables;
-use crate::config::{self as settings, Config};
-use crate::store;
 use args::{Arguments, Command};
-
-/// Why a command did not do what it was asked for.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("{0}")]
-    Failed(String),
-    #[error("configuration: {0}")]
-    Config(#[from] settings::Error),
-    #[error("database: {0}")]
-    Store(#[from] store::Error),
-}
-
-impl Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::Failed(_) => ExitCode::from(1),
-            Error::Config(_) => ExitCode::from(2),
-            Error::Store(_) => ExitCode::from(9),
-        }
-    }
-}
+pub use error::Error;
 
 /// Runs the command of this process's arguments.
 pub fn run() -> ExitCode {
@@ -48,7 +30,7 @@ pub fn run() -> ExitCode {
     // Everything was closed in order; code that does not yield must not hold up the end.
     runtime.shutdown_background();
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("pes: {}", error.to_string().replace('\n', " "));
             error.exit_code()
@@ -61,13 +43,21 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
     match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, &variables, load).await,
-        Command::Health { url } => health::health(url, &variables, load).await,
+        Command::Health => health::health(arguments.url, &variables, load).await,
         Command::Reseal => reseal::reseal(&load()?).await,
         Command::Doctor => doctor::doctor(&load()?, &variables).await,
         Command::Config { template } => config::show(template, load),
         Command::Version => {
             println!("pes {}", env!("CARGO_PKG_VERSION"));
             Ok(())
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "pes", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Client(command) => {
+            let own = arguments.flags.as_arguments();
+            client::client(command, arguments.url, &variables, load, own).await
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,13 +13,21 @@ use url::Url;
 use super::Error;
 use crate::auth::{ApiKey, Issued, NewKey};
 use crate::config::env::Variables;
-use crate::egress::{Bounds, Destination, Egress, Post};
+use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
 
 const BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(30),
     stall: Duration::from_secs(30),
     total: Duration::from_secs(60),
     bytes: 16 << 20,
+};
+
+/// A stream says something every 15 seconds.
+const STREAM_BOUNDS: Bounds = Bounds {
+    headers: Duration::from_secs(30),
+    stall: Duration::from_secs(45),
+    total: Duration::from_secs(365 * 24 * 3600),
+    bytes: usize::MAX,
 };
 
 /// The server that PES_URL names, with the key of PES_TOKEN.
@@ -60,6 +68,11 @@ impl Server {
         said.is_ok_and(|said| serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["name"] == "pes"))
     }
 
+    /// Its address.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
     pub(super) fn has_key(&self) -> bool {
         self.headers.contains_key(AUTHORIZATION)
     }
@@ -78,30 +91,98 @@ impl Server {
         self.call(Method::DELETE, &format!("/keys/{key_id}"), Vec::new()).await.map(drop)
     }
 
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        read(&self.call(Method::GET, path, Vec::new()).await?)
+    }
+
+    /// The body as it is, for whoever passes it on.
+    pub(super) async fn get_text(&self, path: &str) -> Result<String, Error> {
+        Ok(String::from_utf8_lossy(&self.call(Method::GET, path, Vec::new()).await?).into_owned())
+    }
+
+    /// With a key of its own, so that it is done once.
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
+        let key = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).expect("an id is plain text");
+        let mut headers = self.headers.clone();
+        headers.insert("idempotency-key", key);
+        let answer = self.send(Method::POST, path, headers, body.to_string().into_bytes(), BOUNDS).await?;
+        read(&whole(answer, &self.base).await?)
+    }
+
+    /// A JSON patch of what had this ETag.
+    pub(super) async fn patch<T: DeserializeOwned>(&self, path: &str, etag: &str, body: &Value) -> Result<T, Error> {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
+        let etag =
+            HeaderValue::from_str(etag).map_err(|_| Error::Failed("the server sent a broken ETag".to_owned()))?;
+        headers.insert(IF_MATCH, etag);
+        let answer = self.send(Method::PATCH, path, headers, body.to_string().into_bytes(), BOUNDS).await?;
+        read(&whole(answer, &self.base).await?)
+    }
+
+    /// The document and its ETag.
+    pub(super) async fn get_with_etag(&self, path: &str) -> Result<(Value, String), Error> {
+        let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), BOUNDS).await?;
+        let etag = answer.headers().get(ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
+        Ok((read(&whole(answer, &self.base).await?)?, etag))
+    }
+
+    /// A stream of events, for as long as it lasts.
+    pub(super) async fn events(&self, path: &str) -> Result<Answer, Error> {
+        let mut headers = self.headers.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let answer = self.send(Method::GET, path, headers, Vec::new(), STREAM_BOUNDS).await?;
+        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
+    }
+
     async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let failed = |why: String| Error::Failed(format!("{}: {why}", self.base));
-        let url: Url = format!("{}{path}", self.base).parse().map_err(|error| failed(format!("no URL: {error}")))?;
-        let post = Post {
-            to: Destination::Operator(url),
-            headers: self.headers.clone(),
-            body: Bytes::from(body),
-            bounds: BOUNDS,
-        };
-        let mut answer = self.egress.send(method, post).await.map_err(|error| failed(error.to_string()))?;
-        let status = answer.status();
-        let mut whole = Vec::new();
-        while let Some(piece) = answer.chunk().await.map_err(|error| failed(error.to_string()))? {
-            whole.extend_from_slice(&piece);
-        }
-        if status.is_success() {
-            return Ok(whole);
-        }
-        let said = said(status.as_u16(), &whole);
-        if status == StatusCode::UNAUTHORIZED {
-            let how = "set PES_TOKEN to a key that may `admin`: PES_TOKEN=pes_… pes keys …";
-            return Err(failed(format!("{said} {how}")));
-        }
-        Err(failed(said))
+        let answer = self.send(method, path, self.headers.clone(), body, BOUNDS).await?;
+        whole(answer, &self.base).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        bounds: Bounds,
+    ) -> Result<Answer, Error> {
+        let wrong = |error| Error::Usage(format!("`{}` is no URL: {error}", self.base));
+        let url: Url = format!("{}{path}", self.base).parse().map_err(wrong)?;
+        let post = Post { to: Destination::Operator(url), headers, body: Bytes::from(body), bounds };
+        self.egress.send(method, post).await.map_err(|error| unreachable(&self.base, &error))
+    }
+}
+
+fn unreachable(base: &str, error: &egress::Error) -> Error {
+    Error::Unreachable(format!("{base} does not answer: {error}. Start a server with `pes serve`, or set PES_URL."))
+}
+
+async fn whole(mut answer: Answer, base: &str) -> Result<Vec<u8>, Error> {
+    if !answer.status().is_success() {
+        return Err(refused(answer, base).await);
+    }
+    let mut whole = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(|error| unreachable(base, &error))? {
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole)
+}
+
+/// A refusal, by what the caller can do about it.
+async fn refused(mut answer: Answer, base: &str) -> Error {
+    let status = answer.status();
+    let said = format!("{base}: {}", said(status.as_u16(), &answer.beginning(64 << 10).await));
+    match status {
+        StatusCode::UNAUTHORIZED => Error::KeyRefused(format!(
+            "{said} Set PES_TOKEN to a key that may do this: PES_TOKEN=pes_… pes …; `pes keys new` makes one."
+        )),
+        StatusCode::FORBIDDEN => Error::KeyRefused(said),
+        StatusCode::NOT_FOUND | StatusCode::GONE => Error::NotFound(said),
+        StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Error::Conflict(said),
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Error::Usage(said),
+        _ => Error::Failed(said),
     }
 }
 

@@ -59,7 +59,7 @@ pub struct PlanUpdateBody {
 }
 
 /// `PLAN`: what is to be done, as it is read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WholePlan {
@@ -74,14 +74,14 @@ pub struct WholePlan {
 }
 
 /// `PLAN_UPDATE`: what changed in the plan, as it is read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WholePlanUpdate {
     pub plan_version: i64,
     pub source: PlanSource,
     /// Present if the text changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub plan: Option<Value>,
     /// In execution order.

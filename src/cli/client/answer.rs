@@ -1,0 +1,135 @@
+//! Answering a question.
+
+use std::io::Write as _;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::args::{AnswerArguments, ApproveArguments};
+use super::card;
+use super::lists;
+use super::plan_view::subject;
+use super::show::line;
+use super::terminal::{print, tell};
+use crate::cli::Error;
+use crate::cli::server::Server;
+use crate::domain::hitl::{AskedQuestion, Suspension, SuspensionKind};
+
+/// Sends an answer; members that are absent stay so.
+pub(super) async fn send(server: &Server, thread: &str, asked: &AskedQuestion, answer: Value) -> Result<(), Error> {
+    let mut body = answer;
+    body["suspensionId"] = json!(asked.suspension_id);
+    // What runs is what was shown.
+    if body["approved"] == true
+        && body.get("modifiedArgs").is_none()
+        && let Some(digest) = &asked.digest
+    {
+        body["digest"] = json!(digest);
+    }
+    let _: Value = server.post(&format!("/threads/{thread}/resume"), &body).await?;
+    Ok(())
+}
+
+pub(super) async fn approve(server: &Server, arguments: ApproveArguments) -> Result<(), Error> {
+    let ApproveArguments { suspension, edit, reason } = arguments;
+    let found = match suspension {
+        Some(id) => find(server, &id).await?,
+        None => only_one(server).await?,
+    };
+    let mut answer = match found.kind {
+        SuspensionKind::Pause => json!({}),
+        _ => json!({ "approved": true }),
+    };
+    if let Some(edit) = edit {
+        answer["modifiedArgs"] = edit;
+    }
+    if let Some(reason) = reason {
+        answer["reason"] = json!(reason);
+    }
+    done(server, &found, answer, "approved").await
+}
+
+pub(super) async fn reject(server: &Server, suspension: &str, reason: &str) -> Result<(), Error> {
+    let found = find(server, suspension).await?;
+    done(server, &found, json!({ "approved": false, "reason": reason }), "rejected").await
+}
+
+pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Result<(), Error> {
+    let found = find(server, &arguments.suspension).await?;
+    let given = arguments.given;
+    let any = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let body = match (given.value, given.done) {
+        (Some(text), _) => json!({ "value": card::value(&text, found.feedback_schema.input_type) }),
+        (None, Some(result)) => json!({ "action": "done", "value": any(&result) }),
+        (None, None) if given.retry => json!({ "action": "retry" }),
+        (None, None) if given.skip => json!({ "action": "skip" }),
+        (None, None) => json!({ "action": "abort" }),
+    };
+    done(server, &found, body, "answered").await
+}
+
+async fn done(server: &Server, found: &Suspension, answer: Value, word: &str) -> Result<(), Error> {
+    let asked = found.asked();
+    send(server, found.thread_id.as_str(), &asked, answer).await?;
+    print(&format!("{word} {} in {}", subject(&asked), line(found.thread_id.as_str())))
+}
+
+/// By its id, or by as much of it as names one.
+async fn find(server: &Server, id: &str) -> Result<Suspension, Error> {
+    let open = lists::open_questions(server).await?;
+    let mut like: Vec<Suspension> = open.into_iter().filter(|one| one.suspension_id.as_str().starts_with(id)).collect();
+    match (like.pop(), like.is_empty()) {
+        (Some(found), true) => Ok(found),
+        (Some(_), false) => {
+            Err(Error::Usage(format!("`{id}` begins the ids of several questions. Try: pes questions")))
+        }
+        (None, _) => {
+            Err(Error::NotFound(format!("No open question {id}: it is answered, or never was. Try: pes questions")))
+        }
+    }
+}
+
+async fn only_one(server: &Server) -> Result<Suspension, Error> {
+    let mut open = lists::open_questions(server).await?;
+    match (open.pop(), open.is_empty()) {
+        (Some(found), true) => Ok(found),
+        (Some(last), false) => {
+            open.push(last);
+            lists::print_questions(&open)?;
+            Err(Error::Usage("There are several. Name one: pes approve ID".to_owned()))
+        }
+        (None, _) => Err(Error::NotFound("Nobody is asked anything.".to_owned())),
+    }
+}
+
+/// What somebody made of this value in $EDITOR; `None`: it was left as it was.
+pub(super) fn edited(value: &Value) -> Result<Option<Value>, Error> {
+    let failed = |why: String| Error::Failed(format!("The text cannot be edited: {why}"));
+    let path = std::env::temp_dir().join(format!("pes-{}.json", uuid::Uuid::new_v4().simple()));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(|why| failed(why.to_string()))?;
+    writeln!(file, "{value:#}")?;
+    drop(file);
+    let edited = run_editor(&path).and_then(|()| std::fs::read_to_string(&path).map_err(|why| failed(why.to_string())));
+    // It is in the folder for temporary files: left there, it harms nobody.
+    let _ = std::fs::remove_file(&path);
+    let edited: Value =
+        serde_json::from_str(&edited?).map_err(|why| failed(format!("it is no JSON any more: {why}")))?;
+    Ok((edited != *value).then_some(edited))
+}
+
+fn run_editor(path: &std::path::Path) -> Result<(), Error> {
+    let editor =
+        ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_whitespace();
+    let program = words.next().unwrap_or("vi");
+    let status = Command::new(program).args(words).arg(path).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(Error::Failed(format!("`{program}` failed; nothing was sent."))),
+        Err(why) => {
+            tell("Set EDITOR to the editor that you use.");
+            Err(Error::Failed(format!("`{program}` cannot be started: {why}")))
+        }
+    }
+}

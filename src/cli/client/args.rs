@@ -1,0 +1,193 @@
+//! Commands that ask a server, and their flags.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ClientCommand {
+    /// Ask the agent, watch it, answer its questions, print the answer
+    Run(RunArguments),
+    /// Talk with the agent, line by line
+    Chat {
+        /// Go on in this thread
+        thread: Option<String>,
+    },
+    /// Watch a run that is under way; exits as it ends
+    Watch(WatchArguments),
+    /// List the open questions
+    Questions {
+        /// As the API answers
+        #[arg(long)]
+        json: bool,
+    },
+    /// Approve a tool call or a plan; without an id the only one that is open
+    Approve(ApproveArguments),
+    /// Refuse a tool call or a plan
+    Reject {
+        suspension: String,
+        /// The model is told
+        #[arg(long)]
+        reason: String,
+    },
+    /// Answer a question that is neither yes nor no
+    Answer(AnswerArguments),
+    /// List threads, the newest first
+    Threads {
+        /// idle, running, suspended, waiting, failed, quarantined
+        #[arg(long)]
+        status: Option<String>,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a plan; edit it, see how it changed, or what it may do
+    Plan {
+        /// Without it the only thread that runs or asks
+        thread: Option<String>,
+        #[command(subcommand)]
+        command: Option<PlanCommand>,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Play the past of a thread again
+    Replay(ReplayArguments),
+    /// Copy a thread as it was; prints the new id
+    Fork {
+        thread: String,
+        /// As of this observation; else as it is
+        #[arg(long)]
+        at: Option<i64>,
+    },
+    /// Cancel what runs in a thread; `-` reads ids from stdin
+    Cancel { thread: String },
+    /// What calls of models took and cost
+    Usage {
+        /// day, model, run, item
+        #[arg(long)]
+        by: Option<String>,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RunArguments {
+    /// What is asked; `-` reads it from stdin
+    pub query: String,
+    /// In this thread; else in a new one
+    #[arg(long)]
+    pub thread: Option<String>,
+    /// Ask before the first item of the plan begins
+    #[arg(long)]
+    pub review: bool,
+    /// Give up after so long, as `90s`, `5m` or `2h`; the run goes on
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Ask nothing here: exit 4 when the run waits for a person
+    #[arg(long)]
+    pub no_input: bool,
+    /// Start it, print its thread, and do not wait
+    #[arg(short, long)]
+    pub detach: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WatchArguments {
+    pub thread: String,
+    /// What comes after this observation
+    #[arg(long, default_value_t = 0)]
+    pub after: i64,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(in crate::cli) struct Output {
+    /// The frames of the API on stdout, one a line
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: tokens, too
+    #[arg(long, requires = "json")]
+    pub tokens: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ApproveArguments {
+    pub suspension: Option<String>,
+    /// Other arguments, as a JSON object: exactly these run
+    #[arg(long, value_parser = object)]
+    pub edit: Option<Value>,
+    #[arg(long)]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(in crate::cli) struct GivenAnswer {
+    /// A value; text that is no JSON is a string
+    pub value: Option<String>,
+    /// In doubt: make the call again
+    #[arg(long)]
+    pub retry: bool,
+    /// In doubt: it was made, with this result
+    #[arg(long, value_name = "VALUE")]
+    pub done: Option<String>,
+    /// In doubt: go on without it
+    #[arg(long)]
+    pub skip: bool,
+    /// In doubt: give up the item
+    #[arg(long)]
+    pub abort: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AnswerArguments {
+    pub suspension: String,
+    #[command(flatten)]
+    pub given: GivenAnswer,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(in crate::cli) enum PlanCommand {
+    /// Edit the pending items in $EDITOR
+    Edit,
+    /// How the plan came to be what it is
+    Diff,
+    /// What its items may do, and who is asked
+    Forecast,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReplayArguments {
+    pub thread: String,
+    /// Only show how it was after this observation
+    #[arg(long)]
+    pub at: Option<i64>,
+    /// So many times as fast as it was; pauses are shortened
+    #[arg(long, default_value_t = 4.0)]
+    pub speed: f64,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time; write 90s, 5m or 2h");
+    let (number, unit) = text.split_at(text.len().saturating_sub(1));
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+fn object(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(Value::Object(object)),
+        Ok(_) => Err("arguments are a JSON object".to_owned()),
+        Err(error) => Err(format!("no JSON: {error}")),
+    }
+}

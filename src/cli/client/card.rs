@@ -1,0 +1,118 @@
+//! A question on a terminal: all that is needed to decide, whole, and what may be answered.
+
+use serde_json::Value;
+
+use super::plan_view::{kind, rule, subject};
+use super::show::{block, line, pad, span, width};
+use super::terminal::Style;
+use crate::domain::Millis;
+use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, InputType, RiskLevel, SuspensionKind};
+
+pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
+    let mark = if style.unicode { "◆" } else { "!" };
+    let mut head = format!("{mark} {}", subject(asked));
+    if asked.tool_name.is_some() && asked.kind != SuspensionKind::Approval {
+        head.push_str(&format!(" ({})", kind(asked.kind)));
+    }
+    head.push_str(match asked.risk_level {
+        Some(RiskLevel::Critical) => "  critical risk",
+        Some(RiskLevel::High) => "  high risk",
+        Some(RiskLevel::Medium) => "  medium risk",
+        Some(RiskLevel::Low) | None => "",
+    });
+    if let Some(rule) = rule(asked) {
+        head.push_str(&format!("  rule {rule}"));
+    }
+    if let Some(digest) = &asked.digest {
+        head.push_str(&format!("  {}", grouped(digest)));
+    }
+    let mut lines = vec![head, indented(&asked.message)];
+    let prompt = &asked.feedback_schema.prompt;
+    if !prompt.is_empty() && *prompt != asked.message {
+        lines.push(indented(prompt));
+    }
+    lines.extend(asked.tool_input.as_ref().map(arguments));
+    lines.extend(options(asked));
+    if let Some(at) = asked.expires_at {
+        let then = match asked.expiry_policy {
+            Some(ExpiryPolicy::Deny) | None => "it is refused",
+            Some(ExpiryPolicy::Fail) => "the run fails",
+            Some(ExpiryPolicy::Remind) => "you are reminded",
+        };
+        lines.push(format!("  {} left, then {then}", span(at - now)));
+    }
+    lines.join("\n")
+}
+
+/// The first digits in groups: enough for eyes; the whole digest is sent.
+fn grouped(digest: &str) -> String {
+    let digits: Vec<char> = digest.chars().take(12).collect();
+    digits.chunks(4).map(String::from_iter).collect::<Vec<_>>().join(" ") + "…"
+}
+
+fn indented(text: &str) -> String {
+    block(text).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Never cut: what runs is what was shown.
+fn arguments(input: &Value) -> String {
+    let Value::Object(members) = input else { return indented(&format!("{input:#}")) };
+    let names = members.keys().map(|name| width(&line(name))).max().unwrap_or(0).min(24);
+    let member = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => block(text),
+            Value::Array(_) | Value::Object(_) => format!("{value:#}"),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+        };
+        let mut rows = value.lines();
+        let first = rows.next().unwrap_or_default();
+        let rest: String = rows.map(|row| format!("\n    {}{row}", " ".repeat(names + 2))).collect();
+        format!("    {}  {first}{rest}", pad(&line(name), names))
+    };
+    members.iter().map(member).collect::<Vec<_>>().join("\n")
+}
+
+fn options(asked: &AskedQuestion) -> Option<String> {
+    let options = &asked.feedback_schema.options;
+    let option = |option: &crate::domain::hitl::SelectOption| {
+        let value = option.value.as_str().map_or_else(|| option.value.to_string(), str::to_owned);
+        format!("    {}  {}", line(&value), line(&option.label))
+    };
+    (!options.is_empty()).then(|| options.iter().map(option).collect::<Vec<_>>().join("\n"))
+}
+
+/// What may be typed.
+pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
+    match asked.kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview => match asked.feedback_schema.allow_modify_args {
+            true => "[a]pprove  [e]dit in $EDITOR  [x] reject  [l]ater  > ",
+            false => "[a]pprove  [x] reject  [l]ater  > ",
+        },
+        SuspensionKind::InDoubt => "[r]etry  [d]one with a result  [s]kip  [b] abort the item  [l]ater  > ",
+        SuspensionKind::Pause => "[a] go on  [l]ater  > ",
+        SuspensionKind::Budget => "[a] go on  [x] stop  [l]ater  > ",
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            "your answer (empty: later) > "
+        }
+    }
+}
+
+/// A typed value, as the question's form takes it.
+pub(super) fn value(text: &str, input: InputType) -> Value {
+    let parsed = serde_json::from_str(text).ok();
+    match input {
+        InputType::Text | InputType::Date | InputType::Datetime | InputType::Select => Value::String(text.to_owned()),
+        InputType::Boolean | InputType::Confirm => match text.to_lowercase().as_str() {
+            "y" | "yes" => Value::Bool(true),
+            "n" | "no" => Value::Bool(false),
+            _ => parsed.unwrap_or_else(|| Value::String(text.to_owned())),
+        },
+        InputType::Multiselect => match parsed {
+            Some(Value::Array(chosen)) => Value::Array(chosen),
+            Some(_) | None => text.split(',').map(|one| Value::String(one.trim().to_owned())).collect(),
+        },
+        InputType::Number | InputType::File | InputType::Custom => {
+            parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `pes chat`: one run after another in the same thread.
+
+use serde_json::json;
+
+use super::args::Output;
+use super::follow::{Ended, Watched, follow};
+use super::prompt::{Line, typed};
+use super::run::{Receipt, outcome, place};
+use super::terminal::{can_ask, tell};
+use crate::cli::Error;
+use crate::cli::server::Server;
+
+pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), Error> {
+    let (thread, mut after) = place(server, thread).await?;
+    tell(&format!("Thread {thread}. An empty line or Ctrl-D ends the talk; `pes chat {thread}` goes on with it."));
+    let mut line: Line = None;
+    loop {
+        if can_ask() {
+            eprint!("> ");
+        }
+        let Some(query) = typed(&mut line).await.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+        else {
+            return Ok(());
+        };
+        let receipt: Receipt = server.post(&format!("/threads/{thread}/process"), &json!({ "query": query })).await?;
+        let output = Output { json: false, tokens: false };
+        let run = receipt.run_id;
+        let watched = Watched { thread: thread.clone(), run, after, output, may_ask: true, timeout: None };
+        let ended = follow(server, watched).await?;
+        let is_left = matches!(ended, Ended::Detached);
+        match outcome(&thread, ended, false) {
+            Ok(()) if is_left => return Ok(()),
+            Ok(()) => {}
+            // The talk goes on after what did not work.
+            Err(error @ (Error::Failed(_) | Error::Partial(_))) => tell(&error.to_string()),
+            Err(error) => return Err(error),
+        }
+        (_, after) = place(server, Some(thread.clone())).await?;
+    }
+}

@@ -1,0 +1,216 @@
+//! The live events of a thread, read over broken connections: each frame once, in order.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::cli::Error;
+use crate::cli::server::Server;
+use crate::domain::Millis;
+use crate::domain::ids::ItemId;
+use crate::domain::run::RunResource;
+use crate::egress::Answer;
+
+/// Waits between attempts to connect again, in seconds.
+const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 30];
+
+/// A frame as the API sends it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub event: String,
+    pub data: String,
+}
+
+/// What a frame says, as far as it matters here.
+pub(super) enum Said {
+    Observation(Box<ObservationFrame>),
+    Token(TokenFrame),
+    Run(Box<RunResource>),
+    CaughtUp,
+    Other,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObservationFrame {
+    pub seq: i64,
+    pub parent_id: Option<ItemId>,
+    pub timestamp: Millis,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub content: Value,
+    #[serde(default)]
+    pub metadata: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TokenFrame {
+    pub data: String,
+    #[serde(default)]
+    pub step_id: Option<ItemId>,
+    pub stream_id: String,
+}
+
+impl Frame {
+    /// The frame as a WebSocket tells it.
+    pub fn json(&self) -> String {
+        format!(r#"{{"event":"{}","data":{}}}"#, self.event, self.data)
+    }
+
+    pub fn said(&self) -> Result<Said, Error> {
+        let said = match self.event.as_str() {
+            "observation" => serde_json::from_str(&self.data).map(|data| Said::Observation(Box::new(data))),
+            "token" => serde_json::from_str(&self.data).map(Said::Token),
+            "run" => serde_json::from_str(&self.data).map(|data| Said::Run(Box::new(data))),
+            "caught_up" => Ok(Said::CaughtUp),
+            _ => Ok(Said::Other),
+        };
+        said.map_err(|error| {
+            Error::Failed(format!("The server sent a frame that is none: {error}. Is it another version?"))
+        })
+    }
+}
+
+/// What came next.
+pub(super) enum Next {
+    Frame(Frame),
+    /// The connection broke; it is made again after so long.
+    Lost {
+        why: String,
+        again_in: Duration,
+    },
+}
+
+pub(super) struct Events<'s> {
+    server: &'s Server,
+    thread: String,
+    /// The last observation that came.
+    after: i64,
+    until: Option<String>,
+    with_tokens: bool,
+    connection: Option<(Answer, Blocks)>,
+    /// A pause that a lost connection asked for.
+    pause: Duration,
+    failures: usize,
+}
+
+impl<'s> Events<'s> {
+    pub fn new(server: &'s Server, thread: &str, after: i64, until: Option<String>, with_tokens: bool) -> Self {
+        let thread = thread.to_owned();
+        Self { server, thread, after, until, with_tokens, connection: None, pause: Duration::ZERO, failures: 0 }
+    }
+
+    /// The next frame. An error if the first connection fails, or the server refuses. May be dropped and called again.
+    pub async fn next(&mut self) -> Result<Next, Error> {
+        loop {
+            if self.connection.is_none()
+                && let Some(lost) = self.connect().await?
+            {
+                return Ok(lost);
+            }
+            let (answer, blocks) = self.connection.as_mut().expect("just connected");
+            if let Some(frame) = blocks.next() {
+                if let Some(frame) = self.take(frame) {
+                    return Ok(Next::Frame(frame));
+                }
+                continue;
+            }
+            let broken = match answer.chunk().await {
+                Ok(Some(bytes)) => {
+                    blocks.extend(&bytes);
+                    continue;
+                }
+                Ok(None) => "the stream ended".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            self.connection = None;
+            return Ok(self.lost(broken));
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Option<Next>, Error> {
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
+        }
+        let (thread, after) = (&self.thread, self.after);
+        let mut path = format!("/threads/{thread}/events?after={after}&tokens={}", self.with_tokens);
+        if let Some(run) = &self.until {
+            path.push_str(&format!("&until={run}"));
+        }
+        match self.server.events(&path).await {
+            Ok(answer) => self.connection = Some((answer, Blocks::default())),
+            Err(Error::Unreachable(why)) if self.failures > 0 || self.after > 0 => return Ok(Some(self.lost(why))),
+            Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+
+    fn lost(&mut self, why: String) -> Next {
+        let again_in = Duration::from_secs(PAUSES[self.failures.min(PAUSES.len() - 1)]);
+        self.failures += 1;
+        self.pause = again_in;
+        Next::Lost { why, again_in }
+    }
+
+    /// Notes where the frame leads; `None`: it is for this reader alone.
+    fn take(&mut self, frame: Frame) -> Option<Frame> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Place {
+            seq: Option<i64>,
+            from_seq: Option<i64>,
+            retry_in_ms: Option<u64>,
+        }
+        self.failures = 0;
+        self.pause = Duration::ZERO;
+        if frame.event == "token" || frame.event == "run" {
+            return Some(frame);
+        }
+        let place: Place = serde_json::from_str(&frame.data).ok()?;
+        match (frame.event.as_str(), place) {
+            ("observation", Place { seq: Some(seq), .. }) if seq <= self.after => return None,
+            ("observation", Place { seq: Some(seq), .. }) => self.after = seq,
+            ("gap", Place { from_seq: Some(from), .. }) => {
+                self.after = from - 1;
+                self.connection = None;
+            }
+            ("draining", place) => {
+                self.pause = Duration::from_millis(place.retry_in_ms.unwrap_or(1000));
+                self.connection = None;
+            }
+            _ => {}
+        }
+        Some(frame)
+    }
+}
+
+/// Server-sent events out of bytes that were split anywhere.
+#[derive(Default)]
+pub(super) struct Blocks {
+    bytes: Vec<u8>,
+    event: String,
+}
+
+impl Blocks {
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Our server writes one line of data for each event.
+    pub fn next(&mut self) -> Option<Frame> {
+        while let Some(end) = memchr::memchr(b'\n', &self.bytes) {
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line[..end]);
+            match line.trim_end_matches('\r').split_once(": ") {
+                Some(("event", event)) => event.clone_into(&mut self.event),
+                Some(("data", data)) => {
+                    return Some(Frame { event: std::mem::take(&mut self.event), data: data.to_owned() });
+                }
+                Some(_) | None => {}
+            }
+        }
+        None
+    }
+}

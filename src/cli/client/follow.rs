@@ -1,0 +1,269 @@
+//! Watching a run to its end: drawing it, asking people, and what Ctrl-C means.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use super::args::Output;
+use super::events::{Events, Next, ObservationFrame, Said};
+use super::lists::now;
+use super::plan_view::{PlanView, subject};
+use super::prompt::{self, Typed};
+use super::screen::Screen;
+use super::show::line;
+use super::terminal::{Style, can_ask, is_drawn, print, size, tell};
+use super::{card, plain, tree};
+use crate::cli::Error;
+use crate::cli::server::Server;
+use crate::domain::hitl::AskedQuestion;
+use crate::domain::ids::SuspensionId;
+use crate::domain::run::{RunResource, RunStatus};
+
+/// How often what changed is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+/// A second Ctrl-C within this time cancels the run.
+const SECOND_PRESS: Duration = Duration::from_secs(2);
+
+/// The run that is watched, and how.
+pub(super) struct Watched {
+    pub thread: String,
+    pub run: String,
+    pub after: i64,
+    pub output: Output,
+    /// Whether questions may be put to whoever sits here.
+    pub may_ask: bool,
+    pub timeout: Option<Duration>,
+}
+
+pub(super) enum Ended {
+    Run(Box<RunResource>),
+    /// It waits for a person, and nobody here answered.
+    Waits(Vec<AskedQuestion>),
+    /// The watching ended, and the run goes on.
+    Detached,
+}
+
+struct Follower<'s> {
+    server: &'s Server,
+    watched: Watched,
+    view: PlanView,
+    screen: Screen,
+    style: Style,
+    is_drawn: bool,
+    is_caught_up: bool,
+    turn: usize,
+    /// What is asked right now.
+    asking: Option<AskedQuestion>,
+    /// Questions that whoever sits here leaves to others.
+    left: Vec<SuspensionId>,
+    /// Questions that were answered from here; the log may not have it yet.
+    sent: Vec<SuspensionId>,
+    status: RunStatus,
+    line: Option<oneshot::Receiver<Option<String>>>,
+}
+
+pub(super) async fn follow(server: &Server, watched: Watched) -> Result<Ended, Error> {
+    let with_tokens = watched.output.tokens || (is_drawn() && !watched.output.json);
+    let events = Events::new(server, &watched.thread, watched.after, Some(watched.run.clone()), with_tokens);
+    let interrupts = signal(SignalKind::interrupt())?;
+    let follower = Follower {
+        server,
+        is_drawn: is_drawn() && !watched.output.json,
+        watched,
+        view: PlanView::default(),
+        screen: Screen::default(),
+        style: Style::of_environment(),
+        is_caught_up: false,
+        turn: 0,
+        asking: None,
+        left: Vec::new(),
+        sent: Vec::new(),
+        status: RunStatus::Running,
+        line: None,
+    };
+    follower.run(events, interrupts).await
+}
+
+impl Follower<'_> {
+    async fn run(mut self, events: Events<'_>, mut interrupts: Signal) -> Result<Ended, Error> {
+        // A stream may be left and polled again: what it waits for goes on.
+        let mut frames = pin!(stream::unfold(events, async |mut events| {
+            let next = events.next().await;
+            Some((next, events))
+        }));
+        let mut ticks = interval(DRAW_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let deadline = self.watched.timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            let asks = self.asking.is_some();
+            tokio::select! {
+                next = frames.next() => match next.expect("it never ends")? {
+                    Next::Frame(frame) => {
+                        if self.watched.output.json && frame.event != "caught_up" {
+                            print(&frame.json())?;
+                        }
+                        if let Some(ended) = self.take(frame.said()?)? {
+                            return Ok(ended);
+                        }
+                    }
+                    Next::Lost { why, again_in } => self.lost(&why, again_in),
+                },
+                _ = ticks.tick(), if self.is_drawn && !asks => self.draw(),
+                typed = prompt::typed(&mut self.line), if asks => self.typed(typed).await?,
+                _ = interrupts.recv() => return self.interrupted(&mut interrupts).await,
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => return Err(self.too_late()),
+            }
+            self.ask();
+            if let Some(ended) = self.waits() {
+                return Ok(ended);
+            }
+        }
+    }
+
+    fn take(&mut self, said: Said) -> Result<Option<Ended>, Error> {
+        match said {
+            Said::Observation(frame) => self.observe(&frame),
+            Said::Token(token) => self.view.say(&token),
+            Said::CaughtUp => self.is_caught_up = true,
+            Said::Run(run) if run.run_id.as_str() == self.watched.run => {
+                self.status = run.status;
+                let is_over = matches!(run.status, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled);
+                if is_over {
+                    self.is_caught_up = true;
+                    self.draw();
+                    self.screen.leave();
+                    return Ok(Some(Ended::Run(run)));
+                }
+            }
+            Said::Run(_) | Said::Other => {}
+        }
+        Ok(None)
+    }
+
+    fn observe(&mut self, frame: &ObservationFrame) {
+        self.view.take(frame);
+        if !self.is_drawn
+            && !self.watched.output.json
+            && let Some(told) = plain::told(frame)
+        {
+            tell(&told);
+        }
+        let is_open = |id: &SuspensionId| self.view.questions.iter().any(|one| one.asked.suspension_id == *id);
+        if self.asking.as_ref().is_some_and(|asked| !is_open(&asked.suspension_id)) {
+            self.asking = None;
+            let by = frame.content["decidedBy"].as_str().map(line).unwrap_or_else(|| "time".to_owned());
+            tell(&format!("\nAnswered: {} by {by}.", frame.content["decision"].as_str().unwrap_or("it ended")));
+        }
+    }
+
+    fn draw(&mut self) {
+        if self.is_drawn && self.is_caught_up {
+            self.turn += 1;
+            let size = size();
+            let lines = tree::draw(&self.view, &line(&self.watched.thread), now(), size, self.style, self.turn);
+            self.screen.draw(lines, size.columns);
+        }
+    }
+
+    fn lost(&mut self, why: &str, again_in: Duration) {
+        self.screen.leave();
+        let (seq, seconds) = (self.view.seq, again_in.as_secs());
+        tell(&format!(
+            "The server does not answer ({why}). What you see is as of observation {seq}; again in {seconds} s."
+        ));
+    }
+
+    /// Puts the next question, if there is one and somebody to ask.
+    fn ask(&mut self) {
+        if self.asking.is_some() || !self.is_caught_up || !self.can_ask() {
+            return;
+        }
+        let next = self.view.questions.iter().find(|one| !self.is_settled(&one.asked.suspension_id));
+        let Some(asked) = next.map(|one| one.asked.clone()) else { return };
+        self.draw();
+        self.screen.leave();
+        tell(&format!("\n{}", card::card(&asked, now(), self.style)));
+        prompt::show(&asked);
+        self.asking = Some(asked);
+    }
+
+    fn can_ask(&self) -> bool {
+        self.watched.may_ask && !self.watched.output.json && can_ask()
+    }
+
+    async fn typed(&mut self, typed: Option<String>) -> Result<(), Error> {
+        let Some(asked) = self.asking.take() else { return Ok(()) };
+        let Some(text) = typed else {
+            // The input is closed: nobody will answer here.
+            self.watched.may_ask = false;
+            return Ok(());
+        };
+        match prompt::understood(&asked, text.trim(), &mut self.line).await {
+            Ok(Typed::Later) => self.left.push(asked.suspension_id),
+            Ok(Typed::Again(why)) => {
+                tell(&why);
+                prompt::show(&asked);
+                self.asking = Some(asked);
+            }
+            Ok(Typed::Answer(answer)) => {
+                match super::answer::send(self.server, &self.watched.thread, &asked, answer).await {
+                    Ok(()) => self.sent.push(asked.suspension_id),
+                    Err(Error::OutputClosed) => return Err(Error::OutputClosed),
+                    Err(error) => {
+                        tell(&error.to_string());
+                        prompt::show(&asked);
+                        self.asking = Some(asked);
+                    }
+                }
+            }
+            Err(error) => {
+                tell(&error.to_string());
+                prompt::show(&asked);
+                self.asking = Some(asked);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the run stands still until somebody answers who is not here.
+    fn waits(&mut self) -> Option<Ended> {
+        let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
+        let is_for_others = |asked: &AskedQuestion| !self.can_ask() || self.left.contains(&asked.suspension_id);
+        let stands = self.status == RunStatus::Suspended && self.is_caught_up && !open.is_empty();
+        (stands && open.iter().all(is_for_others)).then(|| Ended::Waits(open))
+    }
+
+    fn is_settled(&self, id: &SuspensionId) -> bool {
+        self.left.contains(id) || self.sent.contains(id)
+    }
+
+    async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<Ended, Error> {
+        self.screen.leave();
+        let thread = line(&self.watched.thread);
+        tell(&format!("\nDetached; the run goes on. `pes watch {thread}`. Ctrl-C again cancels it."));
+        if timeout(SECOND_PRESS, interrupts.recv()).await.is_err() {
+            return Ok(Ended::Detached);
+        }
+        let path = format!("/runs/{}/cancel", self.watched.run);
+        let _: serde_json::Value = self.server.post(&path, &serde_json::json!({})).await?;
+        Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned()))
+    }
+
+    fn too_late(&mut self) -> Error {
+        self.screen.leave();
+        let thread = line(&self.watched.thread);
+        Error::TimedOut(format!("The run is not over in time; it goes on. Try: pes watch {thread}"))
+    }
+}
+
+/// What is asked, for a sentence.
+pub(super) fn named(open: &[AskedQuestion]) -> String {
+    let named: Vec<String> =
+        open.iter().map(|asked| format!("{} ({})", subject(asked), asked.suspension_id.as_str())).collect();
+    named.join(", ")
+}

@@ -1,0 +1,65 @@
+//! A server for somebody who has none yet: started in the background, and left running.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::prompt::{Line, typed};
+use super::terminal::{can_ask, tell};
+use crate::cli::Error;
+use crate::cli::server::Server;
+use crate::config::Config;
+
+/// How long a start may take, and how often it is asked for.
+const PATIENCE: u32 = 300;
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Offers to start a server where none answers and the caller named none.
+pub(super) async fn offer(server: &Server, config: Option<&Config>, arguments: &[OsString]) -> Result<(), Error> {
+    let Some(config) = config else { return Ok(()) };
+    if server.is_pes().await {
+        return Ok(());
+    }
+    let place = server.base();
+    if !can_ask() {
+        return Err(Error::Unreachable(format!(
+            "No server answers at {place}. Start one with `pes serve`, or set PES_URL."
+        )));
+    }
+    eprint!("No server answers at {place}. Start one here? [Y/n] ");
+    let mut line: Line = None;
+    match typed(&mut line).await.map(|text| text.trim().to_lowercase()).as_deref() {
+        Some("" | "y" | "yes") => start(server, config, arguments).await,
+        Some(_) | None => Err(Error::Unreachable("Nothing was started. Try: pes serve".to_owned())),
+    }
+}
+
+async fn start(server: &Server, config: &Config, arguments: &[OsString]) -> Result<(), Error> {
+    let failed = |why: std::io::Error| Error::Failed(format!("The server cannot be started: {why}. Try: pes serve"));
+    std::fs::create_dir_all(&config.store.data_dir).map_err(failed)?;
+    let log = config.store.data_dir.join("server.log");
+    let output = OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command
+        .args(arguments)
+        .arg("serve")
+        .stdin(Stdio::null())
+        .stderr(output.try_clone().map_err(failed)?)
+        .stdout(output);
+    // Ctrl-C here is not for it.
+    let mut child = command.process_group(0).spawn().map_err(failed)?;
+    for _ in 0..PATIENCE {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Err(Error::Failed(format!("The server ended at once ({status}); {} says why.", log.display())));
+        }
+        if server.is_pes().await {
+            let pid = child.id();
+            tell(&format!("A server runs as process {pid}, and goes on when this ends; stop it with: kill {pid}"));
+            return Ok(());
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+    Err(Error::Failed(format!("The server does not get ready; {} says why.", log.display())))
+}

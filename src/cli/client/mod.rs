@@ -1,0 +1,96 @@
+//! The binary as a client of a server: start runs, watch them, answer questions. Results go to stdout, progress to stderr.
+
+mod answer;
+mod args;
+mod card;
+mod chat;
+mod events;
+mod follow;
+mod lanes;
+mod lists;
+mod local_server;
+mod plain;
+mod plan;
+mod plan_view;
+mod prompt;
+mod replay;
+mod run;
+mod screen;
+mod show;
+mod terminal;
+mod tree;
+
+use std::ffi::OsString;
+
+use serde_json::{Value, json};
+
+pub(super) use args::ClientCommand;
+
+use super::Error;
+use super::server::Server;
+use crate::config::Config;
+use crate::config::env::Variables;
+use crate::store::sqlite;
+use terminal::print;
+
+/// Runs a command on the server that is named, or on that of this machine; `own` are the flags that one would be started
+/// with.
+pub(super) async fn client(
+    command: ClientCommand,
+    url: Option<String>,
+    variables: &Variables,
+    load: impl Fn() -> Result<Config, Error>,
+    own: Vec<OsString>,
+) -> Result<(), Error> {
+    let named = url.or_else(|| variables.get("PES_URL").map(str::to_owned));
+    let (server, config) = match named {
+        Some(url) => (Server::at(&url, variables)?, None),
+        None => {
+            let config = load()?;
+            (Server::at(&local(&config), variables)?, Some(config))
+        }
+    };
+    match command {
+        ClientCommand::Run(run) => {
+            local_server::offer(&server, config.as_ref(), &own).await?;
+            run::run(&server, run).await
+        }
+        ClientCommand::Chat { thread } => {
+            local_server::offer(&server, config.as_ref(), &own).await?;
+            chat::chat(&server, thread).await
+        }
+        ClientCommand::Watch(watch) => run::watch(&server, watch).await,
+        ClientCommand::Questions { json } => lists::questions(&server, json).await,
+        ClientCommand::Approve(approve) => answer::approve(&server, approve).await,
+        ClientCommand::Reject { suspension, reason } => answer::reject(&server, &suspension, &reason).await,
+        ClientCommand::Answer(given) => answer::answer(&server, given).await,
+        ClientCommand::Threads { status, json } => lists::threads(&server, status.as_deref(), json).await,
+        ClientCommand::Plan { thread, command, json } => plan::plan(&server, thread, command, json).await,
+        ClientCommand::Replay(replay) => replay::replay(&server, replay).await,
+        ClientCommand::Fork { thread, at } => fork(&server, &thread, at).await,
+        ClientCommand::Cancel { thread } => cancel(&server, &thread).await,
+        ClientCommand::Usage { by, json } => lists::usage(&server, by.as_deref(), json).await,
+    }
+}
+
+/// Where the server is that holds the folder of the database; else where the configuration says that one listens.
+fn local(config: &Config) -> String {
+    sqlite::served(&config.store.data_dir).unwrap_or_else(|| super::health::local(&config.server))
+}
+
+async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Error> {
+    let made: Value = server.post(&format!("/threads/{thread}/fork"), &json!({ "at": at })).await?;
+    print(made["threadId"].as_str().unwrap_or_default())
+}
+
+/// `-`: the ids stand on stdin, one a line.
+async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
+    let listed = if thread == "-" { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
+    for thread in listed.split_whitespace() {
+        let done: Value = server.post(&format!("/threads/{thread}/cancel"), &json!({})).await?;
+        for run in done["runIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            print(&format!("{thread} {run} is being cancelled"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! A run as lines, one for each change: for pipes and logs. The number of the observation comes first.
+
+use serde::Deserialize as _;
+
+use super::events::ObservationFrame;
+use super::plan_view::{rule, subject};
+use super::show::{cut, line, span};
+use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
+use crate::domain::observation::ObservationType;
+
+/// How much of a text stands in a line.
+const WORDS: usize = 200;
+
+/// `None`: it changes nothing that is told.
+pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
+    let item = frame.parent_id.as_ref().map(|id| line(id.as_str())).unwrap_or_else(|| "run".to_owned());
+    let said = match ObservationType::parse(&frame.kind)? {
+        ObservationType::Plan => plan(&WholePlan::deserialize(&frame.content).ok()?),
+        ObservationType::PlanUpdate => update(&WholePlanUpdate::deserialize(&frame.content).ok()?)?,
+        kind => of_fact(&Fact::read(kind, &frame.content).ok()?, &item, frame.timestamp)?,
+    };
+    Some(format!("{} {}", frame.seq, cut(&line(&said), 4 * WORDS)))
+}
+
+fn plan(plan: &WholePlan) -> String {
+    let ids: Vec<&str> = plan.todo_list.iter().map(|item| item.id.as_str()).collect();
+    format!("plan version={} items={}", plan.plan_version, ids.join(","))
+}
+
+fn update(update: &WholePlanUpdate) -> Option<String> {
+    let changes = &update.changes.changes;
+    let changes = changes.iter().map(|change| format!("{}:{}", wire_word(&change.kind), change.item_id.as_str()));
+    let changes: Vec<String> = changes.collect();
+    (!changes.is_empty()).then(|| format!("plan version={} {}", update.plan_version, changes.join(" ")))
+}
+
+fn of_fact(fact: &Fact, item: &str, now: i64) -> Option<String> {
+    Some(match fact {
+        Fact::RunStarted(body) => {
+            let query = body.query.as_str().unwrap_or_default();
+            format!("run started model={}:{} query={}", body.provider, body.model, cut(query, WORDS))
+        }
+        Fact::Title(body) => format!("title {}", body.title),
+        Fact::ItemStatusChange(body) => {
+            let why = body.reason.as_ref().map(|why| format!(" reason={}", cut(why, WORDS))).unwrap_or_default();
+            format!("{} {}{why}", body.item_id.as_str(), body.status.as_str())
+        }
+        Fact::ToolCall(body) => {
+            let names: Vec<&str> = body.tool_calls.iter().map(|call| call.tool_name.as_str()).collect();
+            format!("{item} calls {}", names.join(","))
+        }
+        Fact::ToolExecution(body) => {
+            let failed = body.error.as_ref().map(|error| format!(" error={}", error.code.as_str()));
+            let took = span(body.duration_ms);
+            format!("{item} called {} took={took}{}", body.tool_name, failed.unwrap_or_default())
+        }
+        Fact::LlmStreamError(body) => {
+            let again = body.retry_in_ms.map(|ms| format!(" again_in={}", span(ms))).unwrap_or_default();
+            let code = wire_word(&body.code);
+            format!("{item} model error={code} {}{again}", cut(&body.message, WORDS))
+        }
+        Fact::AgentSuspended(asked) => {
+            let rule = rule(asked).map(|rule| format!(" rule={rule}")).unwrap_or_default();
+            let left = asked.expires_at.map(|at| format!(" expires={}", span(at - now))).unwrap_or_default();
+            format!("{item} asks {}{rule}{left} id={}", subject(asked), asked.suspension_id.as_str())
+        }
+        Fact::AgentResumed(body) => {
+            format!("{item} {} by={} id={}", body.decision.as_str(), body.decided_by, body.suspension_id.as_str())
+        }
+        Fact::SuspensionTimeout(body) => format!("{item} expired id={}", body.suspension_id.as_str()),
+        Fact::A2aTask(body) => {
+            format!("{item} agent={} {} task={}", body.agent_id, body.status.as_str(), body.task_id.as_str())
+        }
+        Fact::Error(body) => format!("{item} error={} {}", body.code, cut(&body.message, WORDS)),
+        Fact::RunFinished(body) => {
+            let cost = body.cost_usd.map(|cost| format!(" cost=${cost:.4}")).unwrap_or_default();
+            let (calls, took) = (body.llm_calls, span(body.total_duration_ms));
+            format!("run {} model_calls={calls} tool_calls={} took={took}{cost}", body.status.as_str(), body.tool_calls)
+        }
+        Fact::Intent(_)
+        | Fact::Plan(_)
+        | Fact::PlanUpdate(_)
+        | Fact::LlmStreamStart(_)
+        | Fact::LlmStreamMetadata(_)
+        | Fact::LlmStreamEnd(_)
+        | Fact::Thoughts(_)
+        | Fact::StateUpdate(_)
+        | Fact::Synthesis(_)
+        | Fact::FinalResponse(_) => return None,
+    })
+}
+
+/// A word of ours as the wire has it.
+fn wire_word(word: &impl serde::Serialize) -> String {
+    serde_json::to_value(word).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}

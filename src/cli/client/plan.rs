@@ -1,0 +1,136 @@
+//! `pes plan`: show it, edit it, see how it changed and what it may do.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::answer::edited;
+use super::args::PlanCommand;
+use super::events::ObservationFrame;
+use super::plan_view::PlanView;
+use super::replay::history;
+use super::show::line;
+use super::terminal::{Size, Style, print, size, tell};
+use super::{lists, run, tree};
+use crate::cli::Error;
+use crate::cli::server::Server;
+use crate::domain::facts::WholePlanUpdate;
+use crate::domain::forecast::PlanForecast;
+
+pub(super) async fn plan(
+    server: &Server,
+    thread: Option<String>,
+    command: Option<PlanCommand>,
+    json: bool,
+) -> Result<(), Error> {
+    let thread = match thread {
+        Some(thread) => thread,
+        None => only_one(server).await?,
+    };
+    let path = format!("/threads/{thread}/plan");
+    match command {
+        None if json => print(&server.get_text(&path).await?),
+        None => show(server, &thread).await,
+        Some(PlanCommand::Edit) => edit(server, &path).await,
+        Some(PlanCommand::Diff) => diff(server, &thread).await,
+        Some(PlanCommand::Forecast) if json => print(&server.get_text(&format!("{path}/forecast")).await?),
+        Some(PlanCommand::Forecast) => forecast(&server.get(&format!("{path}/forecast")).await?),
+    }
+}
+
+/// The only thread that runs or asks.
+async fn only_one(server: &Server) -> Result<String, Error> {
+    let mut live = Vec::new();
+    for status in ["running", "suspended", "waiting"] {
+        live.extend(lists::newest(server, Some(status)).await?);
+    }
+    match live.as_slice() {
+        [one] => Ok(one.thread_id.clone()),
+        [] => Err(Error::Usage("Nothing runs. Name a thread: pes plan THREAD; `pes threads` lists them.".to_owned())),
+        several => {
+            lists::print_threads(several)?;
+            Err(Error::Usage("There are several. Name one: pes plan THREAD".to_owned()))
+        }
+    }
+}
+
+async fn show(server: &Server, thread: &str) -> Result<(), Error> {
+    let mut view = PlanView::default();
+    for frame in &read(server, thread).await? {
+        view.take(frame);
+    }
+    let Size { columns, .. } = size();
+    let all = Size { columns, rows: usize::MAX };
+    let style = Style { colour: false, ..Style::of_environment() };
+    let at = if view.questions.is_empty() { view.at } else { lists::now() };
+    for line in tree::draw(&view, &line(thread), at, all, style, 0) {
+        print(&line)?;
+    }
+    Ok(())
+}
+
+async fn read(server: &Server, thread: &str) -> Result<Vec<ObservationFrame>, Error> {
+    match history(server, thread, None).await {
+        Err(Error::NotFound(_)) => Err(run::no_such(server, thread).await),
+        read => read,
+    }
+}
+
+async fn edit(server: &Server, path: &str) -> Result<(), Error> {
+    let (plan, etag) = server.get_with_etag(path).await?;
+    let Some(new) = edited(&plan)? else {
+        tell("Nothing was changed.");
+        return Ok(());
+    };
+    let patch = json_patch::diff(&plan, &new);
+    let _: Value = server.patch(path, &etag, &json!(patch)).await?;
+    print("The plan was changed.")
+}
+
+async fn diff(server: &Server, thread: &str) -> Result<(), Error> {
+    for frame in &read(server, thread).await? {
+        let Ok(update) = WholePlanUpdate::deserialize(&frame.content) else { continue };
+        if frame.kind != "PLAN_UPDATE" || update.changes.changes.is_empty() {
+            continue;
+        }
+        let by = frame.metadata.as_ref().and_then(|metadata| metadata["by"].as_str()).map(line);
+        let source = json!(update.source);
+        let by = by.unwrap_or_else(|| source.as_str().unwrap_or_default().to_owned());
+        print(&format!("{}  version {}, by {by}", frame.seq, update.plan_version))?;
+        for change in &update.changes.changes {
+            let (old, new) = (change.previous_item.as_ref(), change.item.as_ref());
+            let words = |item: &crate::domain::plan::TodoItem| line(&item.description);
+            if let Some(old) = old.filter(|old| new.is_none_or(|new| words(new) != words(old))) {
+                print(&format!("  - {}  {}", line(change.item_id.as_str()), words(old)))?;
+            }
+            if let Some(new) = new {
+                print(&format!("  + {}  {}", line(change.item_id.as_str()), words(new)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn forecast(forecast: &PlanForecast) -> Result<(), Error> {
+    let mut asked: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for tool in &forecast.tools {
+        let action = json!(tool.policy.action).as_str().unwrap_or_default().to_owned();
+        let when = if tool.conditions.is_empty() { "" } else { ", other rules under conditions" };
+        asked.entry(&tool.tool_name).or_default().push(format!("{action} ({}{when})", tool.policy.rule));
+    }
+    for item in &forecast.items {
+        let named = item.may_call.iter().map(|call| call.tool_name.as_str());
+        let any = item.may_call_any.then_some("any tool");
+        let calls: Vec<String> = named
+            .chain(any)
+            .map(|tool| match asked.get(tool) {
+                Some(rules) => format!("{}: {}", line(tool), line(&rules.join(", "))),
+                None => line(tool),
+            })
+            .collect();
+        let calls = if calls.is_empty() { "no tool".to_owned() } else { calls.join("; ") };
+        print(&format!("{}  {}\n    {calls}", line(item.id.as_str()), line(&item.description)))?;
+    }
+    print(if forecast.risky { "A person may be asked, or something cannot be undone." } else { "Nobody is asked." })
+}

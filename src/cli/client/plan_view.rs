@@ -1,0 +1,256 @@
+//! A run as people watch it: its plan, what each item does, what it asks. Made of observations, one after another.
+
+use serde::Deserialize as _;
+
+use super::events::{ObservationFrame, TokenFrame};
+use super::show;
+use crate::domain::Millis;
+use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
+use crate::domain::hitl::{AskedQuestion, SuspensionKind};
+use crate::domain::ids::{ItemId, SuspensionId};
+use crate::domain::observation::ObservationType;
+use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::task::TaskStatus;
+
+/// How much of what a model is saying is kept for its item.
+const SAYING: usize = 400;
+
+#[derive(Default)]
+pub(super) struct PlanView {
+    pub title: String,
+    pub model: String,
+    pub items: Vec<ItemView>,
+    pub questions: Vec<AskedQuestionView>,
+    /// When the run began; moves on with each run.
+    pub began: Option<Millis>,
+    pub tokens: u64,
+    pub cost: Option<f64>,
+    pub seq: i64,
+    /// The time of the last observation.
+    pub at: Millis,
+    /// What the model says that plans or sums up.
+    pub saying: Option<Saying>,
+}
+
+pub(super) struct ItemView {
+    pub id: ItemId,
+    pub description: String,
+    pub dependencies: Vec<ItemId>,
+    pub status: ItemStatus,
+    pub began: Option<Millis>,
+    pub ended: Option<Millis>,
+    pub attempts: u32,
+    pub errors: u32,
+    /// The agent that it waits for, and since when.
+    pub agent: Option<(String, Millis)>,
+    pub saying: Option<Saying>,
+}
+
+pub(super) struct Saying {
+    stream: String,
+    pub text: String,
+}
+
+pub(super) struct AskedQuestionView {
+    pub item: Option<ItemId>,
+    pub asked: AskedQuestion,
+}
+
+impl PlanView {
+    /// What cannot be read by this version changes nothing here; the log has it.
+    pub fn take(&mut self, frame: &ObservationFrame) {
+        self.seq = frame.seq;
+        self.at = frame.timestamp;
+        let Some(kind) = ObservationType::parse(&frame.kind) else { return };
+        match kind {
+            ObservationType::Plan => {
+                if let Ok(plan) = WholePlan::deserialize(&frame.content) {
+                    self.plan(&plan.todo_list);
+                }
+            }
+            ObservationType::PlanUpdate => {
+                if let Ok(plan) = WholePlanUpdate::deserialize(&frame.content) {
+                    self.plan(&plan.todo_list);
+                }
+            }
+            _ => {
+                if let Ok(fact) = Fact::read(kind, &frame.content) {
+                    self.fact(&fact, frame);
+                }
+            }
+        }
+    }
+
+    fn fact(&mut self, fact: &Fact, frame: &ObservationFrame) {
+        let (now, parent) = (frame.timestamp, frame.parent_id.as_ref());
+        match fact {
+            Fact::RunStarted(body) => {
+                self.model = format!("{}:{}", body.provider, body.model);
+                (self.began, self.tokens, self.cost, self.saying) = (Some(now), 0, None, None);
+                self.questions.clear();
+            }
+            Fact::Title(body) => self.title = show::line(&body.title),
+            Fact::ItemStatusChange(body) => {
+                let Some(item) = self.items.iter_mut().find(|item| item.id == body.item_id) else { return };
+                item.change(body.status, body.attempt, now);
+            }
+            Fact::LlmStreamMetadata(body) => {
+                self.tokens += body.input_tokens + body.output_tokens;
+                if let Some(cost) = body.cost_usd {
+                    *self.cost.get_or_insert(0.0) += cost;
+                }
+            }
+            Fact::LlmStreamStart(_) | Fact::LlmStreamEnd(_) => *self.saying_of(parent) = None,
+            Fact::LlmStreamError(_) => self.item(parent, |item| item.errors += 1),
+            Fact::ToolExecution(body) if body.error.is_some() => self.item(parent, |item| item.errors += 1),
+            Fact::AgentSuspended(asked) => {
+                self.questions.push(AskedQuestionView { item: parent.cloned(), asked: asked.clone() });
+            }
+            Fact::AgentResumed(body) => self.answered(&body.suspension_id),
+            Fact::SuspensionTimeout(body) => self.answered(&body.suspension_id),
+            Fact::A2aTask(body) => {
+                let is_open = match body.status {
+                    TaskStatus::Sending
+                    | TaskStatus::Working
+                    | TaskStatus::InputRequired
+                    | TaskStatus::AuthRequired
+                    | TaskStatus::InDoubt => true,
+                    TaskStatus::Completed
+                    | TaskStatus::Failed
+                    | TaskStatus::Rejected
+                    | TaskStatus::Canceled
+                    | TaskStatus::Lost => false,
+                };
+                self.item(parent, |item| item.agent = is_open.then(|| (show::line(&body.agent_id), body.submitted_at)));
+            }
+            Fact::RunFinished(body) => {
+                self.cost = body.cost_usd;
+                self.saying = None;
+                self.questions.clear();
+            }
+            Fact::Intent(_)
+            | Fact::Plan(_)
+            | Fact::PlanUpdate(_)
+            | Fact::Thoughts(_)
+            | Fact::ToolCall(_)
+            | Fact::ToolExecution(_)
+            | Fact::StateUpdate(_)
+            | Fact::Synthesis(_)
+            | Fact::FinalResponse(_)
+            | Fact::Error(_) => {}
+        }
+    }
+
+    fn plan(&mut self, items: &[TodoItem]) {
+        let mut before: Vec<ItemView> = std::mem::take(&mut self.items);
+        for item in items {
+            let known = before.iter().position(|known| known.id == item.id).map(|at| before.swap_remove(at));
+            let mut view = known.unwrap_or_else(|| ItemView::of(item));
+            view.description = show::line(&item.description);
+            view.dependencies.clone_from(&item.dependencies);
+            view.status = item.status;
+            self.items.push(view);
+        }
+    }
+
+    fn answered(&mut self, suspension: &SuspensionId) {
+        self.questions.retain(|question| question.asked.suspension_id != *suspension);
+    }
+
+    fn item(&mut self, id: Option<&ItemId>, change: impl FnOnce(&mut ItemView)) {
+        if let Some(item) = self.items.iter_mut().find(|item| Some(&item.id) == id) {
+            change(item);
+        }
+    }
+
+    fn saying_of(&mut self, id: Option<&ItemId>) -> &mut Option<Saying> {
+        match self.items.iter().position(|item| Some(&item.id) == id) {
+            Some(at) => &mut self.items[at].saying,
+            None => &mut self.saying,
+        }
+    }
+
+    pub fn say(&mut self, token: &TokenFrame) {
+        let saying = self.saying_of(token.step_id.as_ref());
+        let saying = match saying {
+            Some(saying) if saying.stream == token.stream_id => saying,
+            other => other.insert(Saying { stream: token.stream_id.clone(), text: String::new() }),
+        };
+        saying.text.push_str(&token.data);
+        if saying.text.len() > 2 * SAYING {
+            let from = saying.text.floor_char_boundary(saying.text.len() - SAYING);
+            saying.text.drain(..from);
+        }
+    }
+
+    pub fn question_of(&self, item: &ItemId) -> Option<&AskedQuestion> {
+        self.questions.iter().find(|question| question.item.as_ref() == Some(item)).map(|question| &question.asked)
+    }
+
+    /// How many items are over, of how many.
+    pub fn progress(&self) -> (usize, usize) {
+        let over = self.items.iter().filter(|item| item.ended.is_some()).count();
+        (over, self.items.len())
+    }
+}
+
+impl ItemView {
+    fn of(item: &TodoItem) -> Self {
+        Self {
+            id: item.id.clone(),
+            description: String::new(),
+            dependencies: Vec::new(),
+            status: item.status,
+            began: None,
+            ended: None,
+            attempts: 0,
+            errors: 0,
+            agent: None,
+            saying: None,
+        }
+    }
+
+    fn change(&mut self, status: ItemStatus, attempt: u32, now: Millis) {
+        self.status = status;
+        self.attempts = self.attempts.max(attempt);
+        match status {
+            ItemStatus::InProgress => {
+                self.began.get_or_insert(now);
+                self.ended = None;
+            }
+            ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => {
+                self.ended = Some(now);
+                (self.saying, self.agent) = (None, None);
+            }
+            ItemStatus::Pending => (self.began, self.ended) = (None, None),
+            ItemStatus::Waiting => {}
+        }
+    }
+}
+
+/// What a question is about, in a word or two.
+pub(super) fn subject(asked: &AskedQuestion) -> String {
+    match &asked.tool_name {
+        Some(tool) => show::line(tool),
+        None => kind(asked.kind).to_owned(),
+    }
+}
+
+pub(super) fn kind(kind: SuspensionKind) -> &'static str {
+    match kind {
+        SuspensionKind::Approval => "approval",
+        SuspensionKind::Input => "a question",
+        SuspensionKind::InDoubt => "in doubt",
+        SuspensionKind::ClientTool => "a call of the caller",
+        SuspensionKind::Budget => "the budget",
+        SuspensionKind::PeerInput => "a question of an agent",
+        SuspensionKind::PeerAuth => "an agent's login",
+        SuspensionKind::PlanReview => "the plan",
+        SuspensionKind::Pause => "paused",
+    }
+}
+
+/// The rule that asks.
+pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
+    asked.policy.as_ref().map(|ruling| show::line(&ruling.rule))
+}

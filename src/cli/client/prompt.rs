@@ -1,0 +1,112 @@
+//! What somebody types at a question, and what it means.
+
+use std::io::{Write as _, stderr, stdin};
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::answer::edited;
+use super::card;
+use crate::cli::Error;
+use crate::domain::hitl::{AskedQuestion, SuspensionKind};
+
+/// What was typed.
+pub(super) enum Typed {
+    /// Members of the body of `POST /threads/{id}/resume`.
+    Answer(Value),
+    Later,
+    /// It means nothing here.
+    Again(String),
+}
+
+/// A line that is being read.
+pub(super) type Line = Option<oneshot::Receiver<Option<String>>>;
+
+pub(super) fn show(asked: &AskedQuestion) {
+    words(card::prompt(asked));
+}
+
+fn words(text: &str) {
+    let mut out = stderr().lock();
+    // Nobody has to look.
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// The next line of the input; `None`: it is closed. May be dropped and called again: no line is lost. Nothing is read
+/// while nobody calls it, so that an editor has the terminal to itself.
+pub(super) async fn typed(line: &mut Line) -> Option<String> {
+    let reading = line.get_or_insert_with(|| {
+        let (answer, answered) = oneshot::channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let read = stdin().read_line(&mut text);
+            // Whoever waited may have gone.
+            let _ = answer.send(read.is_ok_and(|bytes| bytes > 0).then_some(text));
+        });
+        answered
+    });
+    let text = reading.await.ok().flatten();
+    *line = None;
+    text
+}
+
+/// Asks for what an answer needs besides its letter.
+pub(super) async fn understood(asked: &AskedQuestion, text: &str, line: &mut Line) -> Result<Typed, Error> {
+    let letter = text.to_lowercase();
+    let is_choice = !matches!(
+        asked.kind,
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth
+    );
+    if !is_choice {
+        return Ok(match text {
+            "" => Typed::Later,
+            text => Typed::Answer(json!({ "value": card::value(text, asked.feedback_schema.input_type) })),
+        });
+    }
+    Ok(match (asked.kind, letter.as_str()) {
+        (_, "l" | "later") => Typed::Later,
+        (SuspensionKind::InDoubt, "r" | "retry") => Typed::Answer(json!({ "action": "retry" })),
+        (SuspensionKind::InDoubt, "s" | "skip") => Typed::Answer(json!({ "action": "skip" })),
+        (SuspensionKind::InDoubt, "b" | "abort") => Typed::Answer(json!({ "action": "abort" })),
+        (SuspensionKind::InDoubt, "d" | "done") => {
+            let result = more("Its result: ", line).await;
+            let value = serde_json::from_str(&result).unwrap_or(Value::String(result));
+            Typed::Answer(json!({ "action": "done", "value": value }))
+        }
+        (SuspensionKind::InDoubt, _) => Typed::Again("Type r, d, s, b or l.".to_owned()),
+        (SuspensionKind::Pause, "a") => Typed::Answer(json!({})),
+        (SuspensionKind::Pause, _) => Typed::Again("Type a or l.".to_owned()),
+        (_, "a" | "approve" | "y" | "yes") => Typed::Answer(json!({ "approved": true })),
+        (_, "x" | "reject" | "n" | "no") => {
+            let reason = more("Why not? ", line).await;
+            Typed::Answer(json!({ "approved": false, "reason": reason }))
+        }
+        (SuspensionKind::Approval, "e" | "edit") if asked.feedback_schema.allow_modify_args => {
+            changed(asked.tool_input.as_ref())?
+        }
+        (SuspensionKind::PlanReview, "e" | "edit") => changed(asked.plan.as_ref().map(todo_list).as_ref())?,
+        (_, _) => Typed::Again("Type the letter of an answer.".to_owned()),
+    })
+}
+
+fn changed(value: Option<&Value>) -> Result<Typed, Error> {
+    Ok(match edited(value.unwrap_or(&Value::Null))? {
+        Some(arguments) => Typed::Answer(json!({ "approved": true, "modifiedArgs": arguments })),
+        None => Typed::Again("Nothing was changed.".to_owned()),
+    })
+}
+
+/// A plan under review, as it is approved.
+fn todo_list(plan: &Value) -> Value {
+    let items = plan["items"].as_array().into_iter().flatten();
+    let kept = ["id", "description", "dependencies", "requiredTools", "expectedOutcome", "stepType"];
+    let item = |item: &Value| -> Value {
+        kept.iter().filter_map(|name| Some(((*name).to_owned(), item.get(name)?.clone()))).collect()
+    };
+    json!({ "todoList": items.map(item).collect::<Vec<_>>() })
+}
+
+async fn more(question: &str, line: &mut Line) -> String {
+    words(question);
+    typed(line).await.unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,133 @@
+//! `pes run` and `pes watch`.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::args::{RunArguments, WatchArguments};
+use super::follow::{Ended, Watched, follow, named};
+use super::show::{block, line};
+use super::terminal::{print, tell};
+use crate::cli::Error;
+use crate::cli::server::Server;
+use crate::domain::run::{ResultStatus, RunResource, RunStatus};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Receipt {
+    pub run_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Thread {
+    thread_id: String,
+    last_seq: i64,
+}
+
+#[derive(Deserialize)]
+struct Runs {
+    items: Vec<RunResource>,
+}
+
+pub(super) async fn run(server: &Server, arguments: RunArguments) -> Result<(), Error> {
+    let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
+    let query = if query == "-" { std::io::read_to_string(std::io::stdin())? } else { query };
+    let (thread, after) = place(server, thread).await?;
+    let mut body = json!({ "query": query });
+    if review {
+        body["options"] = json!({ "executionConfig": { "planReview": "always" } });
+    }
+    let receipt: Receipt = server.post(&format!("/threads/{thread}/process"), &body).await?;
+    if detach {
+        tell(&format!("It runs. `pes watch {thread}` shows it."));
+        return print(&thread);
+    }
+    let watched = Watched { thread: thread.clone(), run: receipt.run_id, after, output, may_ask: !no_input, timeout };
+    let ended = follow(server, watched).await?;
+    outcome(&thread, ended, output.json)
+}
+
+/// The thread of a query, and its last observation.
+pub(super) async fn place(server: &Server, thread: Option<String>) -> Result<(String, i64), Error> {
+    let found = match thread {
+        None => server.post::<Thread>("/threads", &json!({})).await?,
+        Some(thread) => match server.get::<Thread>(&format!("/threads/{thread}")).await {
+            Ok(found) => found,
+            Err(Error::NotFound(_)) => Thread { thread_id: thread, last_seq: 0 },
+            Err(error) => return Err(error),
+        },
+    };
+    Ok((found.thread_id, found.last_seq))
+}
+
+pub(super) async fn watch(server: &Server, arguments: WatchArguments) -> Result<(), Error> {
+    let WatchArguments { thread, after, output } = arguments;
+    let runs: Result<Runs, Error> = server.get(&format!("/threads/{thread}/runs?limit=1")).await;
+    let newest = match runs {
+        Ok(runs) => runs.items.into_iter().next(),
+        Err(Error::NotFound(_)) => return Err(no_such(server, &thread).await),
+        Err(error) => return Err(error),
+    };
+    let Some(run) = newest else {
+        return Err(Error::NotFound(format!(
+            "Nothing was asked in {thread} yet. Try: pes run --thread {thread} \"…\""
+        )));
+    };
+    let run = run.run_id.as_str().to_owned();
+    let watched = Watched { thread: thread.clone(), run, after, output, may_ask: true, timeout: None };
+    let ended = follow(server, watched).await?;
+    outcome(&thread, ended, output.json)
+}
+
+/// Says which threads are called like the one that is not there.
+pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
+    let known = super::lists::newest(server, None).await.unwrap_or_default();
+    let like = known
+        .iter()
+        .map(|one| one.thread_id.as_str())
+        .find(|known| known.contains(thread) || thread.contains(known) || known.get(..3) == thread.get(..3));
+    let like = like.map(|like| format!(" Like it: {}.", line(like))).unwrap_or_default();
+    Error::NotFound(format!("No thread {thread}.{like} Try: pes threads"))
+}
+
+/// Prints the answer, and says by the exit code what it is worth.
+pub(super) fn outcome(thread: &str, ended: Ended, json: bool) -> Result<(), Error> {
+    let run = match ended {
+        Ended::Run(run) => run,
+        Ended::Detached => return Ok(()),
+        Ended::Waits(open) => {
+            return Err(Error::WaitsForPerson(format!(
+                "The run waits for a person: {}. Answer it (`pes questions`), then: pes watch {thread}",
+                named(&open)
+            )));
+        }
+    };
+    if let Some(result) = &run.result
+        && !json
+        && run.status == RunStatus::Completed
+    {
+        print(&block(&result.response.content))?;
+    }
+    judged(&run)
+}
+
+fn judged(run: &RunResource) -> Result<(), Error> {
+    let metadata = run.result.as_ref().map(|result| &result.metadata);
+    let why = metadata.and_then(|metadata| metadata.error.as_ref());
+    match (run.status, metadata.map(|metadata| metadata.status)) {
+        (RunStatus::Cancelled, _) => Err(Error::Cancelled("The run was cancelled.".to_owned())),
+        (RunStatus::Failed, _) | (_, Some(ResultStatus::Error)) => {
+            let why = why.map(|why| format!("{}: {}", json!(why.code).as_str().unwrap_or("error"), line(&why.message)));
+            let why = why.unwrap_or_else(|| "no reason is known".to_owned());
+            Err(Error::Failed(format!("The run failed. {why} docs/ERRORS.md says what to do.")))
+        }
+        (_, Some(ResultStatus::Partial)) => {
+            let missing = metadata.map(|metadata| metadata.errors.len()).unwrap_or_default();
+            Err(Error::Partial(format!(
+                "The answer is partial: {missing} things failed. Try: pes plan {}",
+                run.thread_id
+            )))
+        }
+        (_, Some(ResultStatus::Success) | None) => Ok(()),
+    }
+}

@@ -1,0 +1,99 @@
+//! Text of others for a terminal: whatever a model, a tool or a person wrote is shown, and nothing of it is obeyed.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Characters that are not seen, or that change how others are shown.
+fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}'
+    ) || c.is_control()
+}
+
+fn push(shown: &mut String, c: char) {
+    match c {
+        '\t' => shown.push_str("    "),
+        c if is_hidden(c) => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
+        c => shown.push(c),
+    }
+}
+
+/// Lines stay lines.
+pub(super) fn block(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.replace("\r\n", "\n").chars() {
+        if c == '\n' { shown.push('\n') } else { push(&mut shown, c) }
+    }
+    shown
+}
+
+/// All in one line.
+pub(super) fn line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.trim().replace("\r\n", "\n").chars() {
+        if c == '\n' { shown.push(' ') } else { push(&mut shown, c) }
+    }
+    shown
+}
+
+pub(super) fn width(shown: &str) -> usize {
+    shown.width()
+}
+
+/// At most so many columns wide; what was cut off is an ellipsis.
+pub(super) fn cut(shown: &str, columns: usize) -> String {
+    if shown.width() <= columns {
+        return shown.to_owned();
+    }
+    let mut kept = String::new();
+    let mut taken = 0;
+    for c in shown.chars() {
+        taken += c.width().unwrap_or(0);
+        if taken + 1 > columns {
+            break;
+        }
+        kept.push(c);
+    }
+    if columns > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// The end of a text, at most so many columns wide.
+pub(super) fn tail(shown: &str, columns: usize) -> String {
+    let mut kept: Vec<char> = Vec::new();
+    let mut taken = 1;
+    for c in shown.chars().rev() {
+        taken += c.width().unwrap_or(0);
+        if taken > columns {
+            kept.push('…');
+            break;
+        }
+        kept.push(c);
+    }
+    kept.iter().rev().collect()
+}
+
+/// Filled up with spaces.
+pub(super) fn pad(shown: &str, columns: usize) -> String {
+    let cut = cut(shown, columns);
+    let missing = columns.saturating_sub(cut.width());
+    cut + &" ".repeat(missing)
+}
+
+/// A span of time: `7.3s`, `2:21`, `1:02:03`.
+pub(super) fn span(ms: i64) -> String {
+    let ms = ms.max(0);
+    let seconds = ms / 1000;
+    match seconds {
+        0..60 => format!("{seconds}.{}s", ms % 1000 / 100),
+        60..3600 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
+    }
+}
+
+pub(super) fn count(number: u64) -> String {
+    if number < 10_000 { number.to_string() } else { format!("{:.1}k", number as f64 / 1000.0) }
+}

@@ -1,0 +1,66 @@
+//! What the terminal can, and writing to it.
+
+use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
+
+use crate::cli::Error;
+
+/// A line on stdout: a result.
+pub(super) fn print(line: &str) -> Result<(), Error> {
+    let mut out = stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// A line on stderr: progress.
+pub(super) fn tell(line: &str) {
+    // Nobody has to look.
+    let _ = writeln!(stderr().lock(), "{line}");
+}
+
+/// Whether progress is drawn in place; else it is one line for each change.
+pub(super) fn is_drawn() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+    stderr().is_terminal() && !is_dumb && std::env::var_os("CI").is_none()
+}
+
+/// Whether somebody can be asked.
+pub(super) fn can_ask() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub columns: usize,
+    pub rows: usize,
+}
+
+/// Of the terminal that progress is drawn on.
+pub(super) fn size() -> Size {
+    match rustix::termios::tcgetwinsize(stderr()) {
+        Ok(found) if found.ws_col > 0 && found.ws_row > 0 => {
+            Size { columns: usize::from(found.ws_col), rows: usize::from(found.ws_row) }
+        }
+        Ok(_) | Err(_) => Size { columns: 80, rows: 24 },
+    }
+}
+
+/// How a tree looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub unicode: bool,
+    pub colour: bool,
+}
+
+impl Style {
+    pub(super) fn of_environment() -> Self {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+        let unicode = locale.is_some_and(|locale| {
+            let locale = locale.to_ascii_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        });
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { unicode, colour }
+    }
+}

@@ -1,0 +1,182 @@
+//! A run as a tree of its plan, for a terminal.
+
+use std::collections::HashMap;
+
+use super::lanes;
+use super::plan_view::{ItemView, PlanView, rule, subject};
+use super::show::{count, cut, line, pad, span, tail, width};
+use super::terminal::{Size, Style};
+use crate::domain::Millis;
+use crate::domain::hitl::SuspensionKind;
+use crate::domain::plan::ItemStatus;
+
+/// What an item does, as a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Pending,
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+    Asks,
+    AtAgent,
+    InDoubt,
+}
+
+impl Shape {
+    fn of(view: &PlanView, item: &ItemView) -> Self {
+        match view.question_of(&item.id) {
+            Some(asked) if asked.kind == SuspensionKind::InDoubt => return Self::InDoubt,
+            Some(_) => return Self::Asks,
+            None => {}
+        }
+        match item.status {
+            ItemStatus::Completed => Self::Done,
+            ItemStatus::Failed => Self::Failed,
+            ItemStatus::Cancelled => Self::Cancelled,
+            ItemStatus::Pending => Self::Pending,
+            ItemStatus::InProgress | ItemStatus::Waiting if item.agent.is_some() => Self::AtAgent,
+            ItemStatus::InProgress | ItemStatus::Waiting => Self::Running,
+        }
+    }
+
+    /// `turn` moves what runs.
+    fn drawn(self, style: Style, turn: usize) -> String {
+        const RUNNING: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+        let (shape, ascii, colour) = match self {
+            Self::Pending => ("○", ".", 2),
+            Self::Running => (RUNNING[turn % RUNNING.len()], "*", 36),
+            Self::Done => ("✓", "+", 32),
+            Self::Failed => ("✗", "x", 31),
+            Self::Cancelled => ("–", "-", 2),
+            Self::Asks => ("◆", "!", 33),
+            Self::AtAgent => ("⬡", ">", 35),
+            Self::InDoubt => ("?", "?", 31),
+        };
+        let drawn = if style.unicode { shape } else { ascii };
+        if style.colour { format!("\u{1b}[{colour}m{drawn}\u{1b}[0m") } else { drawn.to_owned() }
+    }
+}
+
+/// As many lines as fit: items that are over give way first.
+pub(super) fn draw(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
+    let mut lines = vec![head(view, thread, now, size.columns)];
+    if view.items.is_empty() {
+        let saying = view.saying.as_ref().map(|saying| line(&saying.text)).filter(|text| !text.is_empty());
+        let waiting = saying.unwrap_or_else(|| "The plan appears here as soon as the model has written it.".to_owned());
+        lines.push(format!("  {}", tail(&waiting, size.columns.saturating_sub(2))));
+        return lines;
+    }
+    lines.extend(items(view, now, size, style, turn));
+    if let Some(saying) = &view.saying {
+        lines.push(format!("  {}", tail(&line(&saying.text), size.columns.saturating_sub(2))));
+    }
+    lines
+}
+
+fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
+    let (over, all) = view.progress();
+    let mut facts = vec![view.model.clone()];
+    if all > 0 {
+        facts.push(format!("{over}/{all}"));
+    }
+    facts.extend(view.began.map(|began| span(now - began)));
+    facts.push(format!("{} tok", count(view.tokens)));
+    facts.extend(view.cost.map(|cost| format!("${cost:.3}")));
+    let facts = facts.join("   ");
+    let room = columns.saturating_sub(width(&facts) + 3);
+    let named = if view.title.is_empty() { thread.to_owned() } else { format!("{thread}  {}", view.title) };
+    cut(&format!("{}   {facts}", cut(&named, room.max(8))), columns)
+}
+
+fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
+    let places: HashMap<&str, usize> = view.items.iter().enumerate().map(|(at, item)| (item.id.as_str(), at)).collect();
+    let dependencies: Vec<Vec<usize>> = view
+        .items
+        .iter()
+        .map(|item| item.dependencies.iter().filter_map(|id| places.get(id.as_str()).copied()).collect())
+        .collect();
+    let rows = lanes::rows(&dependencies);
+    let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);
+    // A plan that is wider than half of the line is told without its lanes.
+    let is_wide = 2 * lanes > size.columns / 2;
+    let ids = view.items.iter().map(|item| width(&line(item.id.as_str()))).max().unwrap_or(0).min(20);
+    let folded = folded(view, size.rows);
+    let mut drawn = Vec::new();
+    if folded > 0 {
+        let done = Shape::Done.drawn(style, turn);
+        drawn.push(format!("  {done} {folded} done"));
+    }
+    let mut left = folded;
+    for (item, row) in view.items.iter().zip(&rows) {
+        if left > 0 && item.ended.is_some() {
+            left -= 1;
+            continue;
+        }
+        let shape = Shape::of(view, item).drawn(style, turn);
+        let (lane, taken) = match is_wide {
+            true => (shape, 1),
+            false => (lanes::draw(row, &shape, lanes, style.unicode), 2 * lanes - 1),
+        };
+        let rest = size.columns.saturating_sub(taken + ids + 6);
+        let (told, note) = (line(&item.description), note(view, item, now));
+        let time = item.began.map(|began| span(item.ended.unwrap_or(now) - began)).unwrap_or_else(|| "–".to_owned());
+        let notes = width(&note).min(rest / 2);
+        let words = rest.saturating_sub(notes + 11).min(48);
+        let line = format!("  {lane}  {}  {} {time:>7}  {note}", pad(&line(item.id.as_str()), ids), pad(&told, words));
+        drawn.push(cut_drawn(&line, size.columns));
+    }
+    drawn
+}
+
+/// How many items that are over give way so that the rest fits.
+fn folded(view: &PlanView, rows: usize) -> usize {
+    let room = rows.saturating_sub(4).max(1);
+    let over = view.items.iter().filter(|item| item.ended.is_some()).count();
+    if view.items.len() <= room { 0 } else { (view.items.len() + 1 - room).min(over) }
+}
+
+/// What an item waits for or says.
+fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
+    if let Some(asked) = view.question_of(&item.id) {
+        let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
+        let by = rule(asked).map(|rule| format!(" ({rule})")).unwrap_or_default();
+        return format!("asks you: {}{by}{left}", subject(asked));
+    }
+    if let Some((agent, since)) = &item.agent {
+        return format!("at {agent}, asked {} ago", span(now - since));
+    }
+    if let Some(saying) = &item.saying {
+        return tail(&line(&saying.text), 44);
+    }
+    if item.status == ItemStatus::Pending {
+        let is_open =
+            |id: &&crate::domain::ids::ItemId| view.items.iter().any(|other| other.id == **id && other.ended.is_none());
+        let open: Vec<String> = item.dependencies.iter().filter(is_open).map(|id| line(id.as_str())).collect();
+        return if open.is_empty() { String::new() } else { format!("after {}", open.join(", ")) };
+    }
+    let retries = item.attempts.saturating_sub(1);
+    let counted = [(retries, "retry", "retries"), (item.errors, "error", "errors")];
+    let counted = counted.into_iter().filter(|(number, ..)| *number > 0);
+    counted
+        .map(|(number, one, many)| format!("{number} {}", if number == 1 { one } else { many }))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Cuts a line whose colours take no room.
+fn cut_drawn(line: &str, columns: usize) -> String {
+    let (mut kept, mut taken, mut is_colour) = (String::new(), 0, false);
+    for c in line.chars() {
+        is_colour |= c == '\u{1b}';
+        if !is_colour {
+            taken += width(c.encode_utf8(&mut [0; 4]));
+        }
+        if taken > columns {
+            break;
+        }
+        kept.push(c);
+        is_colour &= c != 'm';
+    }
+    kept.trim_end().to_owned()
+}

@@ -1,0 +1,64 @@
+//! Why a command did not do what it was asked for, and the exit code that says so. docs/CLI.md has the table.
+
+use std::process::ExitCode;
+
+use crate::config as settings;
+use crate::store;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Usage(String),
+    #[error("configuration: {0}")]
+    Config(#[from] settings::Error),
+    #[error("{0}")]
+    Partial(String),
+    #[error("{0}")]
+    WaitsForPerson(String),
+    #[error("{0}")]
+    Cancelled(String),
+    #[error("{0}")]
+    KeyRefused(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Conflict(String),
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("database: {0}")]
+    Store(#[from] store::Error),
+    #[error("{0}")]
+    TimedOut(String),
+    /// Whoever read the output went away: there is nobody to tell.
+    #[error("the output was closed")]
+    OutputClosed,
+}
+
+impl Error {
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Error::OutputClosed => 0,
+            Error::Failed(_) => 1,
+            Error::Usage(_) | Error::Config(_) => 2,
+            Error::Partial(_) => 3,
+            Error::WaitsForPerson(_) => 4,
+            Error::Cancelled(_) => 5,
+            Error::KeyRefused(_) => 6,
+            Error::NotFound(_) => 7,
+            Error::Conflict(_) => 8,
+            Error::Unreachable(_) | Error::Store(_) => 9,
+            Error::TimedOut(_) => 124,
+        })
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
