@@ -49,6 +49,9 @@ need_cargo() {
 }
 
 has_curl() { command -v curl >/dev/null; }
+has_tmux() { command -v tmux >/dev/null; }
+need_tmux() { need 'tmux' has_tmux tmux; }
+
 has_python() { command -v python3 >/dev/null; }
 has_node() { command -v npm >/dev/null; }
 has_chromium() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }

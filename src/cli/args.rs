@@ -44,8 +44,11 @@ pub(super) enum Command {
     /// Print the effective configuration, without secrets
     Config {
         /// Print the commented config/default.toml instead
-        #[arg(long)]
+        #[arg(long, conflicts_with = "explain")]
         template: bool,
+        /// Say where each setting comes from
+        #[arg(long)]
+        explain: bool,
     },
     /// Print the version
     Version,

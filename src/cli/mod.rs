@@ -46,7 +46,14 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Health => health::health(arguments.url, &variables, load).await,
         Command::Reseal => reseal::reseal(&load()?).await,
         Command::Doctor => doctor::doctor(&load()?, &variables).await,
-        Command::Config { template } => config::show(template, load),
+        Command::Config { template, explain } => {
+            let shown = match (template, explain) {
+                (true, _) => config::Shown::Template,
+                (false, true) => config::Shown::Sources,
+                (false, false) => config::Shown::Effective,
+            };
+            config::show(shown, arguments.flags.layers(&variables))
+        }
         Command::Version => {
             println!("pes {}", env!("CARGO_PKG_VERSION"));
             Ok(())

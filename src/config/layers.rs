@@ -22,20 +22,45 @@ impl Layers {
     /// Reads and merges them. The error names the layer and the key.
     pub fn load(self) -> Result<Config, Error> {
         let mut merged = Table::new();
-        merge(&mut merged, file_layer(Path::new("config/default.toml"), false)?);
-        match &self.file {
-            Some(path) => merge(&mut merged, file_layer(path, true)?),
-            None => merge(&mut merged, file_layer(Path::new("config/local.toml"), false)?),
-        }
-        merge(&mut merged, environment(&self.variables)?);
-        check_types("flags", &self.flags)?;
-        merge(&mut merged, self.flags);
+        self.tables()?.into_iter().for_each(|(_, layer)| merge(&mut merged, layer));
         let mut config: Config = merged.try_into().map_err(|error| one_line("configuration", error))?;
         config.models.resolve(&self.variables)?;
         config.check()?;
         Ok(config)
     }
+
+    /// Of every setting the layer that it comes from: a file, the variable's name, `flags`, or `default`.
+    pub fn sources(&self) -> Result<Vec<(String, String)>, Error> {
+        let tables = self.tables()?;
+        let source = |leaf: &Leaf| {
+            let found = tables.iter().rev().find(|(_, layer)| at(layer, &leaf.path).is_some());
+            match (found.map(|(name, _)| name.as_str()), &leaf.env) {
+                (Some(ENVIRONMENT), Some(name)) => name.clone(),
+                (Some(name), _) => name.to_owned(),
+                (None, _) => "default".to_owned(),
+            }
+        };
+        Ok(leaves(&Config::keys()).iter().map(|leaf| (leaf.path.join("."), source(leaf))).collect())
+    }
+
+    /// From the weakest to the strongest, each with its name.
+    fn tables(&self) -> Result<Vec<(String, Table)>, Error> {
+        let (path, is_required) = match &self.file {
+            Some(path) => (path.as_path(), true),
+            None => (Path::new("config/local.toml"), false),
+        };
+        check_types("flags", &self.flags)?;
+        Ok(vec![
+            ("config/default.toml".to_owned(), file_layer(Path::new("config/default.toml"), false)?),
+            (path.display().to_string(), file_layer(path, is_required)?),
+            (ENVIRONMENT.to_owned(), environment(&self.variables)?),
+            ("flags".to_owned(), self.flags.clone()),
+        ])
+    }
 }
+
+/// The layer of the environment's variables.
+const ENVIRONMENT: &str = "environment";
 
 fn file_layer(path: &Path, required: bool) -> Result<Table, Error> {
     let name = path.display().to_string();

@@ -10,7 +10,7 @@ use super::card;
 use super::lists;
 use super::plan_view::subject;
 use super::show::line;
-use super::terminal::{print, tell};
+use super::terminal::{print, tell, variable};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::hitl::{AskedQuestion, Suspension, SuspensionKind};
@@ -119,8 +119,7 @@ pub(super) fn edited(value: &Value) -> Result<Option<Value>, Error> {
 }
 
 fn run_editor(path: &std::path::Path) -> Result<(), Error> {
-    let editor =
-        ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "vi".to_owned());
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(variable).unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or("vi");
     let status = Command::new(program).args(words).arg(path).status();

@@ -84,10 +84,10 @@ fn options(asked: &AskedQuestion) -> Option<String> {
 /// What may be typed.
 pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
     match asked.kind {
-        SuspensionKind::Approval | SuspensionKind::PlanReview => match asked.feedback_schema.allow_modify_args {
-            true => "[a]pprove  [e]dit in $EDITOR  [x] reject  [l]ater  > ",
-            false => "[a]pprove  [x] reject  [l]ater  > ",
-        },
+        SuspensionKind::Approval | SuspensionKind::PlanReview if asked.feedback_schema.allow_modify_args => {
+            "[a]pprove  [e]dit in $EDITOR  [x] reject  [l]ater  > "
+        }
+        SuspensionKind::Approval | SuspensionKind::PlanReview => "[a]pprove  [x] reject  [l]ater  > ",
         SuspensionKind::InDoubt => "[r]etry  [d]one with a result  [s]kip  [b] abort the item  [l]ater  > ",
         SuspensionKind::Pause => "[a] go on  [l]ater  > ",
         SuspensionKind::Budget => "[a] go on  [x] stop  [l]ater  > ",

@@ -214,3 +214,23 @@ impl Blocks {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocks, Frame};
+
+    #[test]
+    fn frames_come_out_of_bytes_that_were_split_anywhere() {
+        let text = "retry: 1000\n: nothing\n\nevent: observation\nid: 4\ndata: {\"seq\":4}\n\nevent: run\ndata: {}\n\n";
+        for at in 0..text.len() {
+            let mut blocks = Blocks::default();
+            let mut frames = Vec::new();
+            for bytes in [&text.as_bytes()[..at], &text.as_bytes()[at..]] {
+                blocks.extend(bytes);
+                frames.extend(std::iter::from_fn(|| blocks.next()));
+            }
+            let frame = |event: &str, data: &str| Frame { event: event.to_owned(), data: data.to_owned() };
+            assert_eq!(frames, [frame("observation", "{\"seq\":4}"), frame("run", "{}")], "split at {at}");
+        }
+    }
+}

@@ -137,6 +137,9 @@ impl Follower<'_> {
                     self.is_caught_up = true;
                     self.draw();
                     self.screen.leave();
+                    if self.is_drawn {
+                        tell("");
+                    }
                     return Ok(Some(Ended::Run(run)));
                 }
             }

@@ -76,7 +76,7 @@ pub(super) fn draw(row: &Row, shape: &str, lanes: usize, unicode: bool) -> Strin
             drawn.push_str(match (between && lane < last, unicode) {
                 (true, true) => "─",
                 (true, false) => "-",
-                (false, _) => " ",
+                (false, true | false) => " ",
             });
         }
     }
@@ -95,5 +95,33 @@ fn joined(ends: bool, sides: (bool, bool), unicode: bool) -> &'static str {
         (true, false, (false, _)) => "├",
         (true, false, (true, false)) => "┤",
         (true, false, (true, true)) => "┼",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{draw, rows};
+
+    fn drawn(dependencies: &[&[usize]], unicode: bool) -> Vec<String> {
+        let dependencies: Vec<Vec<usize>> = dependencies.iter().map(|of| of.to_vec()).collect();
+        let rows = rows(&dependencies);
+        let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap();
+        rows.iter().map(|row| draw(row, "o", lanes, unicode).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn lanes_part_cross_and_meet() {
+        // orders; photos, policy and carrier after it; amounts after photos and policy; refund; stock after photos; notify
+        // after refund; report after carrier, notify and stock.
+        let plan: [&[usize]; 9] = [&[], &[0], &[0], &[0], &[1, 2], &[4], &[1], &[5], &[3, 7, 6]];
+        let expected = ["o", "├─o", "├─│─o", "o │ │", "│ ├─o", "│ │ o", "│ o │", "│ │ o", "o─┴─┘"];
+        assert_eq!(drawn(&plan, true), expected);
+        assert_eq!(drawn(&[&[], &[0], &[0], &[1, 2]], false), ["o", "|-o", "o |", "o-/"]);
+    }
+
+    #[test]
+    fn what_stands_on_its_own_takes_a_lane_that_is_free() {
+        assert_eq!(drawn(&[&[], &[], &[0, 1], &[]], true), ["o", "│ o", "o─┘", "o"]);
+        assert_eq!(drawn(&[&[9]], true), ["o"], "a dependency that is not there");
     }
 }

@@ -10,6 +10,7 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
+use crate::runtime::clock::{Clock as _, System};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,6 +123,5 @@ pub(super) async fn usage(server: &Server, by: Option<&str>, json: bool) -> Resu
 }
 
 pub(super) fn now() -> Millis {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+    System::default().now()
 }

@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use super::events::ObservationFrame;
 use super::plan_view::{rule, subject};
 use super::show::{cut, line, span};
-use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
+use crate::domain::facts::{Fact, PlanSource, WholePlan, WholePlanUpdate};
 use crate::domain::observation::ObservationType;
 
 /// How much of a text stands in a line.
@@ -31,7 +31,9 @@ fn update(update: &WholePlanUpdate) -> Option<String> {
     let changes = &update.changes.changes;
     let changes = changes.iter().map(|change| format!("{}:{}", wire_word(&change.kind), change.item_id.as_str()));
     let changes: Vec<String> = changes.collect();
-    (!changes.is_empty()).then(|| format!("plan version={} {}", update.plan_version, changes.join(" ")))
+    // The planner's own list was told by the plan itself.
+    let is_news = update.source != PlanSource::Planner && !changes.is_empty();
+    is_news.then(|| format!("plan version={} {}", update.plan_version, changes.join(" ")))
 }
 
 fn of_fact(fact: &Fact, item: &str, now: i64) -> Option<String> {

@@ -131,3 +131,36 @@ fn judged(run: &RunResource) -> Result<(), Error> {
         (_, Some(ResultStatus::Success) | None) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::judged;
+    use crate::cli::Error;
+
+    fn run(status: &str, result: &str) -> Value {
+        let message = json!({ "messageId": "m", "threadId": "t", "role": "AI", "content": "Half.", "timestamp": 1 });
+        let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
+        let metadata = json!({
+            "threadId": "t", "runId": "run_1", "traceId": "x", "status": result, "totalDurationMs": 1, "llmCalls": 1,
+            "toolCalls": 0, "toolErrors": 0, "llmMetadata": {
+                "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0, "totalGenerationTimeMs": 0
+            }
+        });
+        json!({
+            "runId": "run_1", "threadId": "t", "status": status, "query": "?", "traceId": "x", "model": "m", "provider": "p",
+            "createdAt": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage,
+            "result": { "response": message, "metadata": metadata }
+        })
+    }
+
+    #[test]
+    fn the_exit_code_says_what_an_answer_is_worth() {
+        let judged = |status, result| judged(&serde_json::from_value(run(status, result)).unwrap());
+        assert!(matches!(judged("completed", "success"), Ok(())));
+        assert!(matches!(judged("completed", "partial"), Err(Error::Partial(_))));
+        assert!(matches!(judged("failed", "error"), Err(Error::Failed(_))));
+        assert!(matches!(judged("cancelled", "error"), Err(Error::Cancelled(_))));
+    }
+}

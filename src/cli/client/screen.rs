@@ -23,9 +23,10 @@ impl Screen {
             out.push_str(&format!("\u{1b}[{}A", self.drawn.len()));
         }
         for (at, line) in lines.iter().enumerate() {
-            match self.drawn.get(at) == Some(line) {
-                true => out.push_str("\u{1b}[1B"),
-                false => out.push_str(&format!("\r\u{1b}[2K{line}\n")),
+            if self.drawn.get(at) == Some(line) {
+                out.push_str("\u{1b}[1B");
+            } else {
+                out.push_str(&format!("\r\u{1b}[2K{line}\n"));
             }
         }
         if lines.len() < self.drawn.len() {

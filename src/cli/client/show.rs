@@ -97,3 +97,26 @@ pub(super) fn span(ms: i64) -> String {
 pub(super) fn count(number: u64) -> String {
     if number < 10_000 { number.to_string() } else { format!("{:.1}k", number as f64 / 1000.0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{block, cut, line, pad, span, tail};
+
+    #[test]
+    fn what_is_not_seen_is_shown_as_its_code() {
+        assert_eq!(block("a\u{1b}[31mb\r\nc\u{202e}\u{e0041}"), "a<U+001B>[31mb\nc<U+202E><U+E0041>");
+        assert_eq!(line(" two\nlines\r "), "two lines");
+        assert_eq!(line("a\rb"), "a<U+000D>b");
+    }
+
+    #[test]
+    fn columns_are_counted_as_they_are_drawn() {
+        assert_eq!((cut("日本語", 4).as_str(), cut("abc", 3).as_str(), cut("abcd", 3).as_str()), ("日…", "abc", "ab…"));
+        assert_eq!((pad("日", 4).as_str(), tail("abcdef", 4).as_str()), ("日  ", "…def"));
+    }
+
+    #[test]
+    fn a_span_of_time_is_short() {
+        assert_eq!([7_350, 141_000, 3_723_000, -1].map(span), ["7.3s", "2:21", "1:02:03", "0.0s"]);
+    }
+}

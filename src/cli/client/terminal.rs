@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 
 use crate::cli::Error;
+use crate::config::env::Variables;
 
 /// A line on stdout: a result.
 pub(super) fn print(line: &str) -> Result<(), Error> {
@@ -17,10 +18,15 @@ pub(super) fn tell(line: &str) {
     let _ = writeln!(stderr().lock(), "{line}");
 }
 
+/// A variable of the terminal's user; an empty one is none.
+pub(super) fn variable(name: &str) -> Option<String> {
+    Variables::of_process().get(name).filter(|value| !value.is_empty()).map(str::to_owned)
+}
+
 /// Whether progress is drawn in place; else it is one line for each change.
 pub(super) fn is_drawn() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
-    stderr().is_terminal() && !is_dumb && std::env::var_os("CI").is_none()
+    let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+    stderr().is_terminal() && !is_dumb && variable("CI").is_none()
 }
 
 /// Whether somebody can be asked.
@@ -53,14 +59,12 @@ pub(super) struct Style {
 
 impl Style {
     pub(super) fn of_environment() -> Self {
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-            .into_iter()
-            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
         let unicode = locale.is_some_and(|locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
         });
-        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour = variable("NO_COLOR").is_none();
         Self { unicode, colour }
     }
 }

@@ -101,6 +101,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     // A plan that is wider than half of the line is told without its lanes.
     let is_wide = 2 * lanes > size.columns / 2;
     let ids = view.items.iter().map(|item| width(&line(item.id.as_str()))).max().unwrap_or(0).min(20);
+    let longest = view.items.iter().map(|item| width(&line(&item.description))).max().unwrap_or(0);
     let folded = folded(view, size.rows);
     let mut drawn = Vec::new();
     if folded > 0 {
@@ -114,15 +115,14 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
             continue;
         }
         let shape = Shape::of(view, item).drawn(style, turn);
-        let (lane, taken) = match is_wide {
-            true => (shape, 1),
-            false => (lanes::draw(row, &shape, lanes, style.unicode), 2 * lanes - 1),
-        };
-        let rest = size.columns.saturating_sub(taken + ids + 6);
-        let (told, note) = (line(&item.description), note(view, item, now));
-        let time = item.began.map(|began| span(item.ended.unwrap_or(now) - began)).unwrap_or_else(|| "–".to_owned());
-        let notes = width(&note).min(rest / 2);
-        let words = rest.saturating_sub(notes + 11).min(48);
+        let taken = if is_wide { 1 } else { 2 * lanes - 1 };
+        let lane = if is_wide { shape } else { lanes::draw(row, &shape, lanes, style.unicode) };
+        let note = note(view, item, now);
+        let time = item.began.map_or_else(|| "–".to_owned(), |began| span(item.ended.unwrap_or(now) - began));
+        // What is left of the line: two thirds for what is to be done, one for what it waits for or says.
+        let rest = size.columns.saturating_sub(taken + ids + 16);
+        let words = longest.min(rest * 2 / 3);
+        let told = line(&item.description);
         let line = format!("  {lane}  {}  {} {time:>7}  {note}", pad(&line(item.id.as_str()), ids), pad(&told, words));
         drawn.push(cut_drawn(&line, size.columns));
     }

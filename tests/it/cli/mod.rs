@@ -1,8 +1,10 @@
 //! The binary as people start it, and the configuration it starts from.
 
 mod binary;
+mod client;
 mod config;
 mod serving;
+mod terminal;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use super::{PATIENCE, command, run};
 
 /// A server on a free port, stopped when dropped.
-struct Served {
+pub(super) struct Served {
     child: Child,
-    url: String,
+    pub(super) url: String,
     facts: Vec<String>,
 }
 
 /// Waits until it says `ready`.
-fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
+pub(super) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
     let mut command = command(folder, &["--port", "0"], variables);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
@@ -50,7 +50,7 @@ impl Drop for Served {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
@@ -100,8 +100,8 @@ fn keys_beside_a_running_server_are_made_by_it_and_the_first_may_do_everything()
     let second = keys(&["new", "--tenant", "acme"], &token);
     assert!(second.status.success() && !text(&second.stderr).contains("first"), "{}", text(&second.stderr));
     let nobody = keys(&["ls"], &[]);
-    refused(&nobody, 1, &format!("pes: {}: 401 unauthorized: ", served.url));
-    assert!(text(&nobody.stderr).contains("PES_TOKEN=pes_… pes keys"), "{}", text(&nobody.stderr));
+    refused(&nobody, 6, &format!("pes: {}: 401 unauthorized: ", served.url));
+    assert!(text(&nobody.stderr).contains("PES_TOKEN=pes_… pes"), "{}", text(&nobody.stderr));
     refused(&keys(&["adopt", "acme"], &token), 1, "pes: stop the server first");
 
     // Another folder is another database: not that of the server which answers there.
@@ -222,7 +222,7 @@ fn an_open_address_without_keys_is_refused_until_there_is_one() {
     let listed = text(&run(folder.path(), &["keys", "ls"], &token).stdout);
     assert!(listed.contains("active") && listed.contains("acme  read+admin  cli"), "{listed}");
     let nobody = run(folder.path(), &["keys", "ls"], &[("PES_URL", &url)]);
-    refused(&nobody, 1, &format!("pes: {url}: 401 unauthorized: "));
+    refused(&nobody, 6, &format!("pes: {url}: 401 unauthorized: "));
 }
 
 #[test]
@@ -237,11 +237,11 @@ fn keys_are_made_and_revoked_through_the_server() {
     let (id, key) = (text(&made.stderr), text(&made.stdout));
     let id = id.split_whitespace().next().unwrap();
     let robot = [("PES_URL", served.url.as_str()), ("PES_TOKEN", key.trim())];
-    refused(&keys(&["ls"], &robot), 1, &format!("pes: {}: 403 forbidden: ", served.url));
-    refused(&keys(&["new", "--tenant", "zeta"], &root), 1, &format!("pes: {}: 403 forbidden: ", served.url));
+    refused(&keys(&["ls"], &robot), 6, &format!("pes: {}: 403 forbidden: ", served.url));
+    refused(&keys(&["new", "--tenant", "zeta"], &root), 6, &format!("pes: {}: 403 forbidden: ", served.url));
     assert!(keys(&["revoke", id], &root).status.success());
     assert!(text(&keys(&["ls"], &root).stdout).contains("revoked"));
-    refused(&keys(&["revoke", id], &root), 1, &format!("pes: {}: 404 not_found: ", served.url));
+    refused(&keys(&["revoke", id], &root), 7, &format!("pes: {}: 404 not_found: ", served.url));
 }
 
 #[test]

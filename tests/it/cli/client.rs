@@ -1,0 +1,247 @@
+//! The binary as a client, in a pipe: what it prints, where, and its exit codes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use super::serving::{Served, serve, text};
+use super::{command, run};
+
+/// A server, and a folder from which it is asked.
+struct Stage {
+    folder: tempfile::TempDir,
+    served: Served,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let served = serve(folder.path(), &[]);
+        Self { folder, served }
+    }
+
+    fn pes(&self, arguments: &[&str]) -> Output {
+        run(self.folder.path(), arguments, &[("PES_URL", &self.served.url)])
+    }
+
+    /// What it prints; it must go well.
+    #[track_caller]
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.pes(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    #[track_caller]
+    fn refused(&self, arguments: &[&str], code: i32, expected: &str) {
+        let output = self.pes(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.lines().last().unwrap_or_default().contains(expected), "{said}\nshould say\n{expected}");
+    }
+}
+
+const DINNER: &str = "Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.";
+const MAIL: &str = "Send the team an invitation to the dinner.";
+
+#[test]
+fn a_run_prints_its_answer_and_tells_its_progress_by_number() {
+    let stage = Stage::new();
+    let output = stage.pes(&["run", DINNER, "--thread", "dinner"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).starts_with("**Each guest pays 47.60.**"), "{}", text(&output.stdout));
+    let told = text(&output.stderr);
+    assert!(!told.contains('\u{1b}'), "{told}");
+    let seqs: Vec<i64> = told.lines().map(|line| line.split_once(' ').unwrap().0.parse().unwrap()).collect();
+    assert!(seqs.is_sorted() && seqs[0] == 1, "{told}");
+    for expected in
+        [" plan version=1 items=bill,tip,date,share", " tip called calculator ", " error=", " run completed "]
+    {
+        assert!(told.contains(expected), "{told}\nlacks {expected}");
+    }
+
+    let tree = stage.said(&["plan", "dinner"]);
+    assert!(tree.contains("4/4") && tree.contains("1 error"), "{tree}");
+    assert!(stage.said(&["plan", "dinner", "diff"]).contains("+ bill"));
+    assert!(stage.said(&["threads"]).contains("Team dinner"));
+    assert!(stage.said(&["usage"]).contains("no price"));
+    let replayed = stage.said(&["replay", "dinner", "--at", "10"]);
+    assert_eq!(replayed.lines().last().unwrap(), "10 bill in_progress");
+    let fork = stage.said(&["fork", "dinner", "--at", "10"]);
+    assert!(stage.said(&["replay", fork.trim()]).contains("plan"), "{fork}");
+}
+
+#[test]
+fn a_run_that_asks_exits_with_4_and_goes_on_when_it_is_answered() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "mail", "--no-input"], 4, "waits for a person: demo_send_email (sus_");
+    let open = stage.said(&["questions"]);
+    assert_eq!(open.lines().count(), 1, "{open}");
+    assert!(open.starts_with("sus_") && open.contains("demo_send_email"), "{open}");
+    assert_eq!(stage.said(&["approve"]), "approved demo_send_email in mail\n");
+    assert!(stage.said(&["watch", "mail"]).starts_with("The invitation to the team dinner was written, approved"));
+    assert_eq!(stage.said(&["questions"]), "");
+    stage.refused(&["approve"], 7, "Nobody is asked anything.");
+
+    stage.refused(&["run", MAIL, "--thread", "other", "--no-input"], 4, "waits for a person");
+    let id = stage.said(&["questions"]).split_whitespace().next().unwrap().to_owned();
+    let edit = r#"{"to": "team@example.com", "subject": "Dinner", "body": "At seven."}"#;
+    stage.said(&["approve", &id, "--edit", edit]);
+    let told = text(&stage.pes(&["watch", "other"]).stderr);
+    assert!(told.contains("send modified by=local"), "{told}");
+    stage.refused(&["approve", &id], 7, "No open question");
+    stage.refused(&["reject", "sus_1"], 2, "--help");
+}
+
+#[test]
+fn the_plan_is_reviewed_and_refused_from_here() {
+    let stage = Stage::new();
+    stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits for a person: the plan");
+    let forecast = stage.said(&["plan", "t", "forecast"]);
+    assert!(forecast.contains("bill") && forecast.ends_with("\n"), "{forecast}");
+    let id = stage.said(&["questions"]).split_whitespace().next().unwrap().to_owned();
+    assert_eq!(stage.said(&["reject", &id, "--reason", ""]), "rejected the plan in t\n");
+    let watched = stage.pes(&["watch", "t"]);
+    assert_ne!(watched.status.code(), Some(0), "{}", text(&watched.stderr));
+}
+
+#[test]
+fn the_frames_of_the_api_are_passed_on_unchanged() {
+    let stage = Stage::new();
+    let said = stage.said(&["run", DINNER, "--thread", "t", "--json"]);
+    let frames: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<&Value> =
+        frames.iter().filter(|frame| frame["event"] == "observation").map(|frame| &frame["data"]).collect();
+    let replayed = stage.said(&["plan", "t", "--json"]);
+    assert!(serde_json::from_str::<Value>(&replayed).is_ok(), "{replayed}");
+    let log = http(&stage.served.url, "/threads/t/events?after=0&limit=200");
+    assert_eq!(told, log["items"].as_array().unwrap().iter().collect::<Vec<_>>());
+    assert!(frames.iter().all(|frame| frame["event"] != "token"), "tokens were not asked for");
+    let with_tokens = stage.said(&["run", DINNER, "--json", "--tokens"]);
+    assert!(with_tokens.contains(r#"{"event":"token","#));
+}
+
+#[test]
+fn each_failure_has_its_exit_code_and_says_what_to_do() {
+    let stage = Stage::new();
+    stage.refused(&["run", DINNER, "--thread", "refunds", "--detach"], 0, "pes watch refunds");
+    stage.refused(&["run", DINNER, "--thread", "slow", "--timeout", "0s"], 124, "Try: pes watch slow");
+    stage.refused(&["plan", "refund"], 7, "No thread refund. Like it: refunds. Try: pes threads");
+    stage.refused(&["watch", "nothing"], 7, "Try: pes threads");
+    stage.refused(&["run", "x", "--timeout", "soon"], 2, "--help");
+    stage.refused(&["answer", "sus_1"], 2, "--help");
+    let nobody = tempfile::tempdir().unwrap();
+    let away = run(nobody.path(), &["threads", "--url", "http://127.0.0.1:1"], &[]);
+    assert_eq!(away.status.code(), Some(9), "{}", text(&away.stderr));
+    assert!(text(&away.stderr).contains("Start a server with `pes serve`, or set PES_URL."));
+    let away = run(nobody.path(), &["run", "x", "--port", "1"], &[]);
+    assert_eq!(away.status.code(), Some(9), "{}", text(&away.stderr));
+    assert!(!nobody.path().join("data").exists(), "nobody was asked, so nothing was started");
+
+    let keyed = tempfile::tempdir().unwrap();
+    let served = serve(keyed.path(), &[("PES_API_KEYS", "acme:read:pes_0123456789abcdef0123")]);
+    let nobody = run(keyed.path(), &["threads"], &[("PES_URL", &served.url)]);
+    assert_eq!(nobody.status.code(), Some(6), "{}", text(&nobody.stderr));
+    let token = ("PES_TOKEN", "pes_0123456789abcdef0123");
+    let reader = run(keyed.path(), &["run", "x"], &[("PES_URL", &served.url), token]);
+    assert_eq!(reader.status.code(), Some(6), "{}", text(&reader.stderr));
+}
+
+#[test]
+fn what_runs_is_cancelled_by_the_ids_of_a_pipe() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "a", "--no-input"], 4, "waits");
+    let variables = [("PES_URL", stage.served.url.as_str())];
+    let mut child = command(stage.folder.path(), &["cancel", "-"], &variables)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"a\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output.stdout).starts_with("a run_"), "{}", text(&output.stdout));
+    stage.refused(&["watch", "a"], 5, "The run was cancelled.");
+}
+
+#[test]
+fn a_plan_that_was_changed_meanwhile_is_not_overwritten() {
+    let stage = Stage::new();
+    stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits");
+    let (pes, url) = (env!("CARGO_BIN_EXE_pes"), &stage.served.url);
+    let inner = script(stage.folder.path(), "inner", "sed -i 's/Compute a tip/Work out a tip/' \"$1\"");
+    let outer = format!(
+        "PES_URL={url} EDITOR={inner} {pes} plan t edit >&2 && sed -i 's/Compute the bill/Work out the bill/' \"$1\""
+    );
+    let outer = script(stage.folder.path(), "outer", &outer);
+    let variables = [("PES_URL", url.as_str()), ("EDITOR", &outer), ("PATH", "/usr/bin:/bin")];
+    let edited = run(stage.folder.path(), &["plan", "t", "edit"], &variables);
+    assert_eq!(edited.status.code(), Some(8), "{}", text(&edited.stderr));
+    let tree = stage.said(&["plan", "t"]);
+    assert!(tree.contains("Work out a tip") && tree.contains("Compute the bill"), "{tree}");
+}
+
+fn script(folder: &Path, name: &str, line: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_closed_pipe_ends_it_quietly() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    let variables = [("PES_URL", stage.served.url.as_str())];
+    let mut child = command(stage.folder.path(), &["replay", "t"], &variables)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Nobody reads any of it.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn nothing_that_others_wrote_reaches_the_terminal_as_it_is() {
+    let stage = Stage::new();
+    let hostile = "\u{1b}]0;owned\u{7}\u{1b}[31mred\u{202e}tfel";
+    let output = stage.pes(&["run", hostile, "--thread", "t"]);
+    let everything =
+        text(&output.stdout) + &text(&output.stderr) + &stage.said(&["threads"]) + &stage.said(&["replay", "t"]);
+    assert!(everything.contains("<U+001B>") && everything.contains("<U+202E>"), "{everything}");
+    assert!(!everything.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{everything:?}");
+}
+
+#[test]
+fn settings_tell_where_they_come_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let explained = run(folder.path(), &["config", "--explain", "--host", "127.0.0.1"], &[("PORT", "7171")]);
+    let said = text(&explained.stdout);
+    for expected in ["server.port = 7171  # PORT", "server.host = \"127.0.0.1\"  # flags", "  # default"] {
+        assert!(said.contains(expected), "{said}\nlacks {expected}");
+    }
+    let completions = run(folder.path(), &["completions", "bash"], &[]);
+    assert!(text(&completions.stdout).contains("questions"));
+}
+
+/// A JSON answer of the server.
+fn http(url: &str, path: &str) -> Value {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line).unwrap() > 2 {
+        line.clear();
+    }
+    let mut body = String::new();
+    reader.read_to_string(&mut body).unwrap();
+    serde_json::from_str(&body).unwrap()
+}

@@ -1,0 +1,145 @@
+//! The binary as a client, in a real terminal (tmux).
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::PATIENCE;
+use super::serving::{serve, text};
+
+/// A terminal with a shell, ended when dropped.
+struct Terminal {
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    fn new(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Self {
+        let terminal = Self { folder: tempfile::tempdir().unwrap() };
+        let variables: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let shell = format!("env -i TERM=screen PATH=/usr/bin:/bin PS1='$ ' {} sh", variables.join(" "));
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        terminal.tmux(&["new-session", "-d", "-x", &columns, "-y", &rows, &shell]);
+        terminal
+    }
+
+    #[track_caller]
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let socket = self.folder.path().join("socket");
+        let mut command = Command::new("tmux");
+        let output = command.arg("-S").arg(socket).args(["-f", "/dev/null"]).args(arguments).output();
+        let output = output.expect("tmux is installed");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn line(&self, line: &str) {
+        self.keys(&[line, "Enter"]);
+    }
+
+    /// What is on the screen, as soon as it has all of this.
+    #[track_caller]
+    fn shows(&self, expected: &[&str]) -> String {
+        let began = Instant::now();
+        loop {
+            let shown = self.tmux(&["capture-pane", "-p"]);
+            if expected.iter().all(|expected| shown.contains(expected)) {
+                return shown;
+            }
+            assert!(began.elapsed() < PATIENCE, "{shown}\nlacks one of {expected:?}");
+            // A terminal tells nobody that it changed.
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let socket = self.folder.path().join("socket");
+        let _ = Command::new("tmux").arg("-S").arg(socket).arg("kill-server").output();
+    }
+}
+
+fn pes() -> &'static str {
+    env!("CARGO_BIN_EXE_pes")
+}
+
+const MAIL: &str = "'Send the team an invitation to the dinner.'";
+
+#[test]
+fn a_plan_is_drawn_in_place_and_its_question_answered_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
+    terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
+    let shown = terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove", "✓  write"]);
+    assert_eq!(shown.matches("Dinner invitation").count(), 1, "drawn in place:\n{shown}");
+    terminal.line("what");
+    terminal.shows(&["Type the letter of an answer."]);
+    terminal.line("a");
+    let shown = terminal.shows(&["code 0"]);
+    assert!(shown.contains("✓  send") && shown.contains("The invitation to the team dinner was written"), "{shown}");
+}
+
+#[test]
+fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let terminal = Terminal::new(100, 30, &[("PES_URL", &served.url), ("LANG", "C"), ("NO_COLOR", "1")]);
+    terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
+    terminal.shows(&["! demo_send_email", "+  write"]);
+    terminal.tmux(&["resize-window", "-x", "60", "-y", "30"]);
+    terminal.line("x");
+    terminal.shows(&["Why not?"]);
+    terminal.line("Not today.");
+    let shown = terminal.shows(&["code "]);
+    assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+}
+
+#[test]
+fn control_c_detaches_first_and_cancels_at_once_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8")]);
+    let run = format!("{} run {MAIL} --thread m; echo code $?", pes());
+    terminal.line(&run);
+    terminal.shows(&["[a]pprove"]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["Detached; the run goes on. `pes watch m`.", "code 0"]);
+    // The quotes tell what is printed from what is typed.
+    terminal.line(&format!("clear; echo an''other; {} watch m; echo code $?", pes()));
+    terminal.shows(&["another", "[a]pprove"]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["Detached"]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["being cancelled", "code 5"]);
+}
+
+/// In a folder of its own, whose server listens on a port that nobody else has.
+fn config(folder: &Path) -> u16 {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    std::fs::create_dir(folder.join("config")).unwrap();
+    std::fs::write(folder.join("config/local.toml"), format!("[server]\nport = {port}\n")).unwrap();
+    port
+}
+
+#[test]
+fn whoever_has_no_server_is_offered_one_that_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    config(folder.path());
+    let terminal = Terminal::new(110, 30, &[("LANG", "C.UTF-8")]);
+    terminal.line(&format!("cd {}; {} chat talk; echo code $?", folder.path().display(), pes()));
+    terminal.shows(&["Start one here? [Y/n]"]);
+    terminal.line("y");
+    let shown = terminal.shows(&["A server runs as process", "Thread talk."]);
+    let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap().to_owned();
+    terminal.line("Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.");
+    terminal.shows(&["Each guest pays 47.60."]);
+    terminal.line("");
+    terminal.shows(&["code 0"]);
+    terminal.line(&format!("clear; echo an''other; {} threads; kill {pid}; echo code $?", pes()));
+    terminal.shows(&["another", "Team dinner", "code 0"]);
+}
