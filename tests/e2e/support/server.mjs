@@ -17,7 +17,12 @@ export function program() {
   return found;
 }
 
+/** A test that ends early leaves nothing behind. */
+const running = new Set();
 process.once('SIGTERM', () => process.exit(1));
+process.once('exit', () => {
+  for (const child of running) process.kill(-child.pid, 'SIGKILL');
+});
 
 export class Server {
   /** `env` adds to the environment; `script` names a file of `scripts/` for the demo model, `says` is one itself. */
@@ -39,11 +44,9 @@ export class Server {
     const args = ['serve', '--host', '127.0.0.1', '--port', String(this.port), '--data-dir', this.folder];
     // A process group of its own: what the program starts ends with it.
     this.child = spawn(program(), args, { env: { PATH: process.env.PATH, HOME: this.folder, ...this.env }, cwd: this.folder, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
-    // A test that ends early leaves nothing behind.
-    const orphan = this.child.pid;
-    process.once('exit', () => {
-      if (this.child?.pid === orphan && this.child.exitCode == null && this.child.signalCode == null) process.kill(-orphan, 'SIGKILL');
-    });
+    const { child } = this;
+    running.add(child);
+    child.once('exit', () => running.delete(child));
     this.url = await new Promise((resolve, reject) => {
       let url = null;
       this.child.once('exit', (code) => reject(new Error(`the server ended with ${code} before it was ready`)));
@@ -56,7 +59,7 @@ export class Server {
   }
 
   async end(signal) {
-    if (this.child.exitCode != null || this.child.signalCode != null) return;
+    if (!running.delete(this.child) || this.child.exitCode != null) return;
     const gone = once(this.child, 'exit');
     process.kill(-this.child.pid, signal);
     await gone;
