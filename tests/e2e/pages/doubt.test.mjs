@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { open, painted, quit } from '../support/browser.mjs';
-import { at } from '../support/people.mjs';
+import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
 let server;
@@ -60,8 +60,7 @@ test('the card says what happened, and asks what is true', async () => {
   await page.waitForSelector('[data-testid=question][data-state=over]');
   await server.ended('skipped');
   assert.equal(asked, before_);
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('a call that was done is given its result, and is not made again', async () => {
@@ -75,7 +74,7 @@ test('a call that was done is given its result, and is not made again', async ()
   const ended = (await server.log('done')).find((told) => told.type === 'TOOL_EXECUTION');
   assert.deepEqual([ended.content.status, ended.content.output], ['success', { receipt: 7 }]);
   assert.equal(asked, before_);
-  await page.context().close();
+  await done(page);
 });
 
 test('a call that was not done is made again, once', async () => {
@@ -89,5 +88,5 @@ test('a call that was not done is made again, once', async () => {
   await page.waitForSelector('[data-testid=question][data-state=over]');
   await server.ended('again');
   assert.equal(asked, before_ + 1);
-  await page.context().close();
+  await done(page);
 });

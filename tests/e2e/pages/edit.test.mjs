@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { open, painted, quit } from '../support/browser.mjs';
-import { at, questionOf } from '../support/people.mjs';
+import { at, done, questionOf } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
 let server;
@@ -59,8 +59,7 @@ test('what is asked about is locked; the rest is changed, added, moved and saved
   assert.deepEqual(list.map((item) => item.id), ['refund', 'notify', 'new-1', 'report']);
   assert.equal(list[1].description, 'Write to the customer, in Finnish');
   assert.deepEqual([list[2].requiredTools, list[2].dependencies], [['calculator'], ['refund']]);
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('mistakes are said while typing, and cannot be saved', async () => {
@@ -75,7 +74,7 @@ test('mistakes are said while typing, and cannot be saved', async () => {
   assert.match(await row(page, 'notify').innerText(), /There is no tool rm/);
   await field(page, 'notify', 'tools').fill('');
   assert.equal(await at(page, 'edit-wrong').count(), 0);
-  await page.context().close();
+  await done(page);
 });
 
 test('where the plan has moved on, the edits that still fit are laid on it', async () => {
@@ -93,7 +92,7 @@ test('where the plan has moved on, the edits that still fit are laid on it', asy
   await at(page, 'plan-list').waitFor();
   const list = await server.get('/threads/moved/plan');
   assert.deepEqual(list.map((item) => item.description), ['Pay the refund', 'Theirs', 'Report, mine', 'Also theirs']);
-  await page.context().close();
+  await done(page);
 });
 
 test('an item that begins meanwhile locks, and the edit of it is named as too late', async () => {
@@ -105,7 +104,7 @@ test('an item that begins meanwhile locks, and the edit of it is named as too la
   await painted(page, (await server.log('late')).at(-1).seq);
   assert.equal(await row(page, 'notify').getAttribute('data-state'), 'lock');
   assert.match(await row(page, 'notify').innerText(), /your edit came too late/);
-  await page.context().close();
+  await done(page);
 });
 
 test('what the server refuses stands at its field', async () => {
@@ -119,7 +118,7 @@ test('what the server refuses stands at its field', async () => {
   await at(page, 'edit-refused').waitFor();
   assert.match(await row(page, 'notify').innerText(), /rm is not enabled here/);
   assert.equal(await field(page, 'notify', 'tools').getAttribute('aria-invalid'), 'true');
-  await page.context().close();
+  await done(page);
 });
 
 test('what an edit would ask is told before it is saved', async () => {
@@ -128,7 +127,7 @@ test('what an edit would ask is told before it is saved', async () => {
   await at(page, 'foresee').click();
   await at(page, 'foreseen').waitFor();
   assert.match(await row(page, 'report').innerText(), /demo_send_email would ask a person/);
-  await page.context().close();
+  await done(page);
 });
 
 test('leaving with edits asks', async () => {
@@ -145,5 +144,5 @@ test('leaving with edits asks', async () => {
   assert.equal(await field(page, 'notify', 'description').inputValue(), 'Unsaved');
   await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
   await at(page, 'usage').waitFor();
-  await page.context().close();
+  await done(page);
 });

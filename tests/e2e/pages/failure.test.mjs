@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { open, painted, quit, seqOf } from '../support/browser.mjs';
-import { at } from '../support/people.mjs';
+import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
 const INVITE = 'Send the team an invitation to the dinner.';
@@ -46,15 +46,14 @@ test('a failed run says what to do, and can be run again', async () => {
   await painted(page, before_ + 1);
   await server.ended('failed', before_);
   assert.equal((await server.get('/threads/failed/runs')).items.length, 2);
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('a thread that is not there is said in the place of it', async () => {
   const page = await open(server, '#/t/nobody');
   await at(page, 'failure').waitFor();
   assert.equal(await at(page, 'failure').getAttribute('data-code'), 'not_found');
-  await page.context().close();
+  await done(page);
 });
 
 test('a server with keys asks for one, and the page goes on where it was', async () => {
@@ -75,7 +74,7 @@ test('a server with keys asks for one, and the page goes on where it was', async
   assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, 'Strict']);
   const kept = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
   assert.doesNotMatch(kept, /pes_test/);
-  await page.context().close();
+  await done(page);
 });
 
 test('a key that may read only can do nothing, and says why', async () => {
@@ -91,7 +90,7 @@ test('a key that may read only can do nothing, and says why', async () => {
   await page.goto(`${guarded.url}/#/new`);
   await at(page, 'why-not').waitFor();
   assert.equal(await at(page, 'start').isDisabled(), true);
-  await page.context().close();
+  await done(page);
 });
 
 test('a key that is revoked ends its session', async () => {
@@ -103,7 +102,7 @@ test('a key that is revoked ends its session', async () => {
   await page.waitForFunction(async () => (await fetch('whoami')).status === 401, null, { polling: 250 });
   await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
   await at(page, 'login').waitFor();
-  await page.context().close();
+  await done(page);
 });
 
 test('a key is made, shown once, and revoked', async () => {
@@ -119,7 +118,7 @@ test('a key is made, shown once, and revoked', async () => {
   await mine.locator('[data-testid=revoke]').click();
   await mine.locator('[data-testid=revoke]').click();
   await mine.getByText('revoked').waitFor();
-  await page.context().close();
+  await done(page);
 });
 
 test('rules are tried on past calls before they are saved', async () => {
@@ -138,8 +137,7 @@ test('rules are tried on past calls before they are saved', async () => {
   await at(page, 'rules-json').fill('[{"id": "x", "action": "sometimes"}]');
   await at(page, 'try-rules').click();
   await at(page, 'rules-refused').waitFor();
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('who is not named by the rule, and who asked under four eyes, is told who may', async () => {
@@ -160,5 +158,5 @@ test('who is not named by the rule, and who asked under four eyes, is told who m
   await page.goto(`${guarded.url}/#/questions?show=mine`);
   await at(page, 'show-mine').waitFor();
   await page.waitForFunction(() => document.querySelectorAll('[data-testid=question-row]').length === 1);
-  await page.context().close();
+  await done(page);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { open, quit, serious, shot } from '../support/browser.mjs';
-import { at } from '../support/people.mjs';
+import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
 const INVITE = 'Send the team an invitation to the dinner.';
@@ -68,7 +68,7 @@ for (const [name, [hash, act]] of Object.entries(STATES)) {
       await shot(page, `state-${name.replaceAll(' ', '-')}-${dark ? 'dark' : 'light'}`);
       assert.deepEqual(await serious(page), []);
       assert.deepEqual(page.wrong, []);
-      await page.context().close();
+      await done(page);
     });
   }
 }
@@ -79,5 +79,5 @@ test('sign-in, with a key that is refused', async () => {
   await at(page, 'sign-in').click();
   await at(page, 'login-problem').waitFor();
   assert.deepEqual(await serious(page), []);
-  await page.context().close();
+  await done(page);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { open, painted, quit, shot, showing } from '../support/browser.mjs';
-import { at } from '../support/people.mjs';
+import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
 let server;
@@ -27,8 +27,7 @@ test('two actions lead from nothing to a plan that runs', async () => {
   await at(page, 'prompt').first().click();
   await inThread(page);
   await page.locator('[data-testid=graph] [data-node]').first().waitFor();
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('a plan is shown before it runs, if that is wanted; the text stays when it is refused', async () => {
@@ -44,7 +43,7 @@ test('a plan is shown before it runs, if that is wanted; the text stays when it 
   await at(page, 'start').click();
   await inThread(page);
   await page.waitForSelector('[data-kind=plan_review]');
-  await page.context().close();
+  await done(page);
 });
 
 test('an answer is Markdown, its links lead to the web only, and its suggestions can be taken', async () => {
@@ -58,8 +57,7 @@ test('an answer is Markdown, its links lead to the web only, and its suggestions
   await page.getByRole('button', { name: 'Use' }).last().click();
   assert.equal(await at(page, 'message-field').inputValue(), '<b>not bold</b>');
   assert.notEqual(await page.title(), 'taken');
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('a run that is under way is steered, followed, or interrupted', async () => {
@@ -76,7 +74,7 @@ test('a run that is under way is steered, followed, or interrupted', async () =>
     assert.deepEqual((await sent).postDataJSON(), { query: 'Do it politely.', onBusy });
     await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
     await cases.post(`/threads/${thread}/cancel`, {}).catch(() => {});
-    await page.context().close();
+    await done(page);
   }
 });
 
@@ -91,8 +89,7 @@ test('a message to the past goes to a fork of it', async () => {
   await page.getByRole('link', { name: 'Compare' }).click();
   await at(page, 'differences').waitFor();
   assert.match(await at(page, 'differences').innerText(), /Same up to observation 12/);
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('what an item promised, called and waited for', async () => {
@@ -109,8 +106,7 @@ test('what an item promised, called and waited for', async () => {
   await page.goto(`${server.url}/#/t/item?tab=item&sel=tip&at=${first.seq}`);
   await showing(page, first.seq);
   assert.equal(await at(page, 'call').count(), 1);
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
 
 test('one item is skipped, another done again, by hand', async () => {
@@ -120,15 +116,14 @@ test('one item is skipped, another done again, by hand', async () => {
   const { lastSeq } = await server.get('/threads/hand');
   await at(page, 'item-retry').click();
   await server.until('hand', (told) => told.type === 'ITEM_STATUS_CHANGE' && told.content.itemId === 'write' && told.content.status === 'in_progress', lastSeq);
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
   await cases.begins('skip', 'Take your time.');
   await cases.until('skip', (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
   const other = await open(cases, '#/t/skip?tab=item&sel=third');
   await at(other, 'item-skip').click();
   const told = await cases.until('skip', (one) => one.type === 'ITEM_STATUS_CHANGE' && one.content.itemId === 'third');
   assert.equal(told.content.status, 'cancelled');
-  await other.context().close();
+  await done(other);
 });
 
 test('what a model call saw, by parts; and what differs from another attempt', async () => {
@@ -154,6 +149,5 @@ test('what a model call saw, by parts; and what differs from another attempt', a
   await at(page, 'context').getByText('Results of other items').click();
   await at(page, 'context').locator('mark').first().waitFor();
   await shot(page, 'context');
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
+  await done(page);
 });
