@@ -18,8 +18,12 @@ export function Log({ ctx, route, thread, openRaw }) {
   const from = Math.max(0, Math.floor(scrollTop / row) - MARGIN);
   const to = Math.min(all.length, Math.ceil((scrollTop + (height || 400)) / row) + MARGIN);
   const begin = all[0]?.timestamp ?? 0;
+  // Where the next key starts: keys may come quicker than paintings.
+  const cursor = useRef(null);
+  cursor.current = route.row;
   const move = (step) => {
-    const seq = Math.min(thread.seq, Math.max(thread.minSeq, (route.row ?? (step > 0 ? thread.minSeq - 1 : thread.seq + 1)) + step));
+    const seq = Math.min(thread.seq, Math.max(thread.minSeq, (cursor.current ?? (step > 0 ? thread.minSeq - 1 : thread.seq + 1)) + step));
+    cursor.current = seq;
     ctx.go(ctx.to({ row: seq }), { replace: true });
     const top = (seq - thread.minSeq) * row;
     if (top < box.current.scrollTop || top + 2 * row > box.current.scrollTop + box.current.clientHeight) box.current.scrollTop = top - 100;

@@ -152,10 +152,15 @@ function useFollow(box, isOpen, end, count, height) {
 
 function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }) {
   const row = rows[selected];
+  // Where the next key starts: keys may come quicker than paintings.
+  const cursor = useRef(selected);
+  cursor.current = selected;
   const move = (step) => {
-    let next = selected < 0 ? (step > 0 ? 0 : rows.length - 1) : selected + step;
+    const at = cursor.current;
+    let next = at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step;
     while (rows[next] && !rows[next].span) next += step;
     if (!rows[next]) return;
+    cursor.current = next;
     ctx.go(ctx.to({ row: rows[next].span.seq }), { replace: true });
     ctx.say(labelOf(thread, rows[next]));
     const [above, below] = [tops[next], tops[next + 1] + 30];
