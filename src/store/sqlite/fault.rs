@@ -1,5 +1,7 @@
 //! SQLite's errors as errors of the store.
 
+use sqlx::migrate::MigrateError;
+
 use crate::store::Error;
 
 /// After a failed transaction was rolled back.
@@ -30,8 +32,29 @@ fn written_code(error: &rusqlite::Error) -> Option<u32> {
 
 /// SQLite's result code without its extension (https://sqlite.org/rescode.html).
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
-    let code = error.as_database_error()?.code()?.parse::<u32>().ok()?;
-    Some(code & 0xFF)
+    Some(extended_code(error)? & 0xFF)
+}
+
+fn extended_code(error: &sqlx::Error) -> Option<u32> {
+    match error {
+        sqlx::Error::Migrate(failed) => match &**failed {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => extended_code(error),
+            _ => None,
+        },
+        error => error.as_database_error()?.code()?.parse().ok(),
+    }
+}
+
+/// Why a file cannot be opened, for whoever starts the server. A file beside the log that cannot grow is an error of the
+/// disk for SQLite, whatever the reason.
+pub(super) fn why_not_opened(error: &sqlx::Error) -> String {
+    let code = extended_code(error);
+    let is_full = code.is_some_and(|code| code & 0xFF == code::FULL || code == code::IOERR_SHMSIZE);
+    if is_full {
+        format!("there is no room left on its disk; make room, then start again ({error})")
+    } else {
+        error.to_string()
+    }
 }
 
 mod code {
@@ -39,6 +62,8 @@ mod code {
     pub const READONLY: u32 = 8;
     pub const IOERR: u32 = 10;
     pub const CORRUPT: u32 = 11;
+    pub const FULL: u32 = 13;
+    pub const IOERR_SHMSIZE: u32 = 4874;
     pub const TOOBIG: u32 = 18;
     pub const CONSTRAINT: u32 = 19;
     pub const MISMATCH: u32 = 20;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
+use super::fault::why_not_opened;
 use super::lock::FolderLock;
 use super::write_connection::WriteConnection;
 use super::writer::Writer;
@@ -45,7 +46,7 @@ impl Sqlite {
             damage::check(&path, synchronous == Synchronous::Full)?;
             schema::look(&path).await?;
             private::file(&path).map_err(|error| unusable(&path, error))?;
-            schema::migrate(&options).await.map_err(|error| unusable(&path, error))?;
+            schema::migrate(&options).await.map_err(|error| unusable(&path, why_not_opened(&error)))?;
         } else {
             create(&path, &options).await?
         }
@@ -69,7 +70,8 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
         }
     }
     private::file(&new).map_err(|error| unusable(&new, error))?;
-    schema::migrate(&options.clone().filename(&new)).await.map_err(|error| unusable(path, error))?;
+    let made = schema::migrate(&options.clone().filename(&new)).await;
+    made.map_err(|error| unusable(path, why_not_opened(&error)))?;
     failpoint::reached("sqlite.created");
     let folder = path.parent().unwrap_or(Path::new("."));
     let synced = File::open(&new).and_then(|file| file.sync_all());

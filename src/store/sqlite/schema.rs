@@ -7,7 +7,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, SqlStr};
 
-use super::fault::is_read_only;
+use super::fault::{is_read_only, why_not_opened};
 use super::open::unusable;
 use crate::store::{Error, Result};
 
@@ -17,7 +17,7 @@ const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "schema", include_str!("../../..
 /// Refuses a file that a newer version has changed, without changing a byte of it, and one that never was ours.
 pub(super) async fn look(path: &Path) -> Result<()> {
     let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
-    match newest(path).await.map_err(|error| unusable(path, error))? {
+    match newest(path).await.map_err(|error| unusable(path, why_not_opened(&error)))? {
         Some(applied) if applied > known => Err(Error::Unusable(format!(
             "{} has schema {applied}, and this version of pes knows schemas up to {known}; start a newer pes. Nothing \
              was changed.",

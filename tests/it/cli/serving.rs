@@ -188,6 +188,19 @@ fn the_doctor_looks_at_everything_around() {
     assert!(said.contains(&format!("ok   database  in use by the server at {}", served.url)), "{said}");
 }
 
+/// A limit on the size of files stands for a full disk: the file beside the log cannot be made.
+#[test]
+fn a_database_without_room_on_its_disk_is_exit_9_with_that_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(serve(folder.path(), &[]).stop().0, Some(0));
+    let plain = command(folder.path(), &["--port", "0"], &[]);
+    let mut without_room = std::process::Command::new("/bin/sh");
+    without_room.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""]);
+    without_room.arg(plain.get_program()).args(plain.get_args()).current_dir(folder.path()).env_clear();
+    let output = without_room.output().unwrap();
+    refused(&output, 9, "pes: database: ./data/pes.db cannot be used: there is no room left on its disk; make room");
+}
+
 #[test]
 fn a_port_that_is_taken_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
