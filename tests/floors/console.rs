@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 
 use super::{keep, root};
 
+/// What it weighs, with a little room. The aim is 350,000 and 90,000, and is not reached.
 const RAW: usize = 530_000;
 const COMPRESSED: usize = 205_000;
 const LONGEST: usize = 400;
