@@ -36,10 +36,8 @@ pub(super) async fn approve(server: &Server, arguments: ApproveArguments) -> Res
         Some(id) => find(server, &id).await?,
         None => only_one(server).await?,
     };
-    let mut answer = match found.kind {
-        SuspensionKind::Pause => json!({}),
-        _ => json!({ "approved": true }),
-    };
+    // A pause only ends.
+    let mut answer = if found.kind == SuspensionKind::Pause { json!({}) } else { json!({ "approved": true }) };
     if let Some(edit) = edit {
         answer["modifiedArgs"] = edit;
     }

@@ -62,22 +62,17 @@ impl PlanView {
         self.seq = frame.seq;
         self.at = frame.timestamp;
         let Some(kind) = ObservationType::parse(&frame.kind) else { return };
-        match kind {
-            ObservationType::Plan => {
-                if let Ok(plan) = WholePlan::deserialize(&frame.content) {
-                    self.plan(&plan.todo_list);
-                }
+        // A plan is told with its whole list, which its fact does not have.
+        if kind == ObservationType::Plan {
+            if let Ok(plan) = WholePlan::deserialize(&frame.content) {
+                self.plan(&plan.todo_list);
             }
-            ObservationType::PlanUpdate => {
-                if let Ok(plan) = WholePlanUpdate::deserialize(&frame.content) {
-                    self.plan(&plan.todo_list);
-                }
+        } else if kind == ObservationType::PlanUpdate {
+            if let Ok(plan) = WholePlanUpdate::deserialize(&frame.content) {
+                self.plan(&plan.todo_list);
             }
-            _ => {
-                if let Ok(fact) = Fact::read(kind, &frame.content) {
-                    self.fact(&fact, frame);
-                }
-            }
+        } else if let Ok(fact) = Fact::read(kind, &frame.content) {
+            self.fact(&fact, frame);
         }
     }
 
