@@ -6,14 +6,21 @@ use super::ids::{RunId, SuspensionId, ThreadId};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsoleUrls {
     base: String,
+    is_public: bool,
 }
 
 impl ConsoleUrls {
-    /// `None`: this is an address that is bound and not one that anybody opens.
-    pub fn of(base: &str) -> Option<Self> {
+    /// `None`: this is an address that is bound and not one that anybody opens. `is_public`: it is the configured one, the
+    /// same for every process and after every start.
+    pub fn of(base: &str, is_public: bool) -> Option<Self> {
         let base = url::Url::parse(base).ok()?;
         let is_bound_only = matches!(base.host_str()?, "0.0.0.0" | "[::]");
-        (!is_bound_only).then(|| Self { base: base.as_str().trim_end_matches('/').to_owned() })
+        (!is_bound_only).then(|| Self { base: base.as_str().trim_end_matches('/').to_owned(), is_public })
+    }
+
+    /// Whether they may stand in what every process must tell alike.
+    pub fn is_public(&self) -> bool {
+        self.is_public
     }
 
     /// A run of a thread.
@@ -33,7 +40,7 @@ mod tests {
 
     #[test]
     fn only_an_address_that_can_be_opened_is_told() {
-        let question = |base: &str| Some(ConsoleUrls::of(base)?.question(&"sus_1".into()));
+        let question = |base: &str| Some(ConsoleUrls::of(base, true)?.question(&"sus_1".into()));
         assert_eq!(question("https://pes.example/a/").unwrap(), "https://pes.example/a/#/questions/sus_1");
         assert_eq!(question("http://127.0.0.1:7070").unwrap(), "http://127.0.0.1:7070/#/questions/sus_1");
         assert_eq!((question("http://0.0.0.0:7070"), question("http://[::]:7070/a")), (None, None));

@@ -43,7 +43,7 @@ impl AppState {
     /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
     pub fn new(config: Config, service: Service, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
-        service.served_at(links.own());
+        service.served_at(links.own(), links.public_origin().is_some());
         let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
         let since = service.now();
         Ok(Self(Arc::new(Inner { config, service, keys, links, since, stopping, streams })))

@@ -81,10 +81,10 @@ impl Runtime {
         self.0.mint()
     }
 
-    /// Where this server is listened for, once that is known.
-    pub(crate) fn served_at(&self, base: String) {
+    /// Where this server is listened for, once that is known; `is_public`: as it is configured.
+    pub(crate) fn served_at(&self, base: String, is_public: bool) {
         // The first address is the one that agents are told of.
-        if let Some(urls) = ConsoleUrls::of(&base) {
+        if let Some(urls) = ConsoleUrls::of(&base, is_public) {
             self.0.console_urls.set(urls).ok();
         }
         self.0.base.set(base).ok();
@@ -93,6 +93,11 @@ impl Runtime {
     /// Where people find things in the page, if an address is known.
     pub(crate) fn console_urls(&self) -> Option<&ConsoleUrls> {
         self.0.console_urls()
+    }
+
+    /// The same for what other agents are told: a task is the same at every process.
+    pub(crate) fn public_console_urls(&self) -> Option<&ConsoleUrls> {
+        self.0.public_console_urls()
     }
 
     /// A run as clients see it.

@@ -136,6 +136,11 @@ impl Shared {
         self.console_urls.get()
     }
 
+    /// The same for what other agents are told; `None`: no public address is configured.
+    pub(super) fn public_console_urls(&self) -> Option<&ConsoleUrls> {
+        self.console_urls().filter(|urls| urls.is_public())
+    }
+
     /// A run as clients see it, with its place in the page.
     pub(super) fn resource(&self, run: &Run, answer: Option<ConversationMessage>) -> RunResource {
         let url = self.console_urls().map(|urls| urls.run(&run.thread_id, &run.run_id));

@@ -51,7 +51,7 @@ impl Actor {
         loaded.keep_fold_while_watched(&shared);
         let before = loaded.machine.running();
         let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
-        let recipients = loaded.recipients(extras, shared.console_urls());
+        let recipients = loaded.recipients(extras, shared.public_console_urls());
         let tools = shared.tools.toolset(loaded.row.tenant);
         let mut step = Step::nothing();
         for (at, event) in events.iter().enumerate() {

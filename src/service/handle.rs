@@ -121,8 +121,9 @@ impl Service {
     }
 
     /// Where this server is listened for, once that is known: agents report there.
-    pub fn served_at(&self, base: String) {
-        self.runtime.served_at(base);
+    /// `is_public`: it is the configured one.
+    pub fn served_at(&self, base: String, is_public: bool) {
+        self.runtime.served_at(base, is_public);
     }
 
     pub fn now(&self) -> Millis {

@@ -29,7 +29,7 @@ pub struct RunSnapshot {
     pub messages: Vec<ConversationMessage>,
     /// The open questions, oldest first.
     pub open: Vec<Suspension>,
-    /// Where people find what is asked; `None`: nobody knows under which address.
+    /// Where people find what is asked; `None`: no public address is configured.
     pub urls: Option<ConsoleUrls>,
 }
 
@@ -80,7 +80,7 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
     let run: Run = read(&row)?;
     let open = open_of(service, found.pk, &rows, &run).await?;
     let messages = messages_of(service, found.pk, row.ord, &run).await?;
-    Ok((RunSnapshot { run, messages, open, urls: service.runtime.console_urls().cloned() }, thread.last_seq))
+    Ok((RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() }, thread.last_seq))
 }
 
 /// The tenant's, and how many there are on all pages.
@@ -112,7 +112,7 @@ async fn seen(service: &Service, found: FoundRow, with_messages: bool) -> Result
         | CallerStatus::Cancelled => Vec::new(),
     };
     let messages = if with_messages { messages_of(service, found.pk, found.row.ord, &run).await? } else { Vec::new() };
-    Ok(RunSnapshot { run, messages, open, urls: service.runtime.console_urls().cloned() })
+    Ok(RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() })
 }
 
 /// All of them have a number above the run's own.
