@@ -88,7 +88,11 @@ impl Server {
         let (live, stop) = (watch::Sender::new(None), CancellationToken::new());
         let server = Arc::new(Self { profile, state: Mutex::new(state), live, stop, news });
         let keeper = server.clone();
-        tokio::spawn(async move { keeper.stop.clone().run_until_cancelled(keeper.look_after(egress)).await });
+        tokio::spawn(async move {
+            keeper.stop.clone().run_until_cancelled(keeper.look_after(egress)).await;
+            // It was polled once more after `end`, and may have become ready in that moment.
+            keeper.live.send_replace(None);
+        });
         server
     }
 
