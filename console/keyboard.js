@@ -2,7 +2,7 @@
 //
 // Single keys never fire in fields and dialogs, and can be switched off.
 
-import { useEffect, useRef } from './vendor/preact-htm.js';
+import { useLayoutEffect, useRef } from './vendor/preact-htm.js';
 
 const SWITCH = 'pes.keys';
 const layers = [];
@@ -28,11 +28,11 @@ export function onKeys(read) {
   return () => layers.splice(layers.indexOf(layer), 1);
 }
 
-/** The keys of a component while it is shown. */
+/** The keys of a component while it is shown: they work as soon as its buttons are seen. */
 export function useKeys(keys) {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => onKeys(() => latest.current), []);
+  useLayoutEffect(() => onKeys(() => latest.current), []);
 }
 
 const FIELDS = 'input, textarea, select, dialog, [contenteditable]';

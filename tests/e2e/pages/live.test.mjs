@@ -193,7 +193,7 @@ test('a pause is a question, and the run goes on from it', async () => {
     await slow.begins('pause', DINNER);
     await slow.until('pause', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'bill');
     const page = await open(slow, '#/t/pause');
-    await painted(page, 10);
+    await page.locator('[data-testid=pause]:visible:enabled').waitFor();
     await page.keyboard.press('p');
     await status(page, 'suspended');
     await page.locator('[data-testid=question][data-kind=pause]').getByRole('button', { name: /Continue/ }).click();
