@@ -10,9 +10,9 @@ use flate2::write::GzEncoder;
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=console");
-    #[expect(clippy::disallowed_methods, reason = "cargo tells a build script by its environment where to write")]
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names it"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("console");
+    let out = named_by_cargo("OUT_DIR");
+    // Asked when it runs: with a target folder that checkouts share, the script may have been compiled in another one.
+    let root = named_by_cargo("CARGO_MANIFEST_DIR").join("console");
     let mut files = Vec::new();
     collect(&root, &mut files)?;
     files.sort();
@@ -29,6 +29,11 @@ fn main() -> io::Result<()> {
     }
     list.push_str("]\n");
     fs::write(out.join("console.rs"), list)
+}
+
+#[expect(clippy::disallowed_methods, reason = "cargo tells a build script by its environment where to read and write")]
+fn named_by_cargo(variable: &str) -> PathBuf {
+    PathBuf::from(std::env::var_os(variable).expect("cargo sets it"))
 }
 
 /// Every file below the folder but hidden ones.
