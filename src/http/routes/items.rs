@@ -4,10 +4,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::follow::receipt;
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::params::NoParams;
@@ -28,10 +31,8 @@ pub(crate) async fn retry(
     key: IdempotencyKey,
     OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
 ) -> HttpResult<Response> {
-    let JsonBody { fingerprint, .. } = sent;
-    let (thread, wish) = (ids.thread()?, ItemWish::Retry(ids.item()));
-    let answered = runs::step_in(&app.service, &caller, &thread, wish, key.with(fingerprint)).await?;
-    Ok(receipt(&preferences, settle(answered, StatusCode::ACCEPTED)?))
+    let wish = ItemWish::Retry(ids.item());
+    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, wish, sent, key).await?))
 }
 
 /// Skip an item of the active run: it is cancelled, whatever of it is under way, and with it what depends on it.
@@ -46,8 +47,18 @@ pub(crate) async fn skip(
     key: IdempotencyKey,
     OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
 ) -> HttpResult<Response> {
-    let JsonBody { fingerprint, .. } = sent;
-    let (thread, wish) = (ids.thread()?, ItemWish::Skip(ids.item()));
-    let answered = runs::step_in(&app.service, &caller, &thread, wish, key.with(fingerprint)).await?;
-    Ok(receipt(&preferences, settle(answered, StatusCode::ACCEPTED)?))
+    let wish = ItemWish::Skip(ids.item());
+    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, wish, sent, key).await?))
+}
+
+async fn accept(
+    app: &AppState,
+    caller: &Caller,
+    thread: &ThreadId,
+    wish: ItemWish,
+    sent: JsonBody<Nothing>,
+    key: IdempotencyKey,
+) -> Result<Settled<Receipt>, Fault> {
+    let answered = runs::step_in(&app.service, caller, thread, wish, key.with(sent.fingerprint)).await?;
+    settle(answered, StatusCode::ACCEPTED)
 }
