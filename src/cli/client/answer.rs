@@ -1,6 +1,7 @@
 //! Answering a question.
 
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -104,8 +105,12 @@ async fn only_one(server: &Server) -> Result<Suspension, Error> {
 pub(super) fn edited(value: &Value) -> Result<Option<Value>, Error> {
     let failed = |why: String| Error::Failed(format!("The text cannot be edited: {why}"));
     let path = std::env::temp_dir().join(format!("pes-{}.json", uuid::Uuid::new_v4().simple()));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(|why| failed(why.to_string()))?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|why| failed(why.to_string()))?;
     writeln!(file, "{value:#}")?;
     drop(file);
     let edited = run_editor(&path).and_then(|()| std::fs::read_to_string(&path).map_err(|why| failed(why.to_string())));

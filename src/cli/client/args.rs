@@ -12,6 +12,7 @@ pub(in crate::cli) enum ClientCommand {
     /// Talk with the agent, line by line
     Chat {
         /// Go on in this thread
+        #[arg(value_parser = thread_id)]
         thread: Option<String>,
     },
     /// Watch a run that is under way; exits as it ends
@@ -44,6 +45,7 @@ pub(in crate::cli) enum ClientCommand {
     /// Show a plan; edit it, see how it changed, or what it may do
     Plan {
         /// Without it the only thread that runs or asks
+        #[arg(value_parser = thread_id)]
         thread: Option<String>,
         #[command(subcommand)]
         command: Option<PlanCommand>,
@@ -54,13 +56,17 @@ pub(in crate::cli) enum ClientCommand {
     Replay(ReplayArguments),
     /// Copy a thread as it was; prints the new id
     Fork {
+        #[arg(value_parser = thread_id)]
         thread: String,
         /// As of this observation; else as it is
         #[arg(long)]
         at: Option<i64>,
     },
     /// Cancel what runs in a thread; `-` reads ids from stdin
-    Cancel { thread: String },
+    Cancel {
+        #[arg(value_parser = thread_id)]
+        thread: String,
+    },
     /// What calls of models took and cost
     Usage {
         /// day, model, run, item
@@ -76,7 +82,7 @@ pub(in crate::cli) struct RunArguments {
     /// What is asked; `-` reads it from stdin
     pub query: String,
     /// In this thread; else in a new one
-    #[arg(long)]
+    #[arg(long, value_parser = thread_id)]
     pub thread: Option<String>,
     /// Ask before the first item of the plan begins
     #[arg(long)]
@@ -96,6 +102,7 @@ pub(in crate::cli) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct WatchArguments {
+    #[arg(value_parser = thread_id)]
     pub thread: String,
     /// What comes after this observation
     #[arg(long, default_value_t = 0)]
@@ -162,6 +169,7 @@ pub(in crate::cli) enum PlanCommand {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArguments {
+    #[arg(value_parser = thread_id)]
     pub thread: String,
     /// Only show how it was after this observation
     #[arg(long)]
@@ -182,6 +190,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// What may stand in a path; the server says what else an id has to be.
+pub(super) fn thread_id(text: &str) -> Result<String, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
+    if is_plain && text.bytes().any(|byte| byte != b'.') {
+        Ok(text.to_owned())
+    } else {
+        Err("a thread id consists of letters, digits and `._:-`".to_owned())
+    }
 }
 
 fn object(text: &str) -> Result<Value, String> {

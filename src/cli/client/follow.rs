@@ -6,14 +6,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::args::Output;
 use super::events::{Events, Next, ObservationFrame, Said};
 use super::lists::now;
 use super::plan_view::{PlanView, subject};
-use super::prompt::{self, Typed};
+use super::prompt::{self, Line, Typed};
 use super::screen::Screen;
 use super::show::line;
 use super::terminal::{Style, can_ask, is_drawn, print, size, tell};
@@ -64,7 +63,7 @@ struct Follower<'s> {
     /// Questions that were answered from here; the log may not have it yet.
     sent: Vec<SuspensionId>,
     status: RunStatus,
-    line: Option<oneshot::Receiver<Option<String>>>,
+    line: Line,
 }
 
 pub(super) async fn follow(server: &Server, watched: Watched) -> Result<Ended, Error> {
@@ -107,7 +106,7 @@ impl Follower<'_> {
                         if self.watched.output.json && frame.event != "caught_up" {
                             print(&frame.json())?;
                         }
-                        if let Some(ended) = self.take(frame.said()?)? {
+                        if let Some(ended) = self.take(frame.said()?).await? {
                             return Ok(ended);
                         }
                     }
@@ -125,11 +124,16 @@ impl Follower<'_> {
         }
     }
 
-    fn take(&mut self, said: Said) -> Result<Option<Ended>, Error> {
+    async fn take(&mut self, said: Said) -> Result<Option<Ended>, Error> {
         match said {
             Said::Observation(frame) => self.observe(&frame),
             Said::Token(token) => self.view.say(&token),
-            Said::CaughtUp => self.is_caught_up = true,
+            Said::CaughtUp => {
+                // The stream tells how the run changes, not how it stands.
+                let run: RunResource = self.server.get(&format!("/runs/{}", self.watched.run)).await?;
+                self.status = run.status;
+                self.is_caught_up = true;
+            }
             Said::Run(run) if run.run_id.as_str() == self.watched.run => {
                 self.status = run.status;
                 let is_over = matches!(run.status, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled);

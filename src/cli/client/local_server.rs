@@ -1,7 +1,8 @@
 //! A server for somebody who has none yet: started in the background, and left running.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -38,9 +39,10 @@ pub(super) async fn offer(server: &Server, config: Option<&Config>, arguments: &
 
 async fn start(server: &Server, config: &Config, arguments: &[OsString]) -> Result<(), Error> {
     let failed = |why: std::io::Error| Error::Failed(format!("The server cannot be started: {why}. Try: pes serve"));
-    std::fs::create_dir_all(&config.store.data_dir).map_err(failed)?;
+    // As the server itself makes it: for nobody else.
+    DirBuilder::new().recursive(true).mode(0o700).create(&config.store.data_dir).map_err(failed)?;
     let log = config.store.data_dir.join("server.log");
-    let output = OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
+    let output = OpenOptions::new().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command
         .args(arguments)

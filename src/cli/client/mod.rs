@@ -87,6 +87,7 @@ async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Erro
 async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let listed = if thread == "-" { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
     for thread in listed.split_whitespace() {
+        args::thread_id(thread).map_err(|why| Error::Usage(format!("`{thread}`: {why}")))?;
         let done: Value = server.post(&format!("/threads/{thread}/cancel"), &json!({})).await?;
         for run in done["runIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             print(&format!("{thread} {run} is being cancelled"))?;

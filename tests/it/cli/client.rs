@@ -78,6 +78,7 @@ fn a_run_prints_its_answer_and_tells_its_progress_by_number() {
 fn a_run_that_asks_exits_with_4_and_goes_on_when_it_is_answered() {
     let stage = Stage::new();
     stage.refused(&["run", MAIL, "--thread", "mail", "--no-input"], 4, "waits for a person: demo_send_email (sus_");
+    stage.refused(&["watch", "mail"], 4, "waits for a person: demo_send_email (sus_");
     let open = stage.said(&["questions"]);
     assert_eq!(open.lines().count(), 1, "{open}");
     assert!(open.starts_with("sus_") && open.contains("demo_send_email"), "{open}");
@@ -133,6 +134,9 @@ fn each_failure_has_its_exit_code_and_says_what_to_do() {
     stage.refused(&["watch", "nothing"], 7, "Try: pes threads");
     stage.refused(&["run", "x", "--timeout", "soon"], 2, "--help");
     stage.refused(&["answer", "sus_1"], 2, "--help");
+    for thread in ["a/b", "a?b", ".."] {
+        stage.refused(&["fork", thread], 2, "--help");
+    }
     let nobody = tempfile::tempdir().unwrap();
     let away = run(nobody.path(), &["threads", "--url", "http://127.0.0.1:1"], &[]);
     assert_eq!(away.status.code(), Some(9), "{}", text(&away.stderr));
@@ -173,12 +177,14 @@ fn a_plan_that_was_changed_meanwhile_is_not_overwritten() {
     let (pes, url) = (env!("CARGO_BIN_EXE_pes"), &stage.served.url);
     let inner = script(stage.folder.path(), "inner", "sed -i 's/Compute a tip/Work out a tip/' \"$1\"");
     let outer = format!(
-        "PES_URL={url} EDITOR={inner} {pes} plan t edit >&2 && sed -i 's/Compute the bill/Work out the bill/' \"$1\""
+        "stat -c %a \"$1\" >&2 && PES_URL={url} EDITOR={inner} {pes} plan t edit >&2 && sed -i 's/Compute the bill/Work out the bill/' \"$1\""
     );
     let outer = script(stage.folder.path(), "outer", &outer);
     let variables = [("PES_URL", url.as_str()), ("EDITOR", &outer), ("PATH", "/usr/bin:/bin")];
     let edited = run(stage.folder.path(), &["plan", "t", "edit"], &variables);
-    assert_eq!(edited.status.code(), Some(8), "{}", text(&edited.stderr));
+    let said = text(&edited.stderr);
+    assert_eq!(edited.status.code(), Some(8), "{said}");
+    assert!(said.starts_with("600\n"), "others may not read what is edited: {said}");
     let tree = stage.said(&["plan", "t"]);
     assert!(tree.contains("Work out a tip") && tree.contains("Compute the bill"), "{tree}");
 }

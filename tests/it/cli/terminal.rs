@@ -1,5 +1,6 @@
 //! The binary as a client, in a real terminal (tmux).
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -135,6 +136,8 @@ fn whoever_has_no_server_is_offered_one_that_stays() {
     terminal.shows(&["Start one here? [Y/n]"]);
     terminal.line("y");
     let shown = terminal.shows(&["A server runs as process", "Thread talk."]);
+    let mode = |path: &str| std::fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("data"), mode("data/server.log")), (0o700, 0o600));
     let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap().to_owned();
     terminal.line("Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.");
     terminal.shows(&["Each guest pays 47.60."]);
