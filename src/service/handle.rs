@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::callbacks::Reports;
+use super::changes::Feeds;
 use super::feed::Folds;
 use super::figures::Read;
 use super::housekeeping;
@@ -50,6 +51,7 @@ pub struct Inner {
     /// Of everything, for states of the past.
     pub(super) states: Arc<Folds>,
     pub(super) flights: Flights,
+    pub(super) feeds: Feeds,
     pub(super) reports: Reports,
     pub(super) figures: Read,
     pub(super) readiness: Readiness,
@@ -84,6 +86,7 @@ impl Service {
             folds: Default::default(),
             states: Default::default(),
             flights: Default::default(),
+            feeds: Default::default(),
             reports: Default::default(),
             figures: Default::default(),
             readiness: Default::default(),

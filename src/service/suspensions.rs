@@ -65,23 +65,38 @@ pub async fn list(
     let ask = SuspensionAsk { tenant: caller.tenant, thread, wanted, page };
     let page = service.reads.suspensions(&ask).await?;
     let read = |found: &FoundRow| Some((found.pk, legible::<Suspension>(&found.row)?));
-    let found: Vec<(ThreadPk, Suspension)> = page.items.iter().filter_map(read).collect();
-    Ok(Page { items: all_listed(service, caller, &found).await?, next_cursor: page.next_cursor })
+    let found = questions(service, page.items.iter().filter_map(read).collect()).await?;
+    Ok(Page { items: found.iter().map(|question| question.listed(caller)).collect(), next_cursor: page.next_cursor })
 }
 
-/// Questions as lists show them, in their order.
-pub(super) async fn all_listed(
-    service: &Service,
-    caller: &Caller,
-    found: &[(ThreadPk, Suspension)],
-) -> Result<Vec<ListedSuspension>> {
-    let around = Around::of(service, found).await?;
-    let mut listed = Vec::with_capacity(found.len());
-    for (pk, suspension) in found {
-        let plain = serde_json::to_value(suspension).expect("a suspension is plain data");
-        listed.push(around.listed(caller, *pk, suspension, service.shown(*pk, plain).await?));
+/// A question with what is about it, the same for everybody who may see it.
+pub(super) struct Question {
+    suspension: Suspension,
+    edited_by: Vec<String>,
+    /// Without what the caller may answer.
+    listed: ListedSuspension,
+}
+
+impl Question {
+    /// As lists show it to this caller.
+    pub(super) fn listed(&self, caller: &Caller) -> ListedSuspension {
+        let Self { suspension, edited_by, listed } = self;
+        let is_open = suspension.status == SuspensionStatus::Pending;
+        let may_answer = is_open.then(|| may_answer(caller, suspension, &listed.asked_by, edited_by));
+        ListedSuspension { may_answer, ..listed.clone() }
     }
-    Ok(listed)
+}
+
+/// What these are about, in their order.
+pub(super) async fn questions(service: &Service, found: Vec<(ThreadPk, Suspension)>) -> Result<Vec<Question>> {
+    let around = Around::of(service, &found).await?;
+    let mut questions = Vec::with_capacity(found.len());
+    for (pk, suspension) in found {
+        let plain = serde_json::to_value(&suspension).expect("a suspension is plain data");
+        let shown = service.shown(pk, plain).await?;
+        questions.push(around.question(pk, suspension, shown));
+    }
+    Ok(questions)
 }
 
 /// What stands beside a page of questions, read at once.
@@ -120,23 +135,21 @@ impl Around {
         self.rows.get(&(pk, kind, id.to_owned())).and_then(legible)
     }
 
-    fn listed(&self, caller: &Caller, pk: ThreadPk, suspension: &Suspension, shown: Value) -> ListedSuspension {
+    fn question(&self, pk: ThreadPk, suspension: Suspension, shown: Value) -> Question {
         let run: Option<Run> = self.read(pk, RowKind::Run, suspension.run_id.as_str());
-        let asked_by = run.map(|run| run.requested_by).unwrap_or_default();
         let call = suspension.call_id.as_ref();
         let call: Option<CallRecord> = call.and_then(|id| self.read(pk, RowKind::Call, id.as_str()));
-        let edited_by = call.map(|call| call.edited_by).unwrap_or_default();
         let item = suspension.item_id.as_ref();
         let item: Option<Described> = item.and_then(|id| self.read(pk, RowKind::Item, id.as_str()));
-        let is_open = suspension.status == SuspensionStatus::Pending;
-        ListedSuspension {
+        let listed = ListedSuspension {
             suspension: shown,
             thread_title: self.titles.get(&pk).cloned().unwrap_or_default(),
             item_description: item.map(|item| item.description),
-            may_answer: is_open.then(|| may_answer(caller, suspension, &asked_by, &edited_by)),
-            asked_by,
+            asked_by: run.map(|run| run.requested_by).unwrap_or_default(),
+            may_answer: None,
             url: self.urls.as_ref().map(|urls| urls.question(&suspension.suspension_id)),
-        }
+        };
+        Question { edited_by: call.map(|call| call.edited_by).unwrap_or_default(), suspension, listed }
     }
 }
 

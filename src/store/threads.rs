@@ -110,6 +110,8 @@ pub trait ThreadStore: Send + Sync + 'static {
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>>;
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>>;
+    /// In no order; those that are gone are left out.
+    async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>>;
     /// The thread and the rows it is rebuilt from (`Keep::Always`, and `UntilFloor` from the floor on), read in one
     /// snapshot, ordered by kind, then `ord`, then id.
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;

@@ -35,6 +35,8 @@ const NAMED: &str = select!("", "WHERE t.tenant = $1 AND t.thread_id = $2");
 
 const BY_PK: &str = select!("", "WHERE t.pk = $1");
 
+const BY_PKS: &str = select!("", "WHERE t.pk = ANY($1)");
+
 /// One statement is one snapshot. Rows below the floor are not even looked at.
 const LOAD: &str = select!(
     ", r.kinds, r.ids, r.ords, r.keeps, r.bodies",
@@ -121,6 +123,13 @@ impl ThreadStore for Postgres {
             .with_query(async |connection| sqlx::query(BY_PK).bind(pk.0).fetch_optional(connection).await)
             .await?;
         found.as_ref().map(ThreadRow::read).transpose()
+    }
+
+    async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>> {
+        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
+        let query = sqlx::query(BY_PKS).bind(pks);
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(ThreadRow::read).collect()
     }
 
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {

@@ -32,6 +32,8 @@ const NAMED: &str = select_thread!("WHERE tenant = ? AND thread_id = ?");
 
 const BY_PK: &str = select_thread!("WHERE pk = ?");
 
+const BY_PKS: &str = select_thread!("WHERE pk IN (SELECT value FROM json_each(?))");
+
 const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
 /// Of rows that cannot be read nothing is counted.
@@ -115,6 +117,12 @@ impl ThreadStore for Sqlite {
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
         let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(&self.readers).await.map_err(unreadable)?;
         found.as_ref().map(ThreadRow::read).transpose()
+    }
+
+    async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>> {
+        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
+        let found = sqlx::query(BY_PKS).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(ThreadRow::read).collect()
     }
 
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {

@@ -54,6 +54,8 @@ pub enum Mood {
     /// The next one does well, those after it wait until the mood is better.
     HangsNext,
     Fails,
+    /// The next one fails, those after it do well.
+    FailsOnce,
 }
 
 /// Moods by the name of the call; `*` is that of all others.
@@ -149,6 +151,10 @@ impl Moody {
             match mood {
                 Mood::Well => return Ok(()),
                 Mood::Fails => return Err(Error::Unavailable("it was told to fail".to_owned())),
+                Mood::FailsOnce => {
+                    self.set(call, Mood::Well);
+                    return Err(Error::Unavailable("it was told to fail".to_owned()));
+                }
                 Mood::HangsOnce => {
                     self.set(call, Mood::Well);
                     self.held.send_modify(|held| held.push(call));
@@ -194,6 +200,7 @@ passed_on! {
     commit(commit: Commit) -> Committed;
     thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
     thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
+    threads_by_pk(pks: &[ThreadPk]) -> Vec<ThreadRow>;
     load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
     marks(pks: &[ThreadPk]) -> Vec<Mark>;
     recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody};
 use crate::support::ws::Socket;
 
 fn is_caught_up(frame: &Value) -> bool {
@@ -109,4 +110,44 @@ async fn what_another_process_changes_is_told_too() {
     told(&mut socket, "suspension", "t1", |one| one["status"] == "cancelled").await;
     there.ask("DELETE", "/threads/t1").send().await.expect(204);
     told(&mut socket, "thread_deleted", "t1", |_| true).await;
+}
+
+#[tokio::test]
+async fn a_change_is_read_once_for_everybody_who_listens() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        let mut socket = app.socket("/events").await;
+        assert!(is_caught_up(&socket.next().await.unwrap()));
+        sockets.push(socket);
+    }
+    store.set("threads_by_pk", Mood::HangsNext);
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    for socket in &mut sockets {
+        told(socket, "thread", "t1", |_| true).await;
+    }
+    // When nobody listens any more nothing is read, and whoever comes later hears again.
+    drop(sockets);
+    store.set("threads_by_pk", Mood::Well);
+    let mut socket = app.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    app.post("/threads", json!({ "threadId": "t2" })).await.expect(201);
+    told(&mut socket, "thread", "t2", |_| true).await;
+}
+
+#[tokio::test]
+async fn what_came_while_changes_could_not_be_read_is_told_when_it_is_over() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let mut socket = app.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    store.set("threads_by_pk", Mood::Hangs);
+    app.suspend("t1", "send").await;
+    store.holds("threads_by_pk").await;
+    store.set("threads_by_pk", Mood::FailsOnce);
+    let frames = socket.until(|frame| frame["event"] == "gap").await;
+    assert_eq!(frames.len(), 1, "{frames:#?}");
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    told(&mut socket, "suspension", "t1", |one| one["status"] == "cancelled").await;
 }
