@@ -7,6 +7,7 @@
 use super::types::{Artifact, ArtifactUpdate, Message, Metadata, StatusUpdate, StreamEvent, TaskState, TaskStatus};
 use super::view;
 use crate::domain::Millis;
+use crate::domain::answer_text::AnswerText;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::Fact;
 use crate::domain::fault::Code;
@@ -32,32 +33,23 @@ pub struct TaskEvents {
     urls: Option<ConsoleUrls>,
 }
 
-/// A stream of tokens, and the text of it that was sent. Blanks around an answer are not part of it, so those at the end
-/// are held back until something follows.
+/// A stream of tokens, and what came of it.
 struct StreamedAnswer {
     stream: String,
     /// How many bytes came.
     heard: u64,
-    sent: String,
-    held: String,
+    text: AnswerText,
 }
 
 impl StreamedAnswer {
     fn new(stream: &str) -> Self {
-        Self { stream: stream.to_owned(), heard: 0, sent: String::new(), held: String::new() }
+        Self { stream: stream.to_owned(), heard: 0, text: AnswerText::default() }
     }
 
     /// Adds the next tokens; returns the text that may be sent.
     fn apply(&mut self, piece: &str) -> String {
         self.heard += piece.len() as u64;
-        self.held.push_str(piece);
-        if self.sent.is_empty() {
-            self.held.drain(..self.held.len() - self.held.trim_start().len());
-        }
-        let blanks = self.held.split_off(self.held.trim_end().len());
-        let next = std::mem::replace(&mut self.held, blanks);
-        self.sent.push_str(&next);
-        next
+        self.text.push(piece)
     }
 }
 
@@ -157,7 +149,7 @@ impl TaskEvents {
         if streamed.stream != token.stream_id.as_str() || streamed.heard != token.offset {
             return None;
         }
-        let append = !streamed.sent.is_empty();
+        let append = !streamed.text.sent().is_empty();
         let next = streamed.apply(&token.data);
         (!next.is_empty()).then(|| self.update(view::answer_artifact(&next), append, false))
     }
@@ -196,9 +188,9 @@ impl TaskEvents {
     fn delivered(&self, whole: &ConversationMessage) -> Vec<StreamEvent> {
         let beside = view::deliverables(whole).into_iter().map(|artifact| self.update(artifact, false, true));
         let mut events: Vec<StreamEvent> = beside.collect();
-        let streamed = self.streamed.as_ref().map_or("", |streamed| streamed.sent.as_str());
-        events.push(match whole.content.strip_prefix(streamed) {
-            Some(rest) => self.update(view::answer_artifact(rest), !streamed.is_empty(), true),
+        let streamed = self.streamed.as_ref().map(|streamed| &streamed.text).filter(|text| !text.sent().is_empty());
+        events.push(match streamed.and_then(|text| text.rest_of(&whole.content)) {
+            Some(rest) => self.update(view::answer_artifact(rest), true, true),
             None => self.update(view::answer_artifact(&whole.content), false, true),
         });
         events

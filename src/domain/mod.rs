@@ -1,5 +1,6 @@
 //! The nouns of the server: those of the engine, and those that decisions never see. Data only: no async, no IO, no clock.
 
+pub mod answer_text;
 pub mod caller;
 pub mod console_urls;
 pub mod frame;

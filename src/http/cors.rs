@@ -6,6 +6,8 @@ use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF
 use axum::http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::CorsLayer;
 
+use super::doors;
+
 /// `None`: no origin is allowed, and nothing is said about it.
 pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
     if origins.is_empty() {
@@ -33,14 +35,13 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
                 ours("traceparent"),
                 ours("tracestate"),
             ])
-            .expose_headers([
-                ETAG,
-                LOCATION,
-                RETRY_AFTER,
-                ours("a2a-extensions"),
-                ours("idempotency-replayed"),
-                ours("preference-applied"),
-            ])
+            .expose_headers(exposed())
             .max_age(Duration::from_secs(3600)),
     )
+}
+
+/// What the scripts of such a page may read of an answer.
+fn exposed() -> Vec<HeaderName> {
+    let ours = ["a2a-extensions", "idempotency-replayed", "preference-applied"].map(HeaderName::from_static);
+    [ETAG, LOCATION, RETRY_AFTER].into_iter().chain(ours).chain(doors::EXPOSED).collect()
 }

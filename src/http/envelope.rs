@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
-use super::a2a;
 use super::app_state::AppState;
+use super::doors::Door;
 use super::metrics;
 use super::problem::{self, Problem, ProblemContext};
 use super::remote_addr::RemoteAddr;
@@ -34,23 +34,25 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let bare =
         answered.unwrap_or_else(|_| Problem(Fault::new(Code::Internal, "Something broke here.")).into_response());
 
+    let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
+    let door = Door::at(path);
     let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
-            let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
-            if a2a::is_ours(path) {
-                a2a::refuse(&fault, path, bare)
-            } else {
-                problem::complete(
-                    &fault,
-                    &ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.0 },
-                    bare,
-                )
+            match door {
+                Some(door) => door.refuse(&fault, path, bare),
+                None => {
+                    let context = ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.0 };
+                    problem::complete(&fault, &context, bare)
+                }
             }
         }
         None => bare,
     };
     protect(response.headers_mut());
+    if door.is_some() {
+        Door::mark(response.headers_mut(), &trace);
+    }
     metrics::request(&method, &route, response.status(), started.elapsed());
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response

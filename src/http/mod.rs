@@ -4,11 +4,11 @@
 //! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
 //! needs: who may call, which ids, which parameters, which body.
 
-mod a2a;
 mod app_state;
 mod caller;
 mod console;
 mod cors;
+mod doors;
 mod envelope;
 mod etag;
 mod events;

@@ -17,7 +17,7 @@ use super::routes::{
     mcp_servers, messages, offers, pause, plan, policy, process, release, resume, runs, session, state, suspensions,
     tasks, threads, tool_calls, usage, webhooks,
 };
-use super::{a2a, console, cors, metrics};
+use super::{console, cors, doors, metrics};
 use crate::domain::fault::{Code, Fault};
 
 /// All routes.
@@ -107,7 +107,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(health::version))
         .routes(routes!(documentation::openapi_json))
         .routes(routes!(documentation::docs))
-        .merge(a2a::routes())
+        .merge(doors::routes())
 }
 
 async fn unknown() -> Problem {

@@ -142,6 +142,48 @@ fn check_machine(source: &Source) -> Vec<String> {
     named.map(|token| format!("{}:{}: `{name}` is the business of `{home}`", source.path, token.line)).collect()
 }
 
+/// Where the wires of other makers' clients are, and who in `http` may name that: no other place knows that there are any.
+const DOORS: &str = "src/http/doors/";
+const DOORKEEPERS: [&str; 4] = ["src/http/mod.rs", "src/http/router.rs", "src/http/envelope.rs", "src/http/cors.rs"];
+
+/// A door names no other door, and outside of the doors few places name them at all.
+fn check_doors(source: &Source, doors: &[String]) -> Vec<String> {
+    let own = source.path.strip_prefix(DOORS);
+    if own.is_some_and(|inside| !inside.contains('/')) || DOORKEEPERS.contains(&source.path.as_str()) {
+        return Vec::new();
+    }
+    let own = own.and_then(|inside| inside.split('/').next());
+    let named = source.code().windows(3).filter(|window| window[0].text == "doors" && window[1].text == "::");
+    let breaches = named.filter(|window| match own {
+        Some(own) => window[2].text != own && doors.contains(&window[2].text),
+        None => true,
+    });
+    breaches.map(|window| format!("{}:{}: names the door `{}`", source.path, window[0].line, window[2].text)).collect()
+}
+
+fn doors() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(DOORS)).unwrap().map(Result::unwrap);
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_door_is_named_by_nobody_else() {
+    let doors = doors();
+    assert!(doors.contains(&"a2a".to_owned()), "{doors:?}");
+    keep(sources("src").iter().flat_map(|source| check_doors(source, &doors)).collect());
+    let two = ["a2a".to_owned(), "openai".to_owned()];
+    for (path, text) in [
+        ("src/http/routes/a.rs", "use crate::http::doors::a2a;"),
+        ("src/service/a.rs", "use crate::http::doors::sse;"),
+        ("src/http/doors/openai/a.rs", "use crate::http::doors::a2a::reply;"),
+    ] {
+        assert_eq!(check_doors(&Source::new(path, text), &two).len(), 1, "{path}: {text}");
+    }
+    let shared = Source::new("src/http/doors/openai/a.rs", "use crate::http::doors::{sse, openai};\nuse crate::a2a;");
+    assert!(check_doors(&shared, &two).is_empty());
+}
+
 #[test]
 fn a_room_names_only_lower_floors() {
     keep(sources("src").iter().flat_map(check_rooms).collect());

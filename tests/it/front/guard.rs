@@ -192,6 +192,18 @@ async fn a_page_of_a_listed_origin_may_speak_the_protocol_of_agents() {
     assert!(wanted.split(", ").all(|name| allowed.split(',').any(|known| known.trim() == name)), "{allowed}");
     let said = app.ask("GET", "/models").header("origin", origin).send().await;
     assert!(said.header("access-control-expose-headers").unwrap().contains("a2a-extensions"));
+    for named in ["x-pes-thread", "x-pes-run", "x-request-id"] {
+        assert!(said.header("access-control-expose-headers").unwrap().contains(named), "{named}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_a_door_names_its_trace() {
+    let app = App::start().await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let asked = app.ask("POST", "/a2a").header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
+    assert_eq!(asked.json(&json!({})).send().await.header("x-request-id"), Some(trace));
+    assert_eq!(app.ask("GET", "/models").send().await.header("x-request-id"), None);
 }
 
 #[tokio::test]

@@ -24,8 +24,8 @@ use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app_state::AppState;
 use crate::a2a::view::QUESTIONS;
+use crate::http::app_state::AppState;
 
 pub(crate) use refusal::{is_ours, refuse};
 

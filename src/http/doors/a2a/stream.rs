@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 
 use axum::response::Response;
-use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::Value;
 
@@ -21,6 +20,7 @@ use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use crate::a2a::view;
 use crate::domain::caller::Scope;
 use crate::domain::hitl::{AskedQuestion, Suspension};
+use crate::http::doors::sse::data;
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
 use crate::service::a2a::tasks;
@@ -164,6 +164,6 @@ fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
 
 /// The answer: each event as the binding says it.
 pub(super) fn streamed(asker: &Asker, events: Events, said: impl Fn(Value) -> Value + Send + 'static) -> Response {
-    let events = events.map(move |event| Bytes::from(format!("data: {}\n\n", said(event))));
+    let events = events.map(move |event| data(&said(event)));
     sse::written(&asker.app, asker.pass.clone(), Box::pin(events), None)
 }

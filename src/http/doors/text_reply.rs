@@ -1,26 +1,16 @@
-//! A message that answers a question: its data part if it has one, else its text.
+//! A person's answer to a question, where a wire has nothing but text for it.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::message::query;
-use crate::a2a::types::{Content, Message};
 use crate::domain::depth;
 use crate::domain::hitl::{Answer, FeedbackSchema, InDoubtAction, InputType, Suspension, SuspensionKind};
 
 const YES: [&str; 8] = ["yes", "y", "ok", "approve", "approved", "true", "go ahead", "allow"];
 const NO: [&str; 8] = ["no", "n", "reject", "rejected", "deny", "denied", "false", "stop"];
 
-/// Members of a data part that make it an answer, and not a value.
-const SAID: [&str; 6] = ["suspensionId", "approved", "value", "modifiedArgs", "action", "reason"];
-
-/// The question that the message names.
-pub(super) fn named(message: &Message) -> Option<&str> {
-    data(message)?.get("suspensionId")?.as_str()
-}
-
-/// What the message says to the question; or why it says nothing.
-pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, String> {
-    let blank = Answer {
+/// An answer that says nothing yet.
+pub(super) fn blank(open: &Suspension) -> Answer {
+    Answer {
         suspension_id: open.suspension_id.clone(),
         digest: None,
         approved: None,
@@ -28,25 +18,18 @@ pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, Str
         modified_args: None,
         reason: None,
         action: None,
-    };
-    if let Some(data) = data(message) {
-        if SAID.iter().any(|name| data.contains_key(*name)) {
-            let mut said = Value::Object(data.clone());
-            said["suspensionId"] = json!(open.suspension_id);
-            return serde_json::from_value(said).map_err(|error| format!("The data part is no answer: {error}."));
-        }
-        if is_input(open.kind) {
-            return Ok(Answer { value: Some(Value::Object(data.clone())), ..blank });
-        }
     }
-    let text = query(message);
-    let said = text.trim();
+}
+
+/// What the text says to the question; or why it says nothing.
+pub(super) fn answer(open: &Suspension, text: &str) -> Result<Answer, String> {
+    let (blank, said) = (blank(open), text.trim());
     match open.kind {
         SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
             Ok(Answer { value: Some(value(&open.feedback_schema, said)?), ..blank })
         }
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => {
-            let approved = yes_or_no(said).ok_or("Answer yes or no, or send a data part with `approved`.")?;
+            let approved = yes_or_no(said).ok_or("Answer yes or no.")?;
             Ok(Answer { approved: Some(approved), ..blank })
         }
         SuspensionKind::InDoubt => {
@@ -55,26 +38,6 @@ pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, Str
         }
         SuspensionKind::Pause => Ok(Answer { approved: Some(true), ..blank }),
     }
-}
-
-fn is_input(kind: SuspensionKind) -> bool {
-    match kind {
-        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
-            true
-        }
-        SuspensionKind::Approval
-        | SuspensionKind::InDoubt
-        | SuspensionKind::Budget
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => false,
-    }
-}
-
-fn data(message: &Message) -> Option<&Map<String, Value>> {
-    message.parts.iter().find_map(|part| match &part.content {
-        Content::Data(data) => data.as_object(),
-        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
-    })
 }
 
 fn yes_or_no(said: &str) -> Option<bool> {
