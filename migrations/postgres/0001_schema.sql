@@ -1,6 +1,11 @@
 -- The same tables as on SQLite. Keys are given by the server. No foreign keys on what is written with every transition:
 -- a thread is deleted by one statement per table. Times are Unix milliseconds. Texts sort by their bytes.
 
+-- The least schema that a program must know to work with this database. A migration that takes something away, or
+-- changes what something means, raises it; one that only adds does not, so that the release before it goes on working.
+CREATE TABLE schema_floor (least bigint NOT NULL);
+INSERT INTO schema_floor (least) VALUES (1);
+
 CREATE TABLE tenants (
     pk bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text COLLATE "C" NOT NULL UNIQUE,

@@ -59,18 +59,21 @@ const LOCK_TIMEOUT: &str = "2s";
 const PAUSE: Duration = Duration::from_millis(500);
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Brings the schema up to date. Replicas that start together take turns. A schema that this version does not know is
-/// left as it is.
+/// Brings the schema up to date. Replicas that start together take turns. What newer versions added is left as it is;
+/// where they took something away that this one needs, it refuses.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let (place, until) = (place(options), Instant::now() + MIGRATION_TIMEOUT);
     let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT)]);
     loop {
         let mut connection = connect(&session).await?;
-        let migrated = migrator().run_direct(None, &mut connection, false).await;
+        let migrated = match migrator().run_direct(None, &mut connection, false).await {
+            Ok(()) => Ok(floor(&mut connection).await.map_err(fault::error)?),
+            Err(error) => Err(error),
+        };
         // Closing gives back the migrator's lock, also after an error.
         let _ = connection.close().await;
         match migrated {
-            Ok(()) => return Ok(()),
+            Ok(least) => return refuse_newer(&place, least),
             Err(error) if is_locked(&error) && Instant::now() < until => {
                 tracing::warn!("a migration waits for a lock that another process holds");
                 sleep(PAUSE).await;
@@ -78,6 +81,22 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
             Err(error) => return Err(Error::Unusable(refusal(&place, &error))),
         }
     }
+}
+
+/// The least schema that a program must know.
+async fn floor(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT least FROM schema_floor").fetch_one(connection).await
+}
+
+fn refuse_newer(place: &str, least: i64) -> Result<()> {
+    let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
+    if least <= known {
+        return Ok(());
+    }
+    Err(Error::Unusable(format!(
+        "the database at {place} is too new: it needs a program that knows schema {least}, this one knows {known}; \
+         start the newer program"
+    )))
 }
 
 async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
@@ -125,16 +144,13 @@ fn migrator() -> Migrator {
     let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
         Migration::new(version, Cow::Borrowed(words), MigrationType::Simple, SqlStr::from_static(sql), false)
     };
-    Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect())
+    let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
+    migrator.set_ignore_missing(true);
+    migrator
 }
 
 fn refusal(place: &str, error: &MigrateError) -> String {
     match error {
-        MigrateError::VersionMissing(version) => format!(
-            "the database at {place} is too new: its schema has version {version}, this program knows {}; \
-             start the newer program",
-            MIGRATIONS[MIGRATIONS.len() - 1].0
-        ),
         MigrateError::VersionMismatch(version) => {
             format!("the database at {place} was made by another program: its schema {version} differs from ours")
         }

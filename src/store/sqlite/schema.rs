@@ -14,13 +14,14 @@ use crate::store::{Error, Result};
 /// One file until the first release; from then on files are appended and never edited.
 const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql"))];
 
-/// Refuses a file that a newer version has changed, without changing a byte of it, and one that never was ours.
+/// Refuses a file that a newer version has changed so that this one cannot work with it, without changing a byte of it,
+/// and one that never was ours.
 pub(super) async fn look(path: &Path) -> Result<()> {
     let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
-    match newest(path).await.map_err(|error| unusable(path, why_not_opened(&error)))? {
-        Some(applied) if applied > known => Err(Error::Unusable(format!(
-            "{} has schema {applied}, and this version of pes knows schemas up to {known}; start a newer pes. Nothing \
-             was changed.",
+    match floor(path).await.map_err(|error| unusable(path, why_not_opened(&error)))? {
+        Some(least) if least > known => Err(Error::Unusable(format!(
+            "{} needs a program that knows schema {least}, and this version of pes knows schemas up to {known}; start \
+             a newer pes. Nothing was changed.",
             path.display()
         ))),
         Some(_) => Ok(()),
@@ -28,29 +29,30 @@ pub(super) async fn look(path: &Path) -> Result<()> {
     }
 }
 
-async fn newest(path: &Path) -> std::result::Result<Option<i64>, sqlx::Error> {
+/// The least schema that a program must know; `None`: there is nothing of ours.
+async fn floor(path: &Path) -> std::result::Result<Option<i64>, sqlx::Error> {
     let options = SqliteConnectOptions::new().filename(path);
-    match newest_by(options.clone().read_only(true)).await {
+    match floor_by(options.clone().read_only(true)).await {
         // What a killed process left half written is taken back first.
-        Err(error) if is_read_only(&error) => newest_by(options).await,
-        newest => newest,
+        Err(error) if is_read_only(&error) => floor_by(options).await,
+        floor => floor,
     }
 }
 
-async fn newest_by(options: SqliteConnectOptions) -> std::result::Result<Option<i64>, sqlx::Error> {
+async fn floor_by(options: SqliteConnectOptions) -> std::result::Result<Option<i64>, sqlx::Error> {
     let mut connection = options.connect().await?;
-    let applied = applied(&mut connection).await;
+    let floor = read_floor(&mut connection).await;
     connection.close().await?;
-    applied
+    floor
 }
 
-async fn applied(connection: &mut SqliteConnection) -> std::result::Result<Option<i64>, sqlx::Error> {
-    let tables = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'");
+async fn read_floor(connection: &mut SqliteConnection) -> std::result::Result<Option<i64>, sqlx::Error> {
+    let tables = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = 'schema_floor'");
     let tables: i64 = tables.fetch_one(&mut *connection).await?;
     if tables == 0 {
         return Ok(None);
     }
-    sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await
+    sqlx::query_scalar("SELECT least FROM schema_floor").fetch_one(connection).await
 }
 
 pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
@@ -58,6 +60,9 @@ pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Resu
         Migration::new(version, Cow::Borrowed(words), MigrationType::Simple, SqlStr::from_static(sql), false)
     };
     let mut connection = options.connect().await?;
-    Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect()).run(&mut connection).await?;
+    let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
+    // Those of newer versions: the floor says that this one may work beside them.
+    migrator.set_ignore_missing(true);
+    migrator.run(&mut connection).await?;
     connection.close().await
 }

@@ -126,7 +126,7 @@ async fn a_refused_value_fails_its_own_commit() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_nothing_is_touched() {
+async fn a_schema_that_newer_versions_added_to_is_used_and_one_they_took_from_is_refused_and_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let bed = opened(folder.path()).await;
     bed.store.close().await;
@@ -134,9 +134,18 @@ async fn a_newer_schema_is_refused_and_nothing_is_touched() {
     let path = folder.path().join("pes.db");
     let mut other = connected(folder.path()).await;
     other
-        .execute("INSERT INTO _sqlx_migrations SELECT 9999, 'from the future', installed_on, success, checksum, execution_time FROM _sqlx_migrations LIMIT 1")
+        .execute(
+            "INSERT INTO _sqlx_migrations SELECT 9999, 'from the future', installed_on, success, checksum,
+             execution_time FROM _sqlx_migrations LIMIT 1;
+             ALTER TABLE tenants ADD COLUMN from_the_future TEXT",
+        )
         .await
         .unwrap();
+    let older = opened(folder.path()).await;
+    older.thread("t1").await;
+    older.store.close().await;
+    drop(older);
+    other.execute("UPDATE schema_floor SET least = 9999").await.unwrap();
     other.close().await.unwrap();
     let before = std::fs::read(&path).unwrap();
     let sentence = unusable(Sqlite::open(folder.path(), Synchronous::Full).await);

@@ -41,7 +41,7 @@ async fn a_database_that_is_not_there_is_one_line() {
 }
 
 #[tokio::test]
-async fn a_newer_database_is_left_as_it_is() {
+async fn a_database_that_newer_versions_added_to_is_used_and_one_they_took_from_is_left_as_it_is() {
     let database = Database::fresh().await;
     process(&database).await.close().await;
     let mut newer = database.connect().await;
@@ -49,10 +49,14 @@ async fn a_newer_database_is_left_as_it_is() {
         .execute(
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
              VALUES (999, 'from the future', true, '', 0);
-             DROP TABLE pulse",
+             ALTER TABLE tenants ADD COLUMN from_the_future text",
         )
         .await
         .unwrap();
+    let older = process(&database).await;
+    assert_eq!(older.commit(creation()).await.unwrap(), Committed::Done);
+    older.close().await;
+    newer.execute("UPDATE schema_floor SET least = 999; DROP TABLE pulse").await.unwrap();
     let line = refusal(database.url()).await;
     assert!(line.contains("too new") && line.contains("999") && !line.contains('\n'), "{line}");
     let pulse: Option<String> =
