@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, AppState};
@@ -11,7 +11,7 @@ use crate::http::{self, AppState};
 /// How long sockets may take to hear that the server stops.
 const GOODBYES: Duration = Duration::from_secs(2);
 
-/// Serves on `listener` until `stop` is cancelled, then drains, in at most `runtime.drain_ms`. Whatever is left after
+/// Serves on `listener` until `stop` is cancelled and `runtime.drain_delay_ms` more, then drains, in at most `runtime.drain_ms`. Whatever is left after
 /// that is recovered by the next start, as after a crash.
 pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken) {
     let closing = CancellationToken::new();
@@ -20,6 +20,15 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path));
     let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
     stop.cancelled().await;
+    let delay = state.config.drain_delay();
+    if !delay.is_zero() {
+        tracing::info!(
+            delay_ms = delay.as_millis() as u64,
+            "not ready any more; everything is served until the delay is over"
+        );
+        state.leave();
+        sleep(delay).await;
+    }
     tracing::info!("stopping");
     let drained = timeout(Duration::from_millis(state.config.runtime.drain_ms), drain(&state, &closing, serving)).await;
     match drained {
@@ -37,10 +46,12 @@ async fn drain(state: &AppState, closing: &CancellationToken, serving: tokio::ta
     }
 }
 
-/// Cancelled by the first SIGINT or SIGTERM; the second one ends the process, which is as safe as a crash.
+/// Cancelled by the first SIGINT or SIGTERM; the second one ends the process, which is as safe as a crash. SIGHUP, as a
+/// terminal sends it that is closed, or somebody who wants the settings read again, stops nothing.
 pub fn on_signal() -> std::io::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     let stop = CancellationToken::new();
     let told = stop.clone();
     tokio::spawn(async move {
@@ -50,6 +61,11 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
                 std::process::exit(130);
             }
             told.cancel();
+        }
+    });
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            tracing::warn!("SIGHUP changes nothing: settings are read at the start; restart the server to apply them");
         }
     });
     Ok(stop)

@@ -117,7 +117,8 @@ fn environment(variables: &Variables) -> Result<Table, Error> {
             (false, false) => variables.get(name).map(str::to_owned),
         };
         let Some(text) = text else { continue };
-        let value = typed(name, &text, at(&defaults, &leaf.path))?;
+        let example = leaf.example.and_then(|toml| toml.parse::<Value>().ok());
+        let value = typed(name, &text, at(&defaults, &leaf.path).or(example.as_ref()))?;
         let layer = leaf
             .path
             .iter()
@@ -148,9 +149,9 @@ fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Text as the type that the default has; a key without a default takes text.
-fn typed(name: &str, text: &str, default: Option<&Value>) -> Result<Value, Error> {
-    match default {
+/// Text as the type that the default has, or the example of a key without one; else it is text.
+fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
+    match like {
         Some(Value::Integer(_)) => match text.trim().parse() {
             Ok(number) => Ok(Value::Integer(number)),
             Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),

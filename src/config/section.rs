@@ -75,6 +75,8 @@ pub struct Leaf {
     pub env: Option<String>,
     pub secret: bool,
     pub is_referred: bool,
+    /// Of one without a default, as TOML.
+    pub example: Option<&'static str>,
 }
 
 /// Every leaf below these keys, in order of declaration.
@@ -97,8 +99,8 @@ fn collect(keys: &[Key], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
                 continue;
             }
         };
-        let Source { secret, is_referred, .. } = key.source;
-        found.push(Leaf { path: path.clone(), env, secret, is_referred });
+        let Source { secret, is_referred, example, .. } = key.source;
+        found.push(Leaf { path: path.clone(), env, secret, is_referred, example });
         path.pop();
     }
 }

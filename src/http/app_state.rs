@@ -33,6 +33,8 @@ pub struct Inner {
     pub(crate) links: Links,
     /// When this server began to serve.
     pub(crate) since: Millis,
+    /// Cancelled when the server is to stop: it is not ready any more, and serves on for a while.
+    pub(crate) leaving: CancellationToken,
     /// Cancelled when the server begins to stop: changes are refused, sockets get a notice.
     pub(crate) stopping: CancellationToken,
     /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
@@ -44,9 +46,9 @@ impl AppState {
     pub fn new(config: Config, service: Service, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
         service.served_at(links.own(), links.public_origin().is_some());
-        let (stopping, streams) = (CancellationToken::new(), TaskTracker::new());
+        let (leaving, stopping, streams) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let since = service.now();
-        Ok(Self(Arc::new(Inner { config, service, keys, links, since, stopping, streams })))
+        Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams })))
     }
 
     /// Where this server is found, as far as it knows itself.
@@ -65,9 +67,15 @@ impl AppState {
         Limits { body_bytes, ..self.config.limits.clone() }
     }
 
+    /// From now on `/readyz` says that the server stops; all else is served as before.
+    pub(crate) fn leave(&self) {
+        self.leaving.cancel();
+    }
+
     /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets get a notice and are
     /// closed.
     pub(crate) fn stop(&self) {
+        self.leave();
         self.stopping.cancel();
         self.streams.close();
     }

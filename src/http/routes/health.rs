@@ -70,7 +70,7 @@ pub(crate) async fn healthz() -> Json<Healthy> {
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness",
     tag = "server", responses((status = 200, body = Ready)))]
 pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready>> {
-    if app.stopping.is_cancelled() {
+    if app.leaving.is_cancelled() {
         let fault = Fault::new(Code::Draining, "The server is stopping.");
         return Err(fault.with("failing", json!(["the server is stopping"])).into());
     }

@@ -339,6 +339,14 @@ fn production_and_open_addresses_need_keys() {
 }
 
 #[test]
+fn a_server_in_production_serves_on_for_a_while_when_it_is_to_stop() {
+    let delay = |variables: &[(&str, &str)]| load(variables).unwrap().drain_delay().as_millis();
+    let production = [("PES_ENV", "production"), ("OPENAI_API_KEY", "k")];
+    assert_eq!((delay(&[]), delay(&production)), (0, 5_000));
+    assert_eq!(delay(&[production[0], production[1], ("PES_RUNTIME_DRAIN_DELAY_MS", "7")]), 7);
+}
+
+#[test]
 fn production_starts_with_calling_nobody_who_is_not_named() {
     let denies = |variables: &[(&str, &str)]| load(variables).unwrap().denies_egress();
     let production = [("PES_ENV", "production"), ("OPENAI_API_KEY", "k")];

@@ -77,6 +77,20 @@ fn it_says_a_fact_per_line_then_ready_and_stops_when_asked() {
 }
 
 #[test]
+fn a_hangup_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut served = serve(folder.path(), &[("PES_RUNTIME_DRAIN_DELAY_MS", "1")]);
+    kill_process(Pid::from_child(&served.child), Signal::HUP).unwrap();
+    let mut log = BufReader::new(served.child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(log.any(|line| line.contains("SIGHUP changes nothing")), "it ended");
+    let health = run(folder.path(), &["health"], &[("PES_URL", &served.url)]);
+    assert_eq!(text(&health.stdout), "ready\n", "{}", text(&health.stderr));
+    kill_process(Pid::from_child(&served.child), Signal::TERM).unwrap();
+    assert!(log.any(|line| line.contains("not ready any more")), "it stopped at once");
+    assert_eq!(served.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn the_folder_of_a_running_server_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let _served = serve(folder.path(), &[]);

@@ -21,6 +21,25 @@ async fn sockets_are_told_and_closed() {
     app.stopped().await;
 }
 
+#[tokio::test]
+async fn a_server_that_leaves_is_not_ready_and_serves_on() {
+    let app = App::with(|config| config.runtime.drain_delay_ms = Some(600_000)).await;
+    let mut socket = app.socket("/events").await;
+    app.get("/readyz").await.expect(200);
+    app.stop();
+    let said = loop {
+        let said = app.get("/readyz").await;
+        if said.status != 200 {
+            break said;
+        }
+    };
+    let problem = said.problem("draining");
+    assert_eq!(problem["failing"], json!(["the server is stopping"]));
+    app.finish("t1", "hello").await;
+    let frames = socket.until(|frame| frame["data"]["lastRun"]["status"] == "completed").await;
+    assert!(frames.iter().all(|frame| frame["event"] != "draining"), "{frames:#?}");
+}
+
 /// A model that never answers holds the drain up, so that there is time to ask.
 #[tokio::test]
 async fn a_stopping_server_takes_nothing_new_and_says_so() {
