@@ -1,7 +1,8 @@
 // Answers to questions: what is sent, and what a refusal of it means. Pure.
 
+import { resolutionText } from './format.js';
 import { changes, hasErrors } from './form.js';
-import { EXPIRED, resolutionText } from './words.js';
+import { EXPIRED } from './words.js';
 import { REMEDIES } from './remedies.js';
 
 /** Arguments of more bytes than this must have been looked at before they are approved. */

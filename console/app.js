@@ -1,16 +1,14 @@
-// Start, mounting, and which view stands where.
+// Start, mounting, which view stands where, and what every view is given: see docs/PAGE.md.
 
-import { createAnnouncer } from './announce.js';
 import { createApi } from './api.js';
-import { createClock, startTicking } from './clock.js';
-import { applyTheme, makeContext } from './context.js';
-import * as words from './format.js';
-import { startKeyboard } from './keyboard.js';
+import { createAnnouncer, startKeyboard } from './browser.js';
+import { createClock, startTicking } from './format.js';
 import { createLists } from './lists.js';
-import { parse } from './router.js';
+import { createTokens } from './live.js';
+import { changed as changedHash, parse } from './router.js';
 import { openThread } from './store.js';
-import { createTokens } from './tokens.js';
 import { html, render } from './vendor/preact-htm.js';
+import { isReading } from './views/later.js';
 import { Shell } from './views/shell.js';
 
 const root = document.getElementById('app');
@@ -63,7 +61,7 @@ function paintNow() {
   const close = () => openDialog(null);
   render(html`<${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog} closeDialog=${close} />`, root);
   page.dataset.conn = ctx.conn;
-  page.dataset.seq = thread?.seq ?? 0;
+  if (!isReading()) page.dataset.seq = thread?.seq ?? 0;
   page.dataset.page = route.page;
   document.title = titleOf(route, thread);
   app.announcer.seen(thread);
@@ -168,6 +166,69 @@ async function start() {
   paint();
 }
 
+const THEME = 'pes.theme';
+
+const LACKS = {
+  run: 'to start, steer or stop, use one with the scope run',
+  approve: 'to answer, use one with the scope approve',
+  admin: 'to change this, use one with the scope admin',
+};
+
+function makeContext(app) {
+  const { route, me, thread } = app;
+  const conn = app.conn();
+  return {
+    api: app.api,
+    live: app.tokens,
+    clock: app.clock,
+    me,
+    route,
+    conn,
+    threads: app.lists.lists.threads,
+    questions: app.lists.lists.questions,
+    listsProblem: app.lists.lists.problem,
+    moreThreads: app.lists.lists.more ?? null,
+    tools: app.tools,
+    models: app.models,
+    theme: theme(),
+    setTheme(name) {
+      localStorage.setItem(THEME, name);
+      applyTheme();
+      app.paint();
+    },
+    go: app.go,
+    to: (patch) => changedHash(route, patch),
+    say: (line) => app.announcer.say(line),
+    guard: app.guard,
+    paint: app.paint,
+    refresh: () => app.lists.read(),
+    readThread: () => app.opened?.readAgain(),
+    retryNow: () => app.retryNow(),
+    retryAt: app.opened?.retryAt ?? null,
+    signedIn: app.start,
+    openPalette: () => app.openDialog('palette'),
+    openKeys: () => app.openDialog('keys'),
+    whyNot(scope) {
+      if (conn === 'held') return 'Not connected: nothing can be sent now.';
+      if (thread?.replay && route.page === 'thread') return 'You look at the past. Fork here to go on from this point.';
+      if (!me?.scopes || me.scopes.includes(scope) || me.scopes.includes('admin')) return null;
+      return `This key may ${me.scopes.join(' and ') || 'do nothing'} only: ${LACKS[scope] ?? `use one with the scope ${scope}`}.`;
+    },
+  };
+}
+
+function theme() {
+  const set = document.documentElement.dataset.theme;
+  if (set) return set;
+  return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+}
+
+/** The theme that was chosen here, else that of the system. */
+function applyTheme() {
+  const chosen = localStorage.getItem(THEME);
+  if (chosen === 'dark' || chosen === 'light') document.documentElement.dataset.theme = chosen;
+}
+
 applyTheme();
 addEventListener('popstate', moved);
 addEventListener('hashchange', () => {
@@ -179,7 +240,7 @@ addEventListener('beforeunload', (event) => {
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
 startKeyboard();
-startTicking(app.clock, words, () => conn() !== 'live');
+startTicking(app.clock, () => conn() !== 'live');
 start();
 openRoute();
 paint();

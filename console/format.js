@@ -1,4 +1,6 @@
-// Figures and times in words.
+// Times and figures: the clock of the server, how both are written, and what is written anew four times a second.
+//
+// A component never renders because time passes: it marks a text with data-tick, and the clock writes into it.
 
 const grouped = new Intl.NumberFormat('en');
 
@@ -70,4 +72,79 @@ export function count(n, one, many = `${one}s`) {
 /** Where something stands and how large it is: set through the CSSOM, as `...${placed({left: '3px'})}`. */
 export function placed(style) {
   return { style };
+}
+
+const DECIDED = {
+  approved: 'approved this', modified: 'approved this with other arguments', rejected: 'rejected this', answered: 'answered this',
+  retry: 'had the call made again', done: 'said that it was done', skip: 'skipped this call', abort: 'ended the item',
+  resumed: 'let the run go on',
+};
+
+/** What became of a question: `treasurer approved this 4 s ago`. */
+export function resolutionText({ decision, decidedBy, decidedAt, reason }, now) {
+  if (decision === 'expired') return 'Nobody answered in time.';
+  if (decision === 'cancelled') return reason ? `It was withdrawn: ${reason}.` : 'It was withdrawn.';
+  const ago = decidedAt == null ? '' : agoText(decidedAt, now);
+  return `${decidedBy} ${DECIDED[decision] ?? decision}${ago}.`;
+}
+
+/** ` 4 s ago`, ` yesterday`, ` on 3 Nov`. */
+function agoText(time, now) {
+  const text = age(time, now);
+  if (text === 'now') return ' just now';
+  if (text === 'yesterday') return ' yesterday';
+  return /^\d+ (s|min|h|d)$/.test(text) ? ` ${text} ago` : ` on ${text}`;
+}
+
+/** `time` is anything with `now()`, so that tests can set it. */
+export function createClock(time = Date) {
+  let offset = 0;
+  let best = Infinity;
+  return {
+    /** Milliseconds since 1970, as the server counts them. */
+    now: () => time.now() + offset,
+    /** Takes in a `Date` header: the quickest answer counts, for it is the least out of date. */
+    heard(date, sentAt, now = time.now()) {
+      const server = Date.parse(date ?? '');
+      const took = now - sentAt;
+      if (Number.isNaN(server) || took > best) return;
+      best = took;
+      // The header is cut to the second: half a second is the middle of what it can mean.
+      const drift = server + 500 - (sentAt + took / 2);
+      offset = Math.abs(drift) > 1500 ? drift : 0;
+    },
+  };
+}
+
+/** What `data-tick` may say: `since:T` and `left:T` in milliseconds, `age:T` in words. */
+export function tickText(spec, now) {
+  const colon = spec.indexOf(':');
+  const time = Number(spec.slice(colon + 1));
+  switch (spec.slice(0, colon)) {
+    case 'since':
+      return duration(Math.max(0, now - time));
+    case 'left':
+      return countdown(Math.max(0, time - now));
+    case 'age':
+      return age(time, now);
+    default:
+      return null;
+  }
+}
+
+/** Starts writing; stands still while the page is hidden or `isHeld()`. */
+export function startTicking(clock, isHeld, document = globalThis.document) {
+  const write = () => {
+    if (document.hidden || isHeld()) return;
+    const now = clock.now();
+    for (const element of document.querySelectorAll('[data-tick]')) {
+      const text = tickText(element.dataset.tick, now);
+      const node = element.firstChild;
+      if (text == null || node?.data === text) continue;
+      if (node && node.nodeType === 3) node.data = text;
+      else element.textContent = text;
+    }
+  };
+  const timer = setInterval(write, 250);
+  return () => clearInterval(timer);
 }

@@ -3,7 +3,7 @@
 // `parse` is pure and takes time in proportion to the text; `markdown` makes nodes of it.
 
 import { html } from './vendor/preact-htm.js';
-import { plain, show, shown } from './text.js';
+import { plain, show, shown, webAddress } from './text.js';
 
 const DEEPEST = 8;
 // No pattern here can be read in two ways: a long line costs time in proportion to its length.
@@ -218,16 +218,11 @@ function bare(text, at) {
   return address ? { to: at + written.length, part: { kind: 'link', ...address, parts: [written] } } : null;
 }
 
-/** `{href, host}` of an address that may be followed. */
-export function webAddress(text) {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
-  const url = new URL(text);
-  return { href: url.href, host: url.host };
-}
-
 /* Nodes. */
 
 export const markdown = (text) => html`<div class="md">${parse(text ?? '').map(blockNode)}</div>`;
+
+export const Markdown = ({ text }) => markdown(text);
 
 function blockNode(found) {
   switch (found.kind) {

@@ -59,3 +59,11 @@ export function threadHash(route) {
 export function changed(route, patch) {
   return threadHash({ ...route, ...patch });
 }
+
+/** Which part a narrow screen shows. */
+export function partOf(route, thread) {
+  if (route.part) return route.part;
+  if (route.tab === 'talk') return 'talk';
+  if (route.tab) return 'ask';
+  return route.view ? 'plan' : thread?.core.suspensions.length ? 'ask' : 'plan';
+}

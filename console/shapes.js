@@ -33,6 +33,9 @@ const SAME = {
   running: 'in_progress', suspended: 'ask', quarantined: 'failed', success: 'completed', error: 'failed', none: 'idle',
 };
 
+/** The shape that stands for the kind of a question. */
+export const KIND_SHAPE = { in_doubt: 'doubt', peer_input: 'waiting', peer_auth: 'waiting' };
+
 /** The shape of a status. `at` places it in a drawing: x, y, size. */
 export function Shape({ status, small, at, label = true }) {
   const name = SAME[status] ?? status;

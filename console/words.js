@@ -1,7 +1,5 @@
 // What the API's short words mean, in sentences. Pure.
 
-import { age } from './format.js';
-
 const OP = { eq: '=', ne: '≠', lt: '<', le: '≤', gt: '>', ge: '≥' };
 const BOUND = { eq: '=', ne: '≠', min: '≥', max: '≤', above: '>', below: '<' };
 
@@ -39,31 +37,6 @@ export const KIND = {
   approval: 'approval', input: 'question', in_doubt: 'in doubt', client_tool: 'your program', budget: 'budget',
   peer_input: 'agent asks', peer_auth: 'agent wants a sign-in', plan_review: 'plan review', pause: 'paused',
 };
-
-/** The shape that stands for a kind. */
-export const KIND_SHAPE = { in_doubt: 'doubt', peer_input: 'waiting', peer_auth: 'waiting' };
-
-const DECIDED = {
-  approved: 'approved this', modified: 'approved this with other arguments', rejected: 'rejected this', answered: 'answered this',
-  retry: 'had the call made again', done: 'said that it was done', skip: 'skipped this call', abort: 'ended the item',
-  resumed: 'let the run go on',
-};
-
-/** What became of a question: `treasurer approved this 4 s ago`. */
-export function resolutionText({ decision, decidedBy, decidedAt, reason }, now) {
-  if (decision === 'expired') return 'Nobody answered in time.';
-  if (decision === 'cancelled') return reason ? `It was withdrawn: ${reason}.` : 'It was withdrawn.';
-  const ago = decidedAt == null ? '' : agoText(decidedAt, now);
-  return `${decidedBy} ${DECIDED[decision] ?? decision}${ago}.`;
-}
-
-/** ` 4 s ago`, ` yesterday`, ` on 3 Nov`. */
-function agoText(time, now) {
-  const text = age(time, now);
-  if (text === 'now') return ' just now';
-  if (text === 'yesterday') return ' yesterday';
-  return /^\d+ (s|min|h|d)$/.test(text) ? ` ${text} ago` : ` on ${text}`;
-}
 
 /** Why somebody may not answer: the code that the answer would be refused with, in words. */
 export function barredText(why, policy) {

@@ -2,16 +2,15 @@
 
 import { enc } from '../api.js';
 import { happenings, matched, partedAt } from '../branches.js';
+import { useKeys } from '../browser.js';
 import { told } from '../fold/core.js';
 import { count, dollars, duration } from '../format.js';
-import { useKeys } from '../keyboard.js';
-import { createHistory } from '../replay.js';
 import { Shape, WORD } from '../shapes.js';
+import { createHistory } from '../store.js';
 import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
-import { useQuestionKey } from './question/key.js';
 
 /** How much of a log is read. */
 const MOST_PAGES = 20;
@@ -48,7 +47,6 @@ function useThreads(ctx, a, b) {
 }
 
 export function Compare({ ctx, route }) {
-  useQuestionKey(ctx);
   const { a, b } = route;
   const { threads, problem } = useThreads(ctx, a, b);
   const [isBrief, setBrief] = useState(false);

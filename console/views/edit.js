@@ -1,11 +1,11 @@
 // The plan as a list that can be written in. What is finished or under way stands locked; what is saved is the difference.
 
 import { enc } from '../api.js';
+import { useKeys } from '../browser.js';
 import * as plan from '../draft.js';
 import { count } from '../format.js';
-import { useKeys } from '../keyboard.js';
 import { sentence } from '../outlook.js';
-import { Sign, Shape } from '../shapes.js';
+import { Shape, Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';

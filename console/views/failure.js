@@ -6,8 +6,7 @@ import { REMEDIES, TITLES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, SeqLink } from './parts.js';
-import { Todo } from './todo.js';
+import { Button, SeqLink, Todo } from './parts.js';
 
 /** Of a refused request, or of the thread's last run. */
 export function FailurePanel({ ctx, thread, problem }) {

@@ -7,7 +7,7 @@ import { FailurePanel } from './failure.js';
 import { ForecastList, ForecastTable, Sentence } from './forecast-table.js';
 import { Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
-import { withRow } from './question/rows.js';
+import { withRow } from './question/tab.js';
 
 const DAYS = 30;
 

@@ -1,13 +1,12 @@
 // The plan as a graph. Positions come of the plan alone; a change of status paints one node again.
 
+import { useSize, wrap } from '../browser.js';
 import { duration } from '../format.js';
-import { useSize, wrap } from '../measure.js';
-import { chain, weightOf } from '../plan/chain.js';
-import { layout } from '../plan/layout.js';
+import { chain, layout, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { plain } from '../text.js';
 import { html, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
-import { pure } from './pure.js';
+import { pure } from './parts.js';
 
 const FULL = 24;
 const MIDDLE = 80;

@@ -1,14 +1,12 @@
 // What a thread comes to so far, and what can be done with all of it.
 
 import { enc, newKey } from '../api.js';
+import { useKeys } from '../browser.js';
 import { count, dollars, duration, tokens } from '../format.js';
-import { useKeys } from '../keyboard.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useRef, useState } from '../vendor/preact-htm.js';
-import { Dialog } from './dialog.js';
-import { useFork } from './forking.js';
-import { Button } from './parts.js';
+import { Button, Dialog, useFork } from './parts.js';
 
 export function Head({ ctx, route, thread }) {
   const run = chosenRun(route, thread);

@@ -1,14 +1,14 @@
 // All questions: the most urgent first, each with its card.
 
-import { enc } from '../api.js';
 import { byUrgency } from '../answer.js';
-import { age, countdown } from '../format.js';
-import { useKeys } from '../keyboard.js';
+import { enc } from '../api.js';
+import { useKeys } from '../browser.js';
+import { age, countdown, resolutionText } from '../format.js';
 import { threadHash } from '../router.js';
-import { Shape } from '../shapes.js';
+import { KIND_SHAPE, Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
-import { KIND, KIND_SHAPE, resolutionText } from '../words.js';
+import { KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';

@@ -1,9 +1,8 @@
 // The keys, and whether single ones work.
 
-import { areKeysOn, switchKeys } from '../keyboard.js';
+import { areKeysOn, switchKeys } from '../browser.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Dialog } from './dialog.js';
-import { Button } from './parts.js';
+import { Button, Dialog } from './parts.js';
 
 const KEYS = [
   ['Next, previous row', 'j k'], ['Open, close branch', '→ ←'], ['Open details', '↵'], ['Plan as graph, list', 'g l'],

@@ -2,11 +2,11 @@
 
 import { dollars, duration, placed } from '../format.js';
 import { lanes } from '../plan/lanes.js';
-import { weightOf } from '../plan/chain.js';
+import { weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useMemo, useState } from '../vendor/preact-htm.js';
-import { pure } from './pure.js';
+import { pure } from './parts.js';
 import { ruleOf, waitText } from './waiting.js';
 
 const LANE = 14;

@@ -1,8 +1,7 @@
 // The log itself: one line for each observation.
 
+import { useKeys, useSize } from '../browser.js';
 import { placed } from '../format.js';
-import { useKeys } from '../keyboard.js';
-import { useSize } from '../measure.js';
 import { show } from '../text.js';
 import { html, useRef, useState } from '../vendor/preact-htm.js';
 

@@ -3,8 +3,7 @@
 import { enc, newKey } from '../api.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
-import { useKept } from './kept.js';
-import { useQuestionKey } from './question/key.js';
+import { useKept } from './parts.js';
 
 /** What the prompts of the demo model show. */
 const SHOWS = [
@@ -14,7 +13,6 @@ const SHOWS = [
 ];
 
 export function NewThread({ ctx }) {
-  useQuestionKey(ctx);
   const [draft, set] = useKept('new thread', () => ({ text: '', review: false, busy: false, problem: null, sent: null }));
   const field = useRef(null);
   useEffect(() => field.current?.focus(), []);

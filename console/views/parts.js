@@ -1,7 +1,8 @@
 // Small parts that many views are made of.
 
+import { enc, newKey } from '../api.js';
 import { show } from '../text.js';
-import { html, useState } from '../vendor/preact-htm.js';
+import { Component, h, html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 
 /** A key beside the words of a button. */
 export function Kbd({ k }) {
@@ -42,13 +43,100 @@ function size(n) {
   return n < 1_000_000 ? `${Math.round(n / 1000)} kB` : `${(n / 1_000_000).toFixed(1)} MB`;
 }
 
-/** A text that the clock writes anew: `since`, `left` or `age` of a time. */
-export function Tick({ kind, time, now, words, still = false, cls = '' }) {
-  const text = kind === 'since' ? words.duration(now - time) : kind === 'left' ? words.countdown(Math.max(0, time - now)) : words.age(time, now);
-  return html`<span class="num ${cls}" data-tick=${still ? null : `${kind}:${time}`}>${text}</span>`;
-}
-
 /** Grey bars of about the right height, while something is read. */
 export function Loading({ rows = 5 }) {
   return html`<div class="loading" aria-busy="true" aria-label="Loading">${Array.from({ length: rows }, (_, i) => html`<i key=${i}></i>`)}</div>`;
+}
+
+/* A dialog of the browser: it takes the focus, and gives it back. */
+
+export function Dialog({ label, close, cls = '', children }) {
+  const element = useRef(null);
+  useEffect(() => {
+    const dialog = element.current;
+    if (!dialog.open) dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  const outside = (event) => {
+    if (event.target === element.current) close();
+  };
+  const cancelled = (event) => {
+    event.preventDefault();
+    close();
+  };
+  return html`<dialog class=${cls} ref=${element} aria-label=${label} onCancel=${cancelled} onClick=${outside}>
+    <div class="dialog-body">${children}</div>
+  </dialog>`;
+}
+
+/* A component that renders only when one of its props is another. */
+
+export function pure(View) {
+  return class extends Component {
+    shouldComponentUpdate(next) {
+      const had = this.props;
+      const names = Object.keys(next);
+      return names.length !== Object.keys(had).length || names.some((name) => name !== 'children' && next[name] !== had[name]);
+    }
+
+    render(props) {
+      return h(View, props);
+    }
+  };
+}
+
+/* State that outlives its component: drafts of answers, messages and plans, kept while the page is open and nowhere else. */
+
+const MOST = 100;
+const kept = new Map();
+
+/** `[state, set]`; `set` takes members to change, or a function that makes them of the state as it is then. */
+export function useKept(key, initial) {
+  const [, renderAgain] = useState(0);
+  if (!kept.has(key)) {
+    kept.set(key, initial());
+    if (kept.size > MOST) kept.delete(kept.keys().next().value);
+  }
+  const set = (change) => {
+    const before = kept.get(key) ?? initial();
+    kept.set(key, { ...before, ...(typeof change === 'function' ? change(before) : change) });
+    renderAgain((n) => n + 1);
+  };
+  return [kept.get(key), set];
+}
+
+/** The state as it is now; undefined if there is none. */
+export const keptAt = (key) => kept.get(key);
+
+/* What to do about a refusal. */
+
+/** What to do, the names in it as code. */
+export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
+
+/* Going on from an earlier observation, in a thread of its own. */
+
+/** A fork of the past changes nothing there: replay is no reason against it. */
+export function whyForkNot(ctx) {
+  if (ctx.conn === 'held') return 'Not connected: nothing can be sent now.';
+  const scopes = ctx.me?.scopes;
+  return !scopes || scopes.includes('run') || scopes.includes('admin') ? null : 'This key may read only: to fork, use one with the scope run.';
+}
+
+/** `{at(seq), why, problem}`; the same press, made again, is done once. */
+export function useFork(ctx, thread) {
+  const [problem, setProblem] = useState(null);
+  const keys = useRef(new Map());
+  const at = async (seq = null) => {
+    setProblem(null);
+    if (!keys.current.has(seq)) keys.current.set(seq, newKey());
+    try {
+      const made = await ctx.api.post(`/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq }, { key: keys.current.get(seq) });
+      keys.current.delete(seq);
+      ctx.go(`#/t/${enc(made.threadId)}`);
+    } catch (error) {
+      if (!error.retryable) keys.current.delete(seq);
+      setProblem(error);
+    }
+  };
+  return { at, why: whyForkNot(ctx), problem };
 }

@@ -1,13 +1,12 @@
 // The rules of calls: as a table, and as JSON to be changed. What they would have decided is looked at before they are saved.
 
+import { useKeys } from '../browser.js';
 import { count } from '../format.js';
-import { useKeys } from '../keyboard.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Button, Loading } from './parts.js';
-import { useQuestionKey } from './question/key.js';
 
 /** The tenant's rules and, where the server tells them, its own and the defaults. */
 async function readPolicy(api) {
@@ -24,7 +23,6 @@ async function readPolicy(api) {
 const written = (rules) => JSON.stringify(rules, null, 2);
 
 export function Policy({ ctx }) {
-  useQuestionKey(ctx);
   const [state, set] = useState({});
   const latest = useRef(state);
   latest.current = state;

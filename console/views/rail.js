@@ -1,7 +1,7 @@
 // The threads, beside the one that is shown.
 
+import { useKeys } from '../browser.js';
 import { age, count, dollars } from '../format.js';
-import { useKeys } from '../keyboard.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';

@@ -3,9 +3,7 @@
 import { asCurl, enc } from '../api.js';
 import { fullTime } from '../format.js';
 import { html } from '../vendor/preact-htm.js';
-import { Dialog } from './dialog.js';
-import { useFork } from './forking.js';
-import { Button, Json } from './parts.js';
+import { Button, Dialog, Json, useFork } from './parts.js';
 
 export function RawDialog({ ctx, thread, seq, close }) {
   const told = thread.observation(seq);

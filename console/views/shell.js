@@ -1,23 +1,14 @@
 // The frame: bar, strips, rail, the page of the route, dock and dialogs.
 
-import { useKeys } from '../keyboard.js';
+import { useKeys } from '../browser.js';
+import { clockTime, countdown } from '../format.js';
+import { partOf } from '../router.js';
+import { Shape, Sign } from '../shapes.js';
 import { html } from '../vendor/preact-htm.js';
-import { Compare } from './compare.js';
-import { Dock } from './dock.js';
-import { FailurePanel } from './failure.js';
-import { Inbox } from './inbox.js';
-import { KeysDialog } from './keys.js';
-import { Login } from './login.js';
-import { NewThread } from './new.js';
-import { Palette } from './palette.js';
-import { Loading } from './parts.js';
-import { Policy } from './policy.js';
+import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, System, Usage } from './later.js';
+import { Kbd, Loading } from './parts.js';
 import { Rail, ThreadsPage } from './rail.js';
-import { Strips } from './strips.js';
-import { System } from './system.js';
 import { ThreadPage } from './thread.js';
-import { TopBar } from './top.js';
-import { Usage } from './usage.js';
 
 /** Pages without the rail. */
 const WIDE = { questions: Inbox, usage: Usage, policy: Policy, system: System, login: Login };
@@ -66,4 +57,122 @@ function nextQuestion(ctx, route) {
   const now = open.findIndex((one) => one.suspensionId === route.id);
   const next = open[(now + 1) % open.length];
   return next ? ctx.go(`#/questions/${encodeURIComponent(next.suspensionId)}`) : ctx.go('#/questions');
+}
+
+/* The bar at the top: pages, connection, who we are. */
+
+const LINKS = [
+  ['threads', '#/', 'Threads'],
+  ['questions', '#/questions', 'Questions'],
+  ['usage', '#/usage', 'Usage'],
+  ['policy', '#/policy', 'Policy'],
+  ['system', '#/system', 'System'],
+];
+const OF_THREADS = ['thread', 'threads', 'new', 'compare', 'home', 'unknown'];
+
+function TopBar({ ctx, route }) {
+  const isLogin = route.page === 'login';
+  return html`<header class="top">
+    <a class="brand" href="#/"><${Mark} />PES</a>
+    ${isLogin ? null : html`<nav class="nav" aria-label="Pages">${links(ctx, route)}</nav>`}
+    <div class="row right">
+      ${isLogin ? null : html`<button type="button" class="b small quiet hide" onClick=${ctx.openPalette} data-testid="palette">Find or do…<${Kbd} k="⌘K" /></button>
+        <${Connection} ctx=${ctx} /><${Me} ctx=${ctx} />`}
+      <button type="button" class="b small quiet" aria-label=${ctx.theme === 'dark' ? 'Light colours' : 'Dark colours'}
+        onClick=${() => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark')} data-testid="theme"><${Sign} name="sun" /></button>
+      ${isLogin ? null : html`<button type="button" class="b small quiet hide" aria-label="Keys" onClick=${ctx.openKeys}>?</button>
+        <${NarrowPages} ctx=${ctx} route=${route} />`}
+    </div>
+  </header>`;
+}
+
+function links(ctx, route) {
+  const page = OF_THREADS.includes(route.page) ? 'threads' : route.page;
+  const asks = ctx.questions?.length ?? 0;
+  return LINKS.map(([name, href, label]) => html`<a key=${name} href=${href} aria-current=${page === name ? 'page' : null}>${label}
+    ${name === 'questions' && asks ? html`<span class="count" data-testid="question-count">${asks}</span>` : null}</a>`);
+}
+
+/** On narrow screens the pages stand behind a menu. */
+function NarrowPages({ ctx, route }) {
+  const asks = ctx.questions?.length ?? 0;
+  const close = (event) => event.currentTarget.closest('details').removeAttribute('open');
+  return html`<details class="menu only-narrow">
+    <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks ? html`<span class="count">${asks}</span>` : null}</summary>
+    <nav class="menu-list" aria-label="Pages" onClick=${close}>${links(ctx, route)}</nav>
+  </details>`;
+}
+
+const CONNECTION = {
+  live: ['c-completed', 'live'], held: ['c-failed', 'not connected'], replay: ['c-running', 'replay'], connecting: ['dim', 'connecting'],
+};
+
+function Connection({ ctx }) {
+  const [cls, word] = CONNECTION[ctx.conn];
+  return html`<span class="row mid t1" data-testid="connection"><span class=${cls} aria-hidden="true">●</span><span>${word}</span></span>`;
+}
+
+function Me({ ctx }) {
+  if (!ctx.me) return null;
+  const { keyName, scopes = [] } = ctx.me;
+  return html`<span class="tag hide" title="What this key may do"><${Sign} name="person" />${keyName ? `${keyName} · ` : ''}${scopes.join(' ')}</span>`;
+}
+
+function Mark() {
+  const lines = 'M4 9h8M12 9c4 0 3-6 7-6M12 9c4 0 3 6 7 6M19 3c4 0 3 6 7 6M19 15c4 0 3-6 7-6';
+  return html`<svg viewBox="0 0 30 18" aria-hidden="true"><path d=${lines} fill="none" stroke="currentColor" stroke-width="1.5" />
+    <circle class="ink" cx="4" cy="9" r="3" /><path class="accent" d="M16.4 .6h5v5h-5zM16.4 12.4h5v5h-5z" />
+    <path class="ink" d="M26 5.5 29.5 9 26 12.5 22.5 9z" /></svg>`;
+}
+
+/* What must be known before anything is read: no connection, a model that only plays, a thread that is set aside. */
+
+function Strips({ ctx, route, thread }) {
+  return html`<div class="strips">
+    ${ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
+    ${isDemo(ctx, route, thread) ? html`<${Demo} />` : null}
+    ${thread?.row?.status === 'quarantined' ? html`<${SetAside} />` : null}
+  </div>`;
+}
+
+function Held({ ctx, thread }) {
+  const now = ctx.clock.now();
+  const asOf = thread?.view.at ? ` What you see is as of observation ${thread.lastSeq}, ${clockTime(thread.view.at)}.` : '';
+  return html`<div class="strip bad" role="status" data-testid="held"><${Shape} status="failed" small label=${false} />
+    <b>The server does not answer.</b><span>${asOf}
+    ${ctx.retryAt && ctx.retryAt > now ? html` Trying again in <span class="num" data-tick=${`left:${ctx.retryAt}`}>${countdown(ctx.retryAt - now)}</span>.` : null}</span>
+    <button type="button" class="b small right" onClick=${ctx.retryNow}>Try now</button></div>`;
+}
+
+function isDemo(ctx, route, thread) {
+  if (route.page === 'login') return false;
+  const run = route.run ? thread?.view.runs.get(route.run) : thread?.newestRun;
+  if (run) return run.provider === 'demo';
+  return (ctx.models?.items ?? []).some((model) => model.isDefault && model.provider === 'demo');
+}
+
+function Demo() {
+  return html`<div class="strip demo" role="region" aria-label="Demo model"><b>Demo model</b><span>Answers are scripted; no model is called.</span>
+    <span class="right hide">Make it real: <code>OPENAI_API_KEY=… pes</code></span></div>`;
+}
+
+function SetAside() {
+  return html`<div class="strip bad" role="status"><b>This thread is set aside (<code>thread_quarantined</code>).</b>
+    <span>Working on it stopped the server more than once. Fork it to go on from an earlier observation.</span></div>`;
+}
+
+/* The parts of a thread on a narrow screen, of which one is shown at a time. */
+
+const PARTS = [['plan', 'Plan', 'plan'], ['time', 'Timeline', 'time'], ['talk', 'Talk', 'talk'], ['ask', 'Question', 'person']];
+
+function Dock({ ctx, route, thread }) {
+  const isThread = route.page === 'thread';
+  const part = isThread ? partOf(route, thread) : null;
+  const asks = thread?.core.suspensions.length ?? 0;
+  const to = (name) => (isThread ? ctx.to({ part: name, tab: name === 'talk' ? 'talk' : name === 'ask' ? 'ask' : null }) : '#/');
+  return html`<nav class="dock" aria-label="Parts">
+    <a href="#/threads" aria-current=${route.page === 'threads' ? 'true' : null}><${Sign} name="menu" />Threads</a>
+    ${PARTS.map(([name, label, sign]) => html`<a key=${name} href=${to(name)} aria-current=${part === name ? 'true' : null} data-testid=${`dock-${name}`}>
+      ${name === 'ask' && asks ? html`<span class="count">${asks}</span>` : html`<${Sign} name=${sign} />`}${label}</a>`)}
+  </nav>`;
 }

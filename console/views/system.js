@@ -1,17 +1,15 @@
 // What an operator acts on: models, servers, agents, deliveries, keys, tools. Nothing of the settings file is edited here.
 
+import { enc, newKey } from '../api.js';
+import { age, countdown, duration, fullTime } from '../format.js';
+import { Sign } from '../shapes.js';
+import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
-import { show } from '../text.js';
-import { Agents } from './system/agents.js';
-import { Keys } from './system/keys.js';
-import { McpServers } from './system/mcp.js';
-import { Models } from './system/models.js';
-import { Tools } from './system/tools.js';
-import { Webhooks } from './system/webhooks.js';
-import { useQuestionKey } from './question/key.js';
+import { CLASS } from '../words.js';
+import { Button } from './parts.js';
+import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {
-  useQuestionKey(ctx);
   const [about, set] = useState({});
   useEffect(() => {
     ctx.api.get('/version').then((version) => set((before) => ({ ...before, version })), () => {});
@@ -27,4 +25,242 @@ export function System({ ctx }) {
       <${Models} ctx=${ctx} /><${McpServers} ctx=${ctx} /><${Agents} ctx=${ctx} />
       <${Webhooks} ctx=${ctx} /><${Keys} ctx=${ctx} /><${Tools} ctx=${ctx} />
     </div></div></main>`;
+}
+
+const CHECKED = {
+  ok: ['completed', 'answers'], key_refused: ['failed', 'key refused'], model_unknown: ['failed', 'unknown model'],
+  unreachable: ['failed', 'cannot be reached'], busy: ['ask', 'busy'], failed: ['failed', 'failed'],
+};
+
+/** What is known of a model: its check, else its breaker and its queue. */
+function statusOf({ check, health }) {
+  if (check) return CHECKED[check.status] ?? ['idle', check.status];
+  if (health?.breaker === 'open') return ['failed', 'left alone'];
+  if (health?.breaker === 'half_open') return ['ask', 'tried again'];
+  if (health?.waiting > 0) return ['ask', 'busy'];
+  return health ? ['completed', 'in use'] : ['idle', 'not called yet'];
+}
+
+function Models({ ctx }) {
+  const list = useList(ctx, '/models');
+  const [asking, setAsking] = useState(false);
+  const [refused, setRefused] = useState(null);
+  const check = async () => {
+    setAsking(true);
+    setRefused(null);
+    try {
+      list.set((await ctx.api.get('/models?check=true')).items);
+    } catch (problem) {
+      setRefused(problem);
+    }
+    setAsking(false);
+  };
+  const more = html`<p class="row wrap"><${Button} cls="small" id="check-models" label=${asking ? 'Asking …' : 'Ask every model for a word'}
+      why=${asking ? 'They are being asked.' : ctx.whyNot('run')} onClick=${check} /><span class="dim t1">costs a few tokens each</span>
+    ${refused && html`<span class="wrong" role="alert">${show(refused.detail ?? refused.title)}</span>`}</p>`;
+  return html`<${Section} name="Models" from="[models] and keys of providers" list=${list}
+      heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
+    empty="No model is named: set PES_MODEL, or a provider’s key." more=${more}>
+    ${list.items?.map((one) => html`<tr key=${enc(`${one.provider}:${one.model}`)}><${Status} shape=${statusOf(one)[0]} word=${statusOf(one)[1]} />
+      <td>${show(`${one.provider}:${one.model}`)}${one.isDefault && html` <span class="tag">default</span>`}</td>
+      <td class="num">${one.health?.running ?? '–'}</td><td class="num">${one.health?.waiting ?? '–'}</td>
+      <td><${Last} ctx=${ctx} one=${one} /></td></tr>`)}</${Section}>`;
+}
+
+function Last({ ctx, one: { check, health } }) {
+  const now = ctx.clock.now();
+  const again = health?.retryAt > now && html` again in <span class="num"
+      data-tick=${`left:${health.retryAt}`}>${countdown(health.retryAt - now)}</span>`;
+  const words = check?.warning ?? check?.detail ?? health?.lastError;
+  return html`${check && duration(check.tookMs)} ${words && show(typeof words === 'string' ? words : words.message ?? JSON.stringify(words))}${again}`;
+}
+
+const HEALTH = { ready: ['completed', 'ready'], starting: ['in_progress', 'starting'], down: ['failed', 'down'], disabled: ['cancelled', 'off'] };
+
+function McpServers({ ctx }) {
+  const list = useList(ctx, '/mcp-servers');
+  return html`<${Section} name="MCP servers" from="[[mcp.servers]], POST /mcp-servers" list=${list} heads=${['', 'Server', 'Tools', 'Note']}
+    empty="No MCP server is known. One adds its tools here: see TOOLS.md.">
+    ${list.items?.map((one) => {
+      const changed = one.tools.filter((tool) => tool.standing === 'changed');
+      const [shape, word] = changed.length > 0 && one.health === 'ready' ? ['ask', 'ready'] : HEALTH[one.health] ?? ['idle', one.health];
+      return html`<tr key=${one.name}><${Status} shape=${shape} word=${word} /><td>${show(one.name)}</td><td
+          class="num">${one.tools.length}${one.hasMoreTools ? '+' : ''}</td>
+        <td>${one.reason && html`<p>${show(one.reason)}</p>`}${one.restarts > 0 && html`<p>${one.restarts} ${one.restarts === 1 ? 'restart' : 'restarts'}</p>`}
+          ${changed.map((tool) => html`<${Changed} key=${tool.tool} ctx=${ctx} server=${one} tool=${tool} load=${list.load} />`)}
+          <${Refused} tools=${one.tools} /></td></tr>`;
+    })}</${Section}>`;
+}
+
+/** A tool that describes itself otherwise than when it was approved: off until somebody has looked at it. */
+function Changed({ ctx, server, tool, load }) {
+  const approve = async () => {
+    await ctx.api.post(`/mcp-servers/${enc(server.name)}/tools/${enc(tool.name)}/approve`, { hash: tool.hash });
+    await load();
+  };
+  const { approvedDescription: was, description: now } = tool;
+  return html`<details class="part" data-testid="changed-tool"><summary><b
+      class="mono">${show(tool.tool)}</b> describes itself otherwise: off. <span class="link">See and approve</span></summary>
+    ${tool.reason && html`<p class="mid">${show(tool.reason)}</p>`}
+    ${was !== undefined || now !== undefined ? html`<div class="diff"><del>${show(was ?? '')}</del><ins>${show(now ?? '')}</ins></div>`
+      : html`<p class="dim">Its present description is known by its hash: <span class="mono">${show(tool.hash)}</span></p>`}
+    <${RowAction} label="Approve as it is now" sure="Press again: approve" why=${ctx.whyNot('admin')} act=${approve} id="approve-tool" />
+        </details>`;
+}
+
+const Refused = ({ tools }) => tools.filter((tool) => ['denied', 'shadowed', 'refused'].includes(tool.standing)).map((tool) => html`<p class="dim">
+  <span class="mono">${show(tool.tool)}</span> ${tool.standing}${tool.reason && html`: ${show(tool.reason)}`}</p>`);
+
+const OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
+
+function Agents({ ctx }) {
+  const list = useList(ctx, '/agents');
+  const tasks = useList(ctx, '/tasks');
+  const openOf = (id) => (tasks.items ?? []).filter((task) => task.agentId === id && !OVER.has(task.status));
+  return html`<${Section} name="Agents" from="[[a2a.agents]], POST /agents" list=${list} heads=${['', 'Agent', 'Tasks', 'Skills']}
+    empty="No other agent is known. One can be given work here: see AGENTS.md.">
+    ${list.items?.map((one) => {
+      const open = openOf(one.id);
+      const error = one.secretError ?? one.storedError;
+      const [shape, word] = error ? ['failed', 'unusable'] : open.length > 0 ? ['waiting', open.length === 1 ? '1 task' : `${open.length} tasks`] : ['completed', 'known'];
+      return html`<tr key=${one.id}><${Status} shape=${shape} word=${word} /><td
+          title=${plain(one.description ?? '')}>${show(one.id)}${one.name && one.name !== one.id && html` <span
+          class="dim">${show(one.name)}</span>`}</td>
+        <td>${error && html`<p class="wrong">${show(error)}</p>`}${open.length === 0 && !error ? '0' : open.map((task) => html`<${Task}
+            key=${task.taskId} ctx=${ctx} task=${task} />`)}</td>
+        <td>${show(one.skills.map((skill) => skill.name || skill.id).join(', ') || '–')}</td></tr>`;
+    })}</${Section}>`;
+}
+
+function Task({ ctx, task }) {
+  return html`<p><a href=${`#/t/${enc(task.threadId)}?tab=item&sel=${enc(task.itemId ?? '')}`}>${show(task.status)}</a>,
+    asked <span title=${fullTime(task.updatedAt)} data-tick=${`age:${task.updatedAt}`}>${age(task.updatedAt, ctx.clock.now())}</span> ago</p>`;
+}
+
+const MOST = 50;
+
+/** The latest deliveries of all webhooks: in one list, or where there is none, webhook by webhook. */
+async function deliveriesOf(api, hooks) {
+  try {
+    return (await api.get(`/deliveries?limit=${MOST}`)).items;
+  } catch (problem) {
+    if (problem.status !== 404 && problem.status !== 405) throw problem;
+  }
+  const pages = await Promise.all(hooks.map(async (hook) => {
+    const { items } = await api.get(`/webhooks/${enc(hook.webhookId)}/deliveries?limit=${MOST}`);
+    return items.map((one) => ({ ...one, webhookId: hook.webhookId, url: hook.url }));
+  }));
+  return pages.flat().sort((a, b) => b.createdAt - a.createdAt).slice(0, MOST);
+}
+
+function useDeliveries(ctx) {
+  const [state, set] = useState({});
+  const load = async () => {
+    try {
+      const { items: hooks } = await ctx.api.all('/webhooks');
+      const sent = await deliveriesOf(ctx.api, hooks);
+      set({ hooks, items: sent.map((one) => ({ ...one, url: one.url ?? hooks.find((hook) => hook.webhookId === one.webhookId)?.url })) });
+    } catch (problem) {
+      set({ problem });
+    }
+  };
+  useEffect(() => void load(), []);
+  return { ...state, load };
+}
+
+const STANDING = { delivered: ['completed', 'delivered'], dead: ['failed', 'gave up'], pending: ['in_progress', 'due'] };
+
+function Webhooks({ ctx }) {
+  const list = useDeliveries(ctx);
+  const hooks = list.hooks ?? [];
+  const empty = hooks.length === 0 ? 'No webhook is set. One is told of runs and questions: POST /webhooks.'
+    : `${hooks.length === 1 ? '1 webhook' : `${hooks.length} webhooks`}; nothing was sent yet.`;
+  const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
+  const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(hook.url))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
+  return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} heads=${['', 'Message', 'Where', 'Tries']}
+      empty=${empty} more=${more}>
+    ${list.items?.map((one) => html`<tr key=${one.deliveryId}><${Standing} ctx=${ctx} one=${one} />
+      <td title=${plain(fullTime(one.createdAt))}>${show(one.event)} <span class="dim num">${age(one.createdAt, ctx.clock.now())}</span></td>
+      <td title=${plain(one.url ?? '')}>${show(hostOf(one.url ?? ''))}</td>
+      <td><span class="num">${one.attempts}</span>${one.said && html` · ${show(one.said)}`} ${one.finishedAt && html`<${RowAction}
+          label="Send again"
+        why=${ctx.whyNot('admin')} id="replay"
+            act=${() => ctx.api.post(`/webhooks/deliveries/${enc(one.deliveryId)}/replay`, {}, { key: newKey() }).then(list.load)} />`}</td></tr>`)}</${Section}>`;
+}
+
+function Standing({ ctx, one }) {
+  const now = ctx.clock.now();
+  if (one.dueAt > now && !one.finishedAt) {
+    return html`<td class="nowrap">due in <span class="num" data-tick=${`left:${one.dueAt}`}>${countdown(one.dueAt - now)}</span></td>`;
+  }
+  const [shape, word] = STANDING[one.status] ?? ['idle', one.status];
+  return html`<${Status} shape=${shape} word=${word} />`;
+}
+
+function hostOf(url) {
+  return URL.canParse(url) ? new URL(url).host : url;
+}
+
+const SCOPES = [['read', 'look'], ['run', 'ask and steer'], ['approve', 'answer questions'], ['admin', 'everything']];
+
+function Keys({ ctx }) {
+  const list = useList(ctx, '/keys');
+  return html`<${Section} name="Keys" from="PES_API_KEYS, POST /keys" list=${list} heads=${['', 'Name', 'Scopes', 'Made', '']}
+    empty="No key was made here: this server is open to its own machine, or its keys stand in PES_API_KEYS."
+        more=${html`<${Make} ctx=${ctx} load=${list.load} />`}>
+    ${list.items?.map((one) => html`<tr key=${one.keyId}><${Status} shape=${one.revokedAt ? 'cancelled' : 'completed'}
+        word=${one.revokedAt ? 'revoked' : 'valid'} />
+      <td>${show(one.name)}</td><td>${one.scopes.join(' ')}</td><td class="nowrap"
+          title=${plain(fullTime(one.createdAt))}>${age(one.createdAt, ctx.clock.now())}</td>
+      <td>${!one.revokedAt && html`<${RowAction} label="Revoke" sure="Press again: revoke" why=${ctx.whyNot('admin')} id="revoke"
+        act=${() => ctx.api.delete(`/keys/${enc(one.keyId)}`).then(list.load)} />`}</td></tr>`)}</${Section}>`;
+}
+
+/** A new key is shown once, here, and nowhere again. */
+function Make({ ctx, load }) {
+  const [state, set] = useState({ name: '', scopes: ['read'], isOpen: false });
+  const why = ctx.whyNot('admin');
+  const put = (change) => set((before) => ({ ...before, ...change }));
+  const toggle = (scope) => put({ scopes: state.scopes.includes(scope) ? state.scopes.filter((one) => one !== scope) : [...state.scopes, scope] });
+  const make = async (event) => {
+    event.preventDefault();
+    try {
+      const { key } = await ctx.api.post('/keys', { name: state.name.trim(), scopes: state.scopes, tenant: ctx.me?.tenant ?? 'default' });
+      set({ name: '', scopes: ['read'], isOpen: false, made: { key, name: state.name.trim() } });
+      await load();
+    } catch (problem) {
+      put({ problem });
+    }
+  };
+  return html`
+    ${state.made && html`<div class="made" role="status" data-testid="made-key">
+        <p>The key of ${show(state.made.name)}. It is shown now and never again:</p>
+      <p class="row"><code class="grow">${show(state.made.key)}</code>
+        <button type="button" class="b small" onClick=${() => navigator.clipboard?.writeText(state.made.key)}>Copy</button>
+        <button type="button" class="b small" onClick=${() => put({ made: null })}>I have it</button></p></div>`}
+    ${state.isOpen ? html`<form class="make" onSubmit=${make}>
+      <label class="stack"><span>Whose it is</span><input class="f" required maxlength="64" value=${state.name} data-testid="key-name"
+        onInput=${(event) => put({ name: event.currentTarget.value })} /></label>
+      <fieldset class="options row wrap"><legend class="sr">What it may do</legend>${SCOPES.map(([scope, words]) => html`<label
+          class="row" key=${scope} title=${words}>
+        <input type="checkbox" checked=${state.scopes.includes(scope)} onChange=${() => toggle(scope)} /> ${scope}</label>`)}</fieldset>
+      ${state.problem && html`<p class="wrong" role="alert">${show(state.problem.detail ?? state.problem.title)}</p>`}
+      <div class="row"><button type="submit" class="b small main"
+          disabled=${why !== null || state.scopes.length === 0 || state.name.trim() === ''}>Make it</button>
+        <button type="button" class="b small" onClick=${() => put({ isOpen: false })}>Leave it</button></div></form>`
+      : html`<p><button type="button" class="b small" data-testid="make-key" disabled=${why !== null}
+          onClick=${() => put({ isOpen: true, made: null })}>Make a key…</button>
+        ${why && html` <span class="off-reason">${why}</span>`}</p>`}`;
+}
+
+function Tools({ ctx }) {
+  const list = useList(ctx, '/tools');
+  return html`<${Section} name="Tools" from="[tools], [[mcp.servers]], POST /http-tools" list=${list}
+      heads=${['', 'Tool', 'Class', 'Idempotent', 'Risk']}
+    empty="No tool is offered.">
+    ${list.items?.map((one) => html`<tr key=${one.name}><${Status} shape="completed" word="offered" /><td class="mono"
+        title=${plain(one.description)}>${show(one.name)}</td>
+      <td class=${one.class === 'irreversible' ? 'c-ask nowrap' : ''}
+          title=${CLASS[one.class] ?? null}>${one.class === 'irreversible' && html`<${Sign} name="once" /> `}${show(one.class)}</td>
+      <td>${one.idempotent ? 'yes' : 'no'}</td><td>${one.riskLevel ? show(one.riskLevel) : '–'}</td></tr>`)}</${Section}>`;
 }

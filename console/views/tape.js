@@ -1,11 +1,9 @@
 // The whole log in one strip, and the place in it that is shown. A bar is as high as it was long since the observation before.
 
-import { useKeys } from '../keyboard.js';
-import { useSize } from '../measure.js';
+import { useKeys, useSize } from '../browser.js';
 import { Sign, WORD } from '../shapes.js';
 import { html, useEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
-import { useFork } from './forking.js';
-import { Button } from './parts.js';
+import { Button, useFork } from './parts.js';
 
 const HEIGHT = 40;
 const SPEEDS = [1, 4, 16];

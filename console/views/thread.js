@@ -1,18 +1,14 @@
 // A thread: head, plan over timeline, the side, and the tape below.
 
+import { useKeys } from '../browser.js';
 import { duration } from '../format.js';
-import { useKeys } from '../keyboard.js';
-import { html } from '../vendor/preact-htm.js';
-import { Changes } from './changes.js';
-import { partOf } from './dock.js';
-import { EditPlan } from './edit.js';
-import { FailurePanel } from './failure.js';
-import { Forecast } from './forecast.js';
+import { partOf } from '../router.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Decides, Graph } from './graph.js';
 import { Head } from './head.js';
-import { PlanList } from './list.js';
+import { Changes, ContextTab, EditPlan, FailurePanel, Forecast, ItemTab, PlanList, QuestionTab } from './later.js';
 import { Button, Kbd, Loading } from './parts.js';
-import { Side } from './side.js';
+import { Talk } from './talk.js';
 import { Tape } from './tape.js';
 import { Timeline } from './timeline.js';
 
@@ -105,4 +101,53 @@ function ReplayStrip({ ctx, thread }) {
   return html`<div class="strip replay" role="status" data-testid="replay-strip"><b>Replay</b>
     <span>The thread as it was after observation ${thread.seq}${into}. Nothing here can be answered.</span>
     <${Button} cls="small right" label="Back to live" k="Esc" onClick=${() => ctx.go(ctx.to({ at: null }))} /></div>`;
+}
+
+/* Beside the plan: the question, the conversation, the item, and what a model call saw. */
+
+const TABS = [['ask', 'Question'], ['talk', 'Conversation'], ['item', 'Item'], ['context', 'Context']];
+const TAB_PANES = { ask: QuestionTab, talk: Talk, item: ItemTab, context: ContextTab };
+
+/**
+ * Question where this thread asks something, else Conversation. What is asked anew comes to the front, but not under somebody
+ * who types; what was answered stays in sight.
+ */
+function useUsualTab(thread) {
+  const asks = thread.core.suspensions.length > 0;
+  const [tab, setTab] = useState(asks ? 'ask' : 'talk');
+  const panel = useRef(null);
+  useEffect(() => {
+    const active = document.activeElement;
+    const isTyping = panel.current?.contains(active) && active.matches('input, textarea, select');
+    if (asks && !isTyping) setTab('ask');
+  }, [asks]);
+  return [tab, panel];
+}
+
+function Side({ ctx, route, thread }) {
+  const [usual, panel] = useUsualTab(thread);
+  const tab = route.tab ?? (route.part === 'talk' ? 'talk' : route.part === 'ask' ? 'ask' : usual);
+  const Pane = TAB_PANES[tab];
+  const asks = thread.core.suspensions.length;
+  return html`<div class="side" ref=${panel} data-testid="side" data-tab=${tab}>
+    <div class="tabs" role="tablist" aria-label="Beside the plan" onKeyDown=${(event) => alongTabs(event, ctx, tab)}>
+      ${TABS.map(([name, label]) => html`<button type="button" role="tab" key=${name} id=${`tab-${name}`} aria-controls="side-panel"
+        aria-selected=${String(tab === name)} tabindex=${tab === name ? 0 : -1} data-testid=${`tab-${name}`}
+        onClick=${() => ctx.go(ctx.to({ tab: name }), { replace: true })}>${label}
+        ${name === 'ask' && asks > 0 && html`<span class="count">${asks}</span>`}</button>`)}
+    </div>
+    <div class="side-panel" id="side-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
+      <${Pane} ctx=${ctx} route=${route} thread=${thread} /></div>
+  </div>`;
+}
+
+function alongTabs(event, ctx, tab) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const at = TABS.findIndex(([name]) => name === tab);
+  const [next] = TABS[(at + step + TABS.length) % TABS.length];
+  ctx.go(ctx.to({ tab: next }), { replace: true });
+  event.currentTarget.querySelector(`#tab-${next}`)?.focus();
 }

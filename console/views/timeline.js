@@ -1,16 +1,13 @@
 // What took time in a run, as a tree, or the plain log.
 
 import { asCurl, enc } from '../api.js';
+import { useKeys, useSize } from '../browser.js';
 import { duration, placed } from '../format.js';
-import { useKeys } from '../keyboard.js';
-import { useSize } from '../measure.js';
-import { scale as scaleOf } from '../plan/scale.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
-import { Log } from './log.js';
-import { RawDialog } from './raw.js';
+import { Log, RawDialog } from './later.js';
 import { labelOf, TimelineRow } from './timeline/row.js';
-import { busyTimes, FILTERS, summary, timelineRows, windowOf } from './timeline/rows.js';
+import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
 import { waitText } from './waiting.js';
 
 const NARROW = 860;
@@ -193,7 +190,7 @@ function details(ctx, row) {
   return ctx.go(ctx.to({ tab, sel: sel ?? null }));
 }
 
-export function copyCurl(ctx, thread, seq) {
+function copyCurl(ctx, thread, seq) {
   navigator.clipboard?.writeText(asCurl('GET', `/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`));
   ctx.say('Copied as curl');
 }

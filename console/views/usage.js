@@ -6,7 +6,6 @@ import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
-import { useQuestionKey } from './question/key.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
 const DAY = 86_400_000;
@@ -29,7 +28,6 @@ function useRows(ctx, by, from) {
 }
 
 export function Usage({ ctx, route }) {
-  useQuestionKey(ctx);
   const by = GROUPS.some(([name]) => name === route.query.get('by')) ? route.query.get('by') : 'day';
   const from = /^\d{4}-\d\d-\d\d$/.test(route.query.get('from') ?? '') ? route.query.get('from') : dayOf(ctx.clock.now() - 13 * DAY);
   const state = useRows(ctx, by, from);

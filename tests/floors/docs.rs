@@ -20,6 +20,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/METRICS.md",
     "docs/MODELS.md",
     "docs/OPERATIONS.md",
+    "docs/PAGE.md",
     "docs/PERFORMANCE.md",
     "docs/POLICY.md",
     "docs/TOOLS.md",

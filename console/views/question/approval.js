@@ -1,13 +1,14 @@
-// May this call run? Approve it, approve it with other arguments, or reject it.
+// May this call run? Its arguments, whole, and: approve it, approve it with other arguments, or reject it.
 
-import { approval, needsTwo, obstacle, rejection } from '../../answer.js';
+import { approval, LARGE, needsTwo, obstacle, rejection } from '../../answer.js';
+import { useKeys } from '../../browser.js';
+import { diffLines } from '../../diff.js';
 import * as form from '../../form.js';
-import { useKeys } from '../../keyboard.js';
-import { show } from '../../text.js';
-import { html } from '../../vendor/preact-htm.js';
-import { Arguments, useFacts } from './arguments.js';
-import { Decide, pressed, Reason, ReasonField } from './buttons.js';
-import { Why } from './why.js';
+import { bytes } from '../../format.js';
+import { countHidden, hiddenNote, show } from '../../text.js';
+import { html, useMemo } from '../../vendor/preact-htm.js';
+import { EditFields, ReadFields } from './fields.js';
+import { Decide, pressed, Reason, ReasonField, Why } from './parts.js';
 
 export function Approval({ ctx, question, draft, set, press, whyNot, over }) {
   const schema = question.inputSchema ?? ctx.tools.get(question.toolName)?.inputSchema;
@@ -53,4 +54,77 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
       <${Decide} name="reject" keys="x" cls="bad" label="Reject" draft=${draft} off=${whyNot.reject} onPress=${reject} />
       <${Reason} text=${off} />
     </div>`;
+}
+
+/* The arguments of a call, whole: as a form, as JSON, or to be edited. */
+
+/** What is found out once about arguments, however long they are. */
+function useFacts(value) {
+  return useMemo(() => ({
+    text: JSON.stringify(value, null, 2) ?? '', hidden: hiddenNote(countHidden(value)), isRounded: form.hasRounded(value),
+  }), [value]);
+}
+
+/** `draft.view`: form, json or edit. Long arguments are shown on demand, and `draft.seen` says that they were. */
+export function Arguments({ question, schema, draft, set, mayEdit }) {
+  const value = question.toolInput;
+  const { text, hidden, isRounded } = useFacts(value);
+  const isHeld = text.length > LARGE && !draft.seen;
+  const show_ = (view) => set({ view, seen: draft.seen || view === 'json', form: draft.form ?? form.begin(schema, value) });
+  // An edit is sent whole: what is rounded here would be sent so.
+  const isEditable = mayEdit && !isRounded;
+  const views = [['form', 'Form'], ['json', 'JSON'], ...(isEditable ? [['edit', 'Edit']] : [])];
+  return html`
+    <div class="row"><h2 class="sub">Arguments</h2>
+      <div class="seg right" role="group" aria-label="Show arguments as">
+        ${views.map(([view, label]) => html`<button type="button" aria-pressed=${String(draft.view === view)}
+          data-testid=${`show-${view}`} onClick=${() => show_(view)}>${label}</button>`)}
+      </div></div>
+    ${isHeld
+      ? html`<p class="mid" data-testid="args-held">The arguments are ${bytes(text.length)} long.
+          <button type="button" class="b small" data-testid="show-all" onClick=${() => set({ seen: true })}>
+            Show all (${bytes(text.length)})</button></p>`
+      : html`<${View} draft=${draft} set=${set} value=${value} text=${text} schema=${schema} refused=${draft.refused} />`}
+    <${Notes} hidden=${hidden} isRounded=${isRounded} />`;
+}
+
+function View({ draft, set, value, text, schema, refused }) {
+  if (draft.view === 'json') return html`<pre class="json whole" data-testid="args-text" tabindex="0">${show(text)}</pre>`;
+  if (draft.view === 'edit') return html`<${Edit} draft=${draft} set=${set} refused=${refused} />`;
+  const fields = form.fieldsOf(schema, value);
+  return html`<div class="args" data-testid="args-read">
+    ${fields.length === 0 ? html`<p class="dim">No arguments.</p>` : html`<${ReadFields} fields=${fields} />`}</div>`;
+}
+
+function Edit({ draft, set, refused }) {
+  const setForm = (next) => set({ form: next, armed: false });
+  const whole = { path: [], key: '', control: 'json' };
+  return html`<div class="args" data-testid="args-edit">
+    ${draft.asJson
+      ? html`<textarea class="f mono" rows="8" spellcheck=${false} aria-label="Arguments as JSON"
+          value=${draft.form.typed[''] ?? form.written('json', draft.form.value)}
+          onInput=${(event) => setForm(form.type(draft.form, whole, event.currentTarget.value))}></textarea>
+          ${draft.form.errors[''] && html`<p class="wrong" role="alert">${show(draft.form.errors[''])}</p>`}`
+      : html`<${EditFields} state=${draft.form} set=${setForm} refused=${refused} />`}
+    <button type="button" class="b small quiet" disabled=${form.hasErrors(draft.form)}
+      onClick=${() => set({ asJson: !draft.asJson, form: { ...draft.form, typed: {} } })}>
+      ${draft.asJson ? 'Edit as a form' : 'Edit as JSON'}</button>
+  </div>
+  <${Diff} was=${draft.form.base} now=${draft.form.value} />`;
+}
+
+/** What differs, as lines of JSON. */
+export function Diff({ was, now }) {
+  const lines = diffLines(was, now);
+  if (lines.length === 0) return null;
+  return html`<div class="diff box" data-testid="diff" role="group" aria-label="What is changed">
+    ${lines.map(({ sign, text }) => (sign === '-' ? html`<del>${show(text)}</del>` : html`<ins>${show(text)}</ins>`))}
+  </div>`;
+}
+
+function Notes({ hidden, isRounded }) {
+  return html`
+    ${hidden && html`<p class="c-ask note" data-testid="hidden-note">${hidden}</p>`}
+    ${isRounded && html`<p class="c-ask note" data-testid="rounded-note">
+      A number here has more digits than a browser can hold, and is shown rounded. What you approve is the number itself; it cannot be edited here.</p>`}`;
 }

@@ -1,16 +1,19 @@
 // The question to a person: everything that is needed to decide, on one card, and the buttons that decide.
 
-import { hiddenNote, countHidden, show } from '../../text.js';
-import { Shape, Sign } from '../../shapes.js';
+import { resolutionText } from '../../format.js';
+import { approval, fieldErrors, refusal, rejection, reply } from '../../answer.js';
+import { enc, newKey } from '../../api.js';
+import { useKeys } from '../../browser.js';
+import { threadHash } from '../../router.js';
+import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
+import { countHidden, hiddenNote, show } from '../../text.js';
 import { html, useEffect } from '../../vendor/preact-htm.js';
-import { barredText, CLASS, EXPIRED, KIND, KIND_SHAPE, resolutionText } from '../../words.js';
-import { Todo } from '../todo.js';
-import { Approval } from './approval.js';
-import { Diff } from './arguments.js';
+import { barredText, CLASS, EXPIRED, KIND } from '../../words.js';
+import { ForecastList, Sentence } from '../forecast-table.js';
+import { Todo, useKept } from '../parts.js';
+import { Approval, Diff } from './approval.js';
 import { Budget, ClientTool, InDoubt, Input, Pause, PeerAuth } from './kinds.js';
-import { PlanReview } from './review.js';
-import { useAnswer } from './send.js';
-import { Countdown, Why } from './why.js';
+import { Countdown, Decide, pressed, Reason, ReasonField, Why } from './parts.js';
 
 const BODY = {
   approval: Approval, input: Input, in_doubt: InDoubt, client_tool: ClientTool, budget: Budget, peer_input: Input,
@@ -95,4 +98,84 @@ function Note({ note }) {
   return html`<div class="answer-note" role="alert" data-testid="answer-note" data-kind=${note.kind}>
     <p>${show(note.text)}</p>${note.todo && html`<p class="mid"><${Todo} text=${note.todo} /></p>`}
     ${note.traceId && html`<p class="dim mono">trace ${show(note.traceId)}</p>`}</div>`;
+}
+
+/* One answer on its way: its key, its refusals, and what the card shows of them. */
+
+export const draftKey = (question) => `question ${question.suspensionId}`;
+
+const fresh = () => ({
+  view: 'form', form: null, asJson: false, seen: false, reason: '', value: undefined, armed: false,
+  busy: null, sent: null, note: null, refused: {}, over: null, newer: null,
+});
+
+/** `{draft, set, press}`. `press(name, body)` sends the body once, however often it is pressed. */
+function useAnswer(ctx, question, onDone) {
+  const [draft, set] = useKept(draftKey(question), fresh);
+  const press = async (name, body) => {
+    if (draft.busy) return;
+    const text = JSON.stringify(body);
+    // A retry of the same press has the same key; another answer is another press.
+    const key = draft.sent?.text === text ? draft.sent.key : newKey();
+    set({ busy: name, note: null, refused: {}, sent: { text, key }, armed: false });
+    try {
+      await ctx.api.post(`/threads/${enc(question.threadId)}/resume`, body, { key });
+      set({ busy: null, over: { text: 'Your answer was accepted.', mine: true } });
+      ctx.say('Your answer was accepted.');
+      ctx.refresh();
+      onDone?.(question);
+    } catch (problem) {
+      await refused(problem, { ctx, question, set });
+    }
+  };
+  return { draft, set, press };
+}
+
+async function refused(problem, { ctx, question, set }) {
+  const { kind, text, todo, errors } = refusal(problem, question, ctx.clock.now());
+  const note = { kind, text, todo, traceId: problem.traceId ?? null };
+  ctx.say(text);
+  if (kind === 'over') {
+    set({ busy: null, over: { text, mine: false } });
+    ctx.refresh();
+  } else if (kind === 'other') {
+    const newer = await readAgain(ctx, question);
+    set(newer ? { busy: null, note, newer, form: null, view: 'form', seen: false, sent: null } : { busy: null, note });
+  } else {
+    set({ busy: null, note, refused: fieldErrors(errors), ...(kind === 'again' ? {} : { sent: null }) });
+  }
+}
+
+/** The question as it is asked now; null if it cannot be read. */
+async function readAgain(ctx, question) {
+  try {
+    const { items } = await ctx.api.all('/suspensions?status=pending');
+    return items.find((one) => one.suspensionId === question.suspensionId) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/* May this plan run? What it will ask and may do, and the plan itself beside it. */
+
+function PlanReview({ ctx, question, draft, set, press, whyNot, over }) {
+  const run = () => press('approve', approval(question, null, draft.reason));
+  const another = () => (draft.reason.trim() === '' ? set({ needsReason: true }) : press('another', rejection(question, draft.reason)));
+  const off = whyNot.approve;
+  const edit = threadHash({ id: question.threadId, view: 'edit' });
+  useKeys(over ? {} : { a: pressed(draft, off, run), x: pressed(draft, whyNot.reject, another) });
+  return html`
+    ${question.plan && html`<div data-testid="review"><${Sentence} forecast=${question.plan} />
+      <${ForecastList} forecast=${question.plan} /></div>`}
+    <${Why} ctx=${ctx} question=${question} />
+    ${!over && html`
+      <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />
+      <div class="acts">
+        <${Decide} name="approve" keys="a" cls="main" label="Run it" draft=${draft} off=${off} onPress=${run} />
+        <a class="b" href=${edit} data-testid="edit-first">Edit first</a>
+        <${Decide} name="another" keys="x" label="Ask for another" draft=${draft} off=${whyNot.reject} onPress=${another} />
+        <${Decide} name="end" cls="bad" label="End the run" draft=${draft} off=${whyNot.reject}
+          onPress=${() => press('end', reply(question, { approved: false }))} />
+        <${Reason} text=${off} />
+      </div>`}`;
 }

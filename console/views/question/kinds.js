@@ -1,16 +1,14 @@
 // Questions of the other kinds: each with the answers that it takes, in plain words.
 
 import { rejection, reply } from '../../answer.js';
+import { useKeys } from '../../browser.js';
 import * as form from '../../form.js';
 import { dollars, tokens } from '../../format.js';
-import { useKeys } from '../../keyboard.js';
 import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
-import { Arguments } from './arguments.js';
-import { Decide, pressed, Reason, ReasonField } from './buttons.js';
-import { AnswerControl, answerValue } from './control.js';
-import { EditFields } from './fields.js';
-import { Why } from './why.js';
+import { Arguments } from './approval.js';
+import { AnswerControl, answerValue, EditFields } from './fields.js';
+import { Decide, pressed, Reason, ReasonField, Why } from './parts.js';
 
 const argumentsOf = ({ ctx, question, draft, set }) => question.toolInput !== undefined && html`<${Arguments} question=${question}
   schema=${question.inputSchema ?? ctx.tools.get(question.toolName)?.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;

@@ -1,15 +1,13 @@
-// What this thread asks, and what was asked before.
+// The questions of a thread: the tab, and how they are put together from its log and the list of all questions.
 
-import { useKeys } from '../../keyboard.js';
-import { Shape } from '../../shapes.js';
+import { resolutionText } from '../../format.js';
+import { byUrgency } from '../../answer.js';
+import { useKeys } from '../../browser.js';
+import { KIND_SHAPE, Shape } from '../../shapes.js';
 import { plain, show } from '../../text.js';
 import { html, useState } from '../../vendor/preact-htm.js';
-import { KIND_SHAPE, resolutionText } from '../../words.js';
-import { SeqLink } from '../parts.js';
-import { keptAt } from '../kept.js';
-import { QuestionCard } from './card.js';
-import { questionsOf } from './rows.js';
-import { draftKey } from './send.js';
+import { keptAt, SeqLink } from '../parts.js';
+import { draftKey, QuestionCard } from './card.js';
 
 export function QuestionTab({ ctx, thread }) {
   const { open, over } = questionsOf(ctx, thread);
@@ -59,4 +57,22 @@ function Before({ ctx, rest }) {
         <p class="mid">${show(one.ended.timedOut ? 'Nobody answered in time.' : resolutionText({ ...one.ended, decidedAt: one.ended.at }, now))}
           ${one.ended.reason && one.ended.decision !== 'cancelled' && html` “${show(one.ended.reason)}”`}</p></div></li>`)}</ul>
   </section>`;
+}
+
+/* The questions of a thread, put together from its log and from the list of all questions. */
+
+/** A question of the fold, with what the list of questions knows besides. */
+export function withRow(ctx, thread, question) {
+  // The list is of now, and the past is shown as it was.
+  const row = thread?.replay ? null : ctx.questions?.find((one) => one.suspensionId === question.suspensionId);
+  const told = thread?.view.questions.get(question.suspensionId);
+  return { ...told, ...question, ...row, seq: told?.seq, threadId: question.threadId ?? thread?.id };
+}
+
+/** Those that are open, the most urgent first; and those that are over, the latest first. */
+function questionsOf(ctx, thread) {
+  const open = thread.core.suspensions.map((one) => withRow(ctx, thread, one)).sort(byUrgency);
+  const over = [...thread.view.questions.values()].filter((one) => one.ended)
+    .map((one) => ({ ...one, threadId: thread.id })).sort((a, b) => b.ended.seq - a.ended.seq);
+  return { open, over };
 }

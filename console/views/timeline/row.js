@@ -1,6 +1,6 @@
 // One row of the timeline.
 
-import { count, dollars, duration, tokens, placed } from '../../format.js';
+import { count, dollars, duration, placed, tokens } from '../../format.js';
 import { Shape, Sign, WORD } from '../../shapes.js';
 import { plain, show, showStart } from '../../text.js';
 import { html, useLayoutEffect, useRef } from '../../vendor/preact-htm.js';

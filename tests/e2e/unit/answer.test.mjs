@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { Problem } from '../../../console/api.js';
 import * as answer from '../../../console/answer.js';
 import * as form from '../../../console/form.js';
-import { conditionText, grouped, resolutionText } from '../../../console/words.js';
+import { resolutionText } from '../../../console/format.js';
+import { conditionText, grouped } from '../../../console/words.js';
 
 const NOW = 1_795_449_600_000;
 const question = {

@@ -31,11 +31,18 @@ test('every import is exported', () => {
   assert.deepEqual(missing, []);
 });
 
+test('every view that is asked for later is exported where it says', () => {
+  const file = path.join(ROOT, 'views/later.js');
+  const named = [...read(file).matchAll(/later\('(\w+)', (?:styled\()?\(\) => import\('([^']+)'\)/g)];
+  assert.equal(named.length, read(file).split('import(').length - 1);
+  assert.deepEqual(named.filter(([, name, from]) => !exported(path.join(ROOT, 'views', from)).has(name)).map(([all]) => all), []);
+});
+
 test('index.html names what there is, and no more than is needed to begin', () => {
   const page = read(path.join(ROOT, 'index.html'));
   const named = [...page.matchAll(/(?:href|src)="console\/([^"]+)"/g)].map((match) => match[1]);
   assert.deepEqual(named.filter((file) => !existsSync(path.join(ROOT, file))), []);
-  const styles = readdirSync(path.join(ROOT, 'css')).map((file) => `css/${file}`);
+  const styles = readdirSync(path.join(ROOT, 'css')).map((file) => `css/${file}`).filter((file) => !read(path.join(ROOT, 'views/later.js')).includes(file));
   assert.deepEqual(styles.filter((file) => !named.includes(file)), []);
   assert.doesNotMatch(page, /https?:/);
 });

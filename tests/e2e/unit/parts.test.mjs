@@ -7,12 +7,12 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { asCurl, basePath, createApi, Problem } from '../../../console/api.js';
-import { createClock, tickText } from '../../../console/clock.js';
-import { Table } from '../../../console/fold/table.js';
+import { Table } from '../../../console/fold/view.js';
 import * as words from '../../../console/format.js';
+import { createClock, tickText } from '../../../console/format.js';
 import { openLive } from '../../../console/live.js';
 import { changed, parse } from '../../../console/router.js';
-import { createTokens } from '../../../console/tokens.js';
+import { createTokens } from '../../../console/live.js';
 
 const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
@@ -70,8 +70,8 @@ test('the clock follows the server where the two differ', () => {
   assert.ok(Math.abs(clock.now() - 2_000_500) < 1000);
   local += 5000;
   assert.ok(Math.abs(clock.now() - 2_005_500) < 1000);
-  assert.equal(tickText('since:1000', 8300, words), '7.3 s');
-  assert.equal(tickText('left:1421000', 0, words), '23:41');
+  assert.equal(tickText('since:1000', 8300), '7.3 s');
+  assert.equal(tickText('left:1421000', 0), '23:41');
 });
 
 test('figures are written as people read them', () => {

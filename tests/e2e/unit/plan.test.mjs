@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { wrapWith } from '../../../console/measure.js';
-import { chain } from '../../../console/plan/chain.js';
+import { wrapWith } from '../../../console/browser.js';
+import { chain } from '../../../console/plan/layout.js';
 import { lanes } from '../../../console/plan/lanes.js';
 import { crossings, layout } from '../../../console/plan/layout.js';
-import { scale } from '../../../console/plan/scale.js';
+import { scale } from '../../../console/views/timeline/rows.js';
 
 const SIZE = { width: 84, height: 20, gapX: 26, gapY: 6 };
 const DIAMOND = [['bill'], ['tip', 'bill'], ['date', 'bill'], ['share', 'tip', 'date']].map(([id, ...dependencies]) => ({ id, dependencies }));

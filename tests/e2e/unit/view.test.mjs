@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { emptyView, foldView } from '../../../console/fold/view.js';
 import { waited } from '../../../console/fold/waits.js';
 import { told } from '../../../console/fold/core.js';
-import { createHistory } from '../../../console/replay.js';
+import { createHistory } from '../../../console/store.js';
 import { timelineRows, windowOf } from '../../../console/views/timeline/rows.js';
 import { goldens } from '../support/golden.mjs';
 

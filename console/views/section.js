@@ -1,11 +1,10 @@
 // A table of the page System: its name, which part of the settings it comes from, and what it says when there is nothing.
 
-import { REMEDIES } from '../../remedies.js';
-import { Shape } from '../../shapes.js';
-import { show } from '../../text.js';
-import { html, useEffect, useState } from '../../vendor/preact-htm.js';
-import { Loading } from '../parts.js';
-import { Todo } from '../todo.js';
+import { REMEDIES } from '../remedies.js';
+import { Shape } from '../shapes.js';
+import { show } from '../text.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { Loading, Todo } from './parts.js';
 
 /** `{items, problem, load}` of a list, read when the page opens. */
 export function useList(ctx, path) {

@@ -1,0 +1,152 @@
+// What the page has of the browser: keys, widths, and the polite live region.
+//
+// Keys: a view says what its keys do while it is shown; of several the one shown last counts. Single keys never fire in fields
+// and dialogs, and can be switched off.
+
+import { WORD } from './shapes.js';
+import { useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
+
+const SWITCH = 'pes.keys';
+const layers = [];
+
+/** `j`, `?`, `Escape`, `Mod+k` (⌘ or Ctrl), `Alt+ArrowUp`. */
+export function nameOf(event) {
+  if (event.metaKey || event.ctrlKey) return `Mod+${event.key.toLowerCase()}`;
+  if (event.altKey) return `Alt+${event.key}`;
+  return event.key === ' ' ? 'Space' : event.key;
+}
+
+export const areKeysOn = () => localStorage.getItem(SWITCH) !== 'off';
+
+export function switchKeys(on) {
+  if (on) localStorage.removeItem(SWITCH);
+  else localStorage.setItem(SWITCH, 'off');
+}
+
+/** Registers `{key: fn(event)}`; gives back how to stop. A `fn` that returns `false` did not want the key. */
+function onKeys(read) {
+  const layer = { read };
+  layers.push(layer);
+  return () => layers.splice(layers.indexOf(layer), 1);
+}
+
+/** The keys of a component while it is shown: they work as soon as its buttons are seen. */
+export function useKeys(keys) {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useLayoutEffect(() => onKeys(() => latest.current), []);
+}
+
+const FIELDS = 'input, textarea, select, dialog, [contenteditable]';
+
+export function startKeyboard(document = globalThis.document) {
+  document.addEventListener('keydown', (event) => {
+    if (event.defaultPrevented || event.isComposing) return;
+    const name = nameOf(event);
+    const isSingle = !name.startsWith('Mod+');
+    if (isSingle && (event.target.closest?.(FIELDS) || !areKeysOn())) return;
+    // A focused button takes its own keys.
+    if ((name === 'Enter' || name === 'Space') && event.target.closest?.('button, a, summary, [role=button], [role=tab]')) return;
+    for (const layer of [...layers].reverse()) {
+      const fn = layer.read()[name];
+      if (!fn || fn(event) === false) continue;
+      event.preventDefault();
+      return;
+    }
+  });
+}
+
+/* Widths: of a pane as it is, and of words before they are drawn. */
+
+let pen = null;
+
+/** Breaks a text into at most `most` lines of at most `width` pixels; what does not fit ends in “…”. */
+export function wrap(text, width, most, font) {
+  pen ??= document.createElement('canvas').getContext('2d');
+  pen.font = font;
+  return wrapWith((part) => pen.measureText(part).width, text, width, most);
+}
+
+/** The same with a measure of its own, for tests. */
+export function wrapWith(measure, text, width, most) {
+  const fits = (part) => measure(part) <= width;
+  const words = text.split(/\s+/).flatMap((word) => pieces(word, fits));
+  const lines = [''];
+  for (const word of words) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (lines.at(-1) === '' || fits(longer)) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  if (lines.length <= most) return lines;
+  let last = lines.slice(most - 1).join(' ');
+  while (last && !fits(`${last}…`)) last = last.slice(0, -1);
+  return [...lines.slice(0, most - 1), `${last.trimEnd()}…`];
+}
+
+/** A word that is wider than the line is cut. */
+function pieces(word, fits) {
+  if (fits(word)) return [word];
+  const out = [''];
+  for (const letter of word) {
+    if (out.at(-1) === '' || fits(out.at(-1) + letter)) out[out.length - 1] += letter;
+    else out.push(letter);
+  }
+  return out;
+}
+
+/** Width and height of an element, measured when it changes. */
+export function useSize(ref) {
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(([entry]) => {
+      const { width, height } = entry.contentRect;
+      setSize((had) => (had.width === width && had.height === height ? had : { width, height }));
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [ref.current]);
+  return size;
+}
+
+/* What is said to readers who listen: one polite line a second at most, of what changed in the thread that is shown. */
+
+export function createAnnouncer(place, schedule = setTimeout) {
+  const waiting = [];
+  let isTelling = false;
+  let last = null;
+
+  function tell() {
+    const line = waiting.shift();
+    isTelling = line !== undefined;
+    if (!isTelling) return;
+    place.textContent = line;
+    schedule(tell, 1000);
+  }
+
+  function say(line) {
+    if (waiting.length > 3) waiting.splice(0, waiting.length - 3);
+    waiting.push(line);
+    if (!isTelling) tell();
+  }
+
+  return {
+    say,
+    /** Compares with what was shown before; the first sight of a thread says nothing. */
+    seen(thread) {
+      if (!thread || thread.replay || thread.status !== 'ready') return;
+      const before = last?.id === thread.id ? last : null;
+      const now = { id: thread.id, items: new Map(thread.core.todoList.map((item) => [item.id, thread.shown(item)])), status: thread.core.status };
+      last = now;
+      if (!before) return;
+      for (const item of thread.core.todoList) {
+        const status = now.items.get(item.id);
+        if (before.items.has(item.id) && before.items.get(item.id) !== status) say(`${item.description}: ${WORD[status]}`);
+      }
+      if (before.status !== now.status && now.status === 'idle') {
+        say(`The run has ended: ${WORD[thread.newestRun?.resultStatus] ?? 'cancelled'}`);
+      }
+    },
+  };
+}

@@ -1,0 +1,81 @@
+// Views whose modules are asked for when they are shown first: a browser is sent what it shows, and little else.
+
+import { html, useLayoutEffect, useState } from '../vendor/preact-htm.js';
+import { Loading } from './parts.js';
+
+let styles = null;
+
+/** The styles of pages, after all others. */
+function pageStyles() {
+  styles ??= new Promise((onload, onerror) => {
+    document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: 'console/css/pages.css', onload, onerror }));
+  });
+  return styles;
+}
+
+const styled = (load) => () => Promise.all([load(), pageStyles()]).then(([module]) => module);
+
+let reading = 0;
+
+/** Whether something that is to be shown is still being read: until then it is not painted. */
+export const isReading = () => reading > 0;
+
+/** A view whose module is read when it is shown first, and not before the server answers. */
+function later(name, load, meanwhile = (shown) => shown) {
+  let View = null;
+  return function Later(props) {
+    const [state, set] = useState(View ? 'read' : 'reading');
+    const { conn, paint } = props.ctx;
+    const isAwaited = state === 'reading' && conn !== 'held';
+    useLayoutEffect(() => {
+      if (!isAwaited) return undefined;
+      reading += 1;
+      load().then((module) => {
+        View = module[name];
+        set('read');
+      }, () => set('missing'));
+      return () => {
+        reading -= 1;
+        paint();
+      };
+    }, [isAwaited]);
+    if (View) return html`<${View} ...${props} />`;
+    if (isAwaited) return meanwhile(html`<${Loading} rows=${8} />`);
+    return meanwhile(state === 'missing' ? html`<${Missing} />` : html`<p class="fact dim" data-testid="not-yet">This part of the page
+      is read as soon as the server answers.</p>`);
+  };
+}
+
+/** A browser does not ask for a module again that it could not get: the page has to be loaded anew. */
+const Missing = () => html`<p class="fact" role="alert" data-testid="not-read">This part of the page could not be read: the server
+  did not answer. <button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button></p>`;
+
+const stage = (shown) => html`<main class="stage">${shown}</main>`;
+const wide = (shown) => html`<main class="stage wide">${shown}</main>`;
+const nothing = () => null;
+
+/* Pages. */
+export const Compare = later('Compare', styled(() => import('./compare.js')), stage);
+export const Inbox = later('Inbox', styled(() => import('./inbox.js')), wide);
+export const Login = later('Login', styled(() => import('./login.js')), wide);
+export const NewThread = later('NewThread', styled(() => import('./new.js')), stage);
+export const Policy = later('Policy', styled(() => import('./policy.js')), wide);
+export const System = later('System', styled(() => import('./system.js')), wide);
+export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
+
+/* Parts of a thread. */
+export const Changes = later('Changes', () => import('./changes.js'));
+export const ContextTab = later('ContextTab', () => import('./modelcall.js'));
+export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
+export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
+export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
+export const ItemTab = later('ItemTab', () => import('./item.js'));
+export const Log = later('Log', () => import('./log.js'));
+export const Markdown = later('Markdown', () => import('../markdown.js'), nothing);
+export const PlanList = later('PlanList', () => import('./list.js'));
+export const QuestionTab = later('QuestionTab', () => import('./question/tab.js'));
+
+/* Dialogs. */
+export const KeysDialog = later('KeysDialog', styled(() => import('./keys.js')), nothing);
+export const Palette = later('Palette', styled(() => import('./palette.js')), nothing);
+export const RawDialog = later('RawDialog', styled(() => import('./raw.js')), nothing);

@@ -1,0 +1,72 @@
+// A browser is sent what it shows: the other views come when they are shown first.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { connected, open, painted, quit } from '../support/browser.mjs';
+import { Server } from '../support/server.mjs';
+
+let server;
+before(async () => {
+  server = await Server.start();
+  await server.run('dinner', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+/** The files of the page that were asked for from now on. */
+function asked(page) {
+  const files = [];
+  page.on('request', (request) => {
+    const [, file] = request.url().split('/console/');
+    if (file) files.push(file);
+  });
+  return files;
+}
+
+test('a thread is opened without what it does not show', async () => {
+  const page = await open(server, '#/login');
+  await page.locator('[data-testid=login]').waitFor();
+  const files = asked(page);
+  await page.goto(`${server.url}/#/t/dinner`);
+  await page.reload();
+  await painted(page, 10);
+  for (const file of ['app.js', 'views/graph.js', 'views/talk.js', 'css/thread.css']) assert.ok(files.includes(file), file);
+  const others = ['views/policy.js', 'views/edit.js', 'views/question/card.js', 'views/failure.js', 'css/pages.css'];
+  assert.deepEqual(files.filter((file) => others.includes(file)), []);
+  await page.evaluate(() => { location.hash = '#/policy'; });
+  await page.locator('[data-testid=policy]').waitFor();
+  assert.ok(files.includes('views/policy.js') && files.includes('css/pages.css'));
+  assert.equal(await page.locator('.title').evaluate((title) => getComputedStyle(title).display), 'flex', 'its styles are there');
+  assert.deepEqual(page.wrong, []);
+});
+
+test('what could not be read is said, and the page can be loaded again', async () => {
+  for (const [file, testid] of [['views/usage.js', 'usage'], ['css/pages.css', 'policy']]) {
+    const page = await open(server, '#/t/dinner');
+    await painted(page, 10);
+    await page.route(`**/console/${file}`, (route) => route.abort());
+    await page.evaluate((to) => { location.hash = `#/${to}`; }, testid);
+    await page.locator('[data-testid=not-read]').waitFor();
+    await page.unroute(`**/console/${file}`);
+    await page.getByRole('button', { name: 'Load the page again' }).click();
+    await page.locator(`[data-testid=${testid}]`).waitFor();
+  }
+});
+
+test('without the server nothing is asked for; it comes as soon as there is one', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  await other.run('dinner', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  const page = await open(other, '#/t/dinner');
+  await painted(page, 10);
+  await other.kill();
+  await connected(page, 'held');
+  await page.evaluate(() => { location.hash = '#/t/dinner/changes'; });
+  await page.locator('[data-testid=not-yet]').waitFor();
+  await other.begin();
+  await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
+  await page.locator('[data-testid=changes]').waitFor();
+  assert.deepEqual(page.wrong, []);
+});
