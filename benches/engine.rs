@@ -151,6 +151,7 @@ fn planned(items: usize, output: usize) -> Thread {
         trace: Default::default(),
         on_busy: OnBusy::Enqueue,
         requested_by: "bench".into(),
+        history: Vec::new(),
         settings: RunSettings { provider: "demo".into(), model: "demo".into(), ..RunSettings::default() },
     };
     let step = thread.decide(Event::Asked { run: "run_1".into(), message: "msg_1".into(), ask: Box::new(ask) });

@@ -82,7 +82,7 @@ export function messageTold(draft, message, kind, told) {
   if (kind === 'answer') phaseEnds(draft, told);
   const { seq, timestamp, runId } = told;
   const { messageId, role, content, metadata = null } = message;
-  const at = kind === 'kept' ? message.timestamp : timestamp;
+  const at = kind === 'kept' || kind === 'history' ? message.timestamp : timestamp;
   const by = message.requestedBy ?? metadata?.userId ?? told.metadata?.by ?? null;
   draft.write('messages').push({ seq, at, runId, messageId, role, content, metadata, by, kind });
 }

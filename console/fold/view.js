@@ -72,6 +72,7 @@ const TAKE = {
   PLAN_UPDATE: planTold,
   STATE_UPDATE(draft, content, told) {
     if (content.forkedFrom) draft.forkedFrom = content.forkedFrom;
+    for (const message of content.messages ?? []) messageTold(draft, message, 'history', told);
     if (!content.message) return;
     const isCopy = content.forkedFrom != null || !told.runId;
     const kind = isCopy ? 'kept' : content.keys.includes('queue') ? 'queued' : 'steer';

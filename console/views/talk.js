@@ -51,7 +51,7 @@ function useStickToEnd(length) {
   return box;
 }
 
-const TAG = { steer: 'steered the plan', queued: 'in its turn', kept: 'before the fork' };
+const TAG = { steer: 'steered the plan', queued: 'in its turn', kept: 'before the fork', history: 'said elsewhere' };
 
 function Message({ ctx, entry, composer, thread }) {
   const isUser = entry.role === 'USER';

@@ -23,6 +23,7 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Answer;
 use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::message::HistoryMessage;
 use crate::domain::run::{AgentFinalResponse, OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
 use crate::engine::Core;
@@ -45,6 +46,8 @@ pub struct AgentProps {
     /// Absent = a new one.
     pub trace_id: Option<String>,
     pub on_busy: OnBusy,
+    /// What was said elsewhere before, oldest first; only for a conversation that begins here with this query.
+    pub history: Vec<HistoryMessage>,
     pub options: CallOptions,
 }
 
@@ -150,6 +153,7 @@ impl Instance {
             trace_id: props.trace_id,
             trace: None,
             on_busy: props.on_busy,
+            history: props.history,
             options: props.options,
             push: None,
         };

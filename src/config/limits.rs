@@ -27,6 +27,8 @@ section! {
         body_timeout_ms: u64 = 30_000, by_path();
         /// Runs that wait on one thread: queue_full.
         queued_runs: usize = 32, by_path();
+        /// Messages that one request may bring along in `history`: invalid.
+        history_messages: usize = 1000, by_path();
         /// Todo items of one plan: too_many_items.
         items_per_plan: usize = 1000, by_path();
         /// Tool calls of one model reply; those beyond are not made, and the model is told so.

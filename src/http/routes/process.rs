@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
+use crate::domain::message::HistoryMessage;
 use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
 use crate::http::app_state::AppState;
@@ -35,6 +36,10 @@ pub(crate) struct Query {
     /// What to do when a run is active.
     #[serde(default)]
     on_busy: OnBusy,
+    /// A conversation that was held elsewhere, oldest first, for a thread on which nothing has happened yet: its own begins
+    /// with it.
+    #[serde(default)]
+    history: Vec<HistoryMessage>,
     #[serde(default)]
     options: CallOptions,
 }
@@ -85,6 +90,7 @@ pub(crate) async fn accept(
         trace_id: preferences.trace_id,
         trace: Some((trace.0.clone(), trace.1.clone())),
         on_busy: preferences.on_busy,
+        history: preferences.history,
         options: preferences.options,
         push: None,
     };

@@ -12,6 +12,7 @@ use crate::a2a::types::PushConfig;
 use crate::a2a::wire::Version;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
+use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
 use crate::domain::trace::TraceOrigin;
@@ -36,6 +37,8 @@ pub struct ProcessAsk {
     /// The trace that the request came in, and what its caller said of it; absent = a new one.
     pub trace: Option<(String, TraceOrigin)>,
     pub on_busy: OnBusy,
+    /// What was said elsewhere before, oldest first; only for a thread that begins with this query.
+    pub history: Vec<HistoryMessage>,
     pub options: CallOptions,
     /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,

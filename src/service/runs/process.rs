@@ -4,6 +4,7 @@ use super::{ProcessAsk, Receipt};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::message::HistoryMessage;
 use crate::domain::run::{Ask, RunStatus};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
@@ -68,6 +69,7 @@ async fn accept(
     subscribes: bool,
 ) -> Result<(Receipt, Option<EarlySubscription>), Refusal> {
     service.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
+    check_history(&ask.history, service.config.limits.history_messages)?;
     let mut mint = service.mint();
     let (run, message) = (mint.run(), mint.message());
     let (trace_id, trace) = traced(&ask, || mint.hex());
@@ -89,6 +91,7 @@ async fn accept(
             trace: trace.clone(),
             on_busy: ask.on_busy,
             requested_by: caller.name.clone(),
+            history: ask.history.clone(),
             settings,
         };
         let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
@@ -111,6 +114,19 @@ async fn accept(
         }
     }
     Err(Refusal::Gone)
+}
+
+/// Providers refuse a message that says nothing.
+fn check_history(history: &[HistoryMessage], most: usize) -> Result<()> {
+    let invalid =
+        |pointer: String, how: String| Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how);
+    if history.len() > most {
+        return Err(invalid("/history".to_owned(), format!("has at most {most} messages")));
+    }
+    match history.iter().position(|said| said.content.trim().is_empty()) {
+        Some(at) => Err(invalid(format!("/history/{at}/content"), "must say something".to_owned())),
+        None => Ok(()),
+    }
 }
 
 /// With its last seq, if it is there.

@@ -28,6 +28,16 @@ export const CASES = {
     },
   },
 
+  /** A conversation that was held elsewhere goes on here. */
+  brought: {
+    async drive(server) {
+      const history = [{ role: 'user', content: 'We are 14.' }, { role: 'assistant', content: 'Noted. '.repeat(100) }];
+      await server.begins('brought', DINNER, { history });
+      await server.ended('brought');
+      return ['brought'];
+    },
+  },
+
   /** An approval with other arguments, a refusal, one that nobody answers, and a fork in the middle that goes on. */
   answers: {
     async drive(server) {

@@ -49,6 +49,12 @@ test('a history drops what it has and does not take a hole', () => {
   assert.equal(history.lastSeq, 12);
 });
 
+test('a conversation that was held elsewhere stands before the first query', () => {
+  const { messages } = whole('brought');
+  assert.deepEqual(messages.slice(0, 3).map(({ kind, role }) => [kind, role]), [['history', 'USER'], ['history', 'AI'], ['start', 'USER']]);
+  assert.equal(messages[1].content, 'Noted. '.repeat(100));
+});
+
 test('nothing is open in a run that is over', () => {
   for (const [name, log] of logs) {
     const view = foldView(emptyView(), log);

@@ -57,6 +57,11 @@ fn cases() -> Vec<Case> {
         }),
         case!(header_timeout_ms = 50, |app| late_headers(app).await),
         case!(body_timeout_ms = 50, |app| late_body(app).await),
+        case!(history_messages = 1, |app| {
+            let said = json!({ "role": "user", "content": "x" });
+            let history = json!([said, said]);
+            app.post("/threads/t1/process", json!({ "query": "hello", "history": history })).await.problem("invalid");
+        }),
         case!(documents = 1, |app| documents(app).await),
         case!(queued_runs = 1, |app| {
             app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);

@@ -15,6 +15,7 @@ mod events;
 mod fallbacks;
 mod fork;
 mod guard;
+mod history;
 mod http_tools;
 mod idempotency;
 mod illegible;

@@ -46,3 +46,30 @@ impl ConversationMessage {
         self.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(Self::ERROR))
     }
 }
+
+/// Who said a message of a conversation that was held elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryRole {
+    User,
+    Assistant,
+}
+
+/// A message of a conversation that was held elsewhere, and goes on in a thread of this server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HistoryMessage {
+    pub role: HistoryRole,
+    pub content: String,
+}
+
+impl From<HistoryRole> for MessageRole {
+    fn from(role: HistoryRole) -> Self {
+        match role {
+            HistoryRole::User => MessageRole::User,
+            HistoryRole::Assistant => MessageRole::Ai,
+        }
+    }
+}

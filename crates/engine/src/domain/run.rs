@@ -7,6 +7,7 @@ use super::Millis;
 use super::fault::Code;
 use super::hitl::SuspensionKind;
 use super::ids::{CallId, ItemId, MessageId, RunId, ThreadId};
+use super::message::HistoryMessage;
 use super::model::{Phase, Usage};
 use super::settings::RunSettings;
 use super::trace::{CallTrace, TraceOrigin};
@@ -154,6 +155,10 @@ pub struct Ask {
     /// The name of the key that asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub requested_by: String,
+    /// What was said elsewhere before, oldest first: the thread's conversation begins with it. Refused where something
+    /// happened on the thread before, and by a core that keeps no conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<HistoryMessage>,
     pub settings: RunSettings,
 }
 

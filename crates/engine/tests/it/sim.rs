@@ -10,8 +10,7 @@ use pes_engine::domain::ids::{CallId, PayloadId, StreamId, TaskId, ThreadId};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::{ObservationType, Record};
 use pes_engine::domain::payload::{self, Payloads};
-use pes_engine::domain::run::{Ask, OnBusy, Run, RunStatus};
-use pes_engine::domain::settings::RunSettings;
+use pes_engine::domain::run::{Run, RunStatus};
 use pes_engine::domain::thread::Limits;
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
@@ -189,33 +188,6 @@ impl Sim {
         self.epoch += 1;
         self.holds = true;
         self.apply(Event::System(SystemEvent::Recovered)).unwrap()
-    }
-
-    pub fn ask(&mut self, query: &str) -> Result<Step, Illegal> {
-        self.ask_with(query, OnBusy::Enqueue, RunSettings::default())
-    }
-
-    pub fn ask_with(&mut self, query: &str, on_busy: OnBusy, settings: RunSettings) -> Result<Step, Illegal> {
-        self.next_run += 1;
-        let n = self.next_run;
-        let ask = Ask {
-            query: query.into(),
-            metadata: None,
-            user_id: None,
-            session_id: None,
-            trace_id: format!("trace{n}"),
-            trace: Default::default(),
-            on_busy,
-            requested_by: "eve".into(),
-            settings: RunSettings {
-                history_limit: self.history_limit,
-                provider: "demo".into(),
-                model: "m".into(),
-                ..settings
-            },
-        };
-        let (run, message) = (format!("run_{n}").into(), format!("msg_u{n}").into());
-        self.apply(Event::Asked { run, message, ask: Box::new(ask) })
     }
 
     /// Performs effects, oldest first, until nothing runs and no timer is due.

@@ -53,7 +53,7 @@ impl Fact {
             }
             Fact::A2aTask(told) => others(&mut told.other, put),
             Fact::StateUpdate(told) => {
-                told.message.iter_mut().for_each(|one| message(one, put));
+                told.message.iter_mut().chain(&mut told.messages).for_each(|one| message(one, put));
                 told.data.iter_mut().chain(&mut told.patch).for_each(&mut *put);
                 told.summary.iter_mut().for_each(|summary| put(&mut summary.text));
             }

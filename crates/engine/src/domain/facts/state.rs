@@ -21,6 +21,10 @@ pub struct StateUpdateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<ConversationMessage>))]
     pub message: Option<RecordedMessage>,
+    /// A conversation that was held elsewhere, oldest first: the thread's own begins with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<ConversationMessage>))]
+    pub messages: Vec<RecordedMessage>,
     /// The application's state, whole.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
@@ -37,7 +41,16 @@ pub struct StateUpdateBody {
 impl StateUpdateBody {
     /// Nothing was written but what `keys` name.
     pub fn of(keys: Vec<String>, state_version: i64) -> Self {
-        Self { keys, state_version, message: None, data: None, patch: None, summary: None, forked_from: None }
+        Self {
+            keys,
+            state_version,
+            message: None,
+            messages: Vec::new(),
+            data: None,
+            patch: None,
+            summary: None,
+            forked_from: None,
+        }
     }
 
     /// It tells of a message whose run waits for its turn.

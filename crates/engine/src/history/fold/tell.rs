@@ -122,7 +122,7 @@ impl Fold {
     fn state_updated(&mut self, told: &StateUpdateBody) {
         self.written.tell(told);
         if !told.is_queued() {
-            self.messages.extend(told.message.clone());
+            self.messages.extend(told.message.iter().chain(&told.messages).cloned());
             self.summary = told.summary.clone().or(self.summary.take());
         }
     }

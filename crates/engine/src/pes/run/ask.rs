@@ -4,7 +4,7 @@ use crate::domain::facts::RecordedMessage;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
-use crate::pes::run::{begin, cancel, message};
+use crate::pes::run::{begin, cancel, history, message};
 use crate::pes::state::{Phase, Shape, State, Steer};
 use crate::pes::tx::{Handled, Taken, Tx};
 
@@ -13,6 +13,8 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask)
     if tx.state.head.quarantined {
         return Err(Fault::quarantined());
     }
+    history::check(tx, &ask.history)?;
+    history::take_in(tx, std::mem::take(&mut ask.history));
     let on_busy = ask.on_busy;
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
     let run = accepted(tx, run, message, ask);

@@ -8,6 +8,7 @@ pub(crate) mod end_early;
 pub(crate) mod finish;
 pub(crate) mod flow;
 pub(crate) mod fork;
+pub(crate) mod history;
 pub(crate) mod message;
 pub(crate) mod simple;
 pub(crate) mod summary;

@@ -234,6 +234,16 @@ fn messages_come_in_the_order_of_their_runs() {
 }
 
 #[test]
+fn a_conversation_that_was_held_elsewhere_is_one_update() {
+    let mut fold = Fold::default();
+    let content = json!({"keys": ["messages"], "stateVersion": 0, "messages": [message("first"), message("second")]});
+    fold.tell(&told(1, ObservationType::StateUpdate, content)).unwrap();
+    fold.tell(&told(2, ObservationType::RunStarted, started(message("query")))).unwrap();
+    let ids: Vec<&str> = fold.messages().iter().map(|message| message.message_id.as_str()).collect();
+    assert_eq!(ids, ["first", "second", "query"]);
+}
+
+#[test]
 fn the_applications_state_is_told_as_it_was_written() {
     let (mut fold, mut seq) = (Fold::default(), 0);
     let mut tell = |fold: &mut Fold, content: Value| {

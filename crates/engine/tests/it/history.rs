@@ -1,0 +1,61 @@
+//! A thread that begins with a conversation which was held elsewhere.
+
+use pes_engine::domain::fault::Code;
+use pes_engine::domain::message::HistoryRole::{Assistant, User};
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::pes::Pes;
+use std::sync::Arc;
+
+use super::sim::*;
+
+const SAID: [(pes_engine::domain::message::HistoryRole, &str); 2] = [(User, "We are 14."), (Assistant, "Noted.")];
+
+fn answers() -> Sim {
+    Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#))
+}
+
+/// `Sim` compares what a fold of the log gives with the state, after every commit.
+#[test]
+fn what_was_said_elsewhere_is_the_beginning_of_the_conversation() {
+    let mut sim = answers();
+    sim.ask_after(&SAID, "and how many are we?").unwrap();
+    let kinds = sim.kinds();
+    assert_eq!(kinds[..2], ["STATE_UPDATE", "RUN_STARTED"]);
+    let told = &sim.contents(ObservationType::StateUpdate)[0];
+    let said: Vec<_> = told["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["role"].as_str(), one["content"].as_str()))
+        .collect();
+    assert_eq!(said, [(Some("USER"), Some("We are 14.")), (Some("AI"), Some("Noted."))]);
+    assert_eq!(told["keys"], serde_json::json!(["messages"]));
+    sim.reload();
+    sim.go();
+    let prompt = format!("{:?}", sim.prompts[0].messages);
+    let places = ["We are 14.", "Noted.", "and how many are we?"].map(|text| prompt.find(text));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {prompt}");
+}
+
+/// A core without plans tells its model the conversation, too, however long the messages are.
+#[test]
+fn a_long_message_is_stored_once_and_told_whole() {
+    let mut sim = Sim::of(Arc::new(Pes::react()), |_| says("fine"));
+    let long = "long ".repeat(1_000);
+    sim.ask_after(&[(User, &long)], "go on").unwrap();
+    let told = &sim.contents(ObservationType::StateUpdate)[0]["messages"][0]["content"];
+    assert_eq!(told.as_str(), Some(long.as_str()));
+    sim.go();
+    assert!(format!("{:?}", sim.prompts[0].messages).contains(&long));
+}
+
+#[test]
+fn a_thread_with_a_conversation_of_its_own_takes_none_in() {
+    let mut sim = answers();
+    sim.ask("hello").unwrap();
+    let refused = sim.ask_after(&SAID, "go on").unwrap_err().0;
+    assert_eq!((refused.code, refused.errors[0].pointer.as_str()), (Code::ThreadExists, "/history"));
+    sim.go();
+    assert_eq!(sim.ask_after(&SAID, "go on").unwrap_err().0.code, Code::ThreadExists);
+    assert!(sim.contents(ObservationType::StateUpdate).is_empty());
+}

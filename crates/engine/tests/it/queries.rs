@@ -1,0 +1,58 @@
+//! How tests ask.
+
+use pes_engine::Illegal;
+use pes_engine::domain::message::{HistoryMessage, HistoryRole};
+use pes_engine::domain::run::{Ask, OnBusy};
+use pes_engine::domain::settings::RunSettings;
+use pes_engine::event::Event;
+use pes_engine::step::Step;
+
+use super::sim::Sim;
+
+impl Sim {
+    pub fn ask(&mut self, query: &str) -> Result<Step, Illegal> {
+        self.ask_with(query, OnBusy::Enqueue, RunSettings::default())
+    }
+
+    pub fn ask_with(&mut self, query: &str, on_busy: OnBusy, settings: RunSettings) -> Result<Step, Illegal> {
+        self.ask_more(query, settings, |ask| ask.on_busy = on_busy)
+    }
+
+    /// Asks on a thread that is to begin with this conversation.
+    pub fn ask_after(&mut self, history: &[(HistoryRole, &str)], query: &str) -> Result<Step, Illegal> {
+        let said = |&(role, content): &(HistoryRole, &str)| HistoryMessage { role, content: content.to_owned() };
+        let history = history.iter().map(said).collect();
+        self.ask_more(query, RunSettings::default(), |ask| ask.history = history)
+    }
+
+    /// Asks, with whatever else is to stand in what is asked.
+    pub fn ask_more(
+        &mut self,
+        query: &str,
+        settings: RunSettings,
+        more: impl FnOnce(&mut Ask),
+    ) -> Result<Step, Illegal> {
+        self.next_run += 1;
+        let n = self.next_run;
+        let mut ask = Ask {
+            query: query.into(),
+            metadata: None,
+            user_id: None,
+            session_id: None,
+            trace_id: format!("trace{n}"),
+            trace: Default::default(),
+            on_busy: OnBusy::Enqueue,
+            requested_by: "eve".into(),
+            history: Vec::new(),
+            settings: RunSettings {
+                history_limit: self.history_limit,
+                provider: "demo".into(),
+                model: "m".into(),
+                ..settings
+            },
+        };
+        more(&mut ask);
+        let (run, message) = (format!("run_{n}").into(), format!("msg_u{n}").into());
+        self.apply(Event::Asked { run, message, ask: Box::new(ask) })
+    }
+}
