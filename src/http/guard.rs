@@ -37,7 +37,8 @@ fn check(app: &AppState, request: &Request, is_open: bool) -> Result<(), Fault> 
     no_credentials(request.uri())?;
     if is_open {
         host_is_ours(app, request.headers())?;
-        origin_is_ours(app, request)?;
+        // Following a link to pages that only show something is fine.
+        origin_is_ours(app, request.headers(), matches!(path(app, request), "/" | "/docs"))?;
     }
     if is_change(request.method()) && app.stopping.is_cancelled() {
         return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));
@@ -83,17 +84,16 @@ fn host_is_ours(app: &AppState, headers: &HeaderMap) -> Result<(), Fault> {
     Err(Fault::new(Code::HostRefused, "Call this server as localhost or 127.0.0.1, or set public_url or keys."))
 }
 
-fn origin_is_ours(app: &AppState, request: &Request) -> Result<(), Fault> {
+/// Refuses what a web page of another origin made a browser ask. `is_link`: a browser may be sent here by a link.
+pub(crate) fn origin_is_ours(app: &AppState, headers: &HeaderMap, is_link: bool) -> Result<(), Fault> {
     let refused = || {
         let detail = "This web page may not call; its origin must be listed in cors_origins.";
         Err(Fault::new(Code::OriginRefused, detail))
     };
-    let headers = request.headers();
     let Some(origin) = headers.get(ORIGIN) else {
-        // A page of another site made the browser ask. Following a link to pages that only show something is fine.
         let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
         let is_foreign = matches!(site, Some(b"cross-site" | b"same-site"));
-        return if is_foreign && !matches!(path(app, request), "/" | "/docs") { refused() } else { Ok(()) };
+        return if is_foreign && !is_link { refused() } else { Ok(()) };
     };
     let origin = origin.to_str().unwrap_or_default();
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();

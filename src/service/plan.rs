@@ -9,6 +9,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadId;
+use crate::domain::plan::TodoItem;
 use crate::domain::settings::{CallOptions, RunSettings};
 use crate::engine::event::{Event, PersonEvent};
 use crate::runtime::{CommitExtras, ThreadSnapshot};
@@ -27,6 +28,12 @@ pub enum PlanPatch {
 pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<(Value, i64)> {
     let row = threads::row(service, caller, id).await?;
     list(service, &service.runtime.snapshot(row.pk).await?).await
+}
+
+/// The items alone; what they came to may be a reference.
+pub async fn items(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<TodoItem>> {
+    let row = threads::row(service, caller, id).await?;
+    Ok(service.runtime.snapshot(row.pk).await?.plan()?.todo_list)
 }
 
 async fn list(service: &Service, thread: &ThreadSnapshot) -> Result<(Value, i64)> {

@@ -11,6 +11,7 @@ mod egress;
 mod front;
 mod library;
 mod mcp;
+mod mcp_door;
 mod provider;
 mod recovery;
 mod sealing;

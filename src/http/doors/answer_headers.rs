@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::domain::ids::{RunId, ThreadId};
 use crate::http::trace::TraceId;
 
 const THREAD: HeaderName = HeaderName::from_static("x-pes-thread");
@@ -15,6 +16,12 @@ pub(super) fn mark(headers: &mut HeaderMap, trace: &TraceId) {
     headers.insert(REQUEST, visible(&trace.0));
 }
 
+/// The answer is about this run.
+pub(super) fn name_run(headers: &mut HeaderMap, thread: &ThreadId, run: &RunId) {
+    headers.insert(THREAD, visible(thread.as_str()));
+    headers.insert(RUN, visible(run.as_str()));
+}
+
 fn visible(text: &str) -> HeaderValue {
-    HeaderValue::from_str(text).expect("a trace is hex digits")
+    HeaderValue::from_str(text).expect("ids of traces, threads and runs are visible ASCII")
 }

@@ -7,6 +7,7 @@
 
 mod a2a;
 mod answer_headers;
+mod mcp;
 mod sse;
 mod text_reply;
 
@@ -22,25 +23,27 @@ pub(super) use answer_headers::EXPOSED;
 
 /// The routes of all doors.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    a2a::routes()
+    a2a::routes().merge(mcp::routes())
 }
 
 /// Whose words an answer is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     A2a,
+    Mcp,
 }
 
 impl Door {
     /// The door at this path, which is one below the server's own base.
     pub(super) fn at(path: &str) -> Option<Self> {
-        a2a::is_ours(path).then_some(Door::A2a)
+        if a2a::is_ours(path) { Some(Door::A2a) } else { mcp::is_ours(path).then_some(Door::Mcp) }
     }
 
     /// A fault that the door's handlers did not answer themselves, in the words of its wire; headers that `bare` has stay.
     pub(super) fn refuse(self, fault: &Fault, path: &str, bare: Response) -> Response {
         match self {
             Door::A2a => a2a::refuse(fault, path, bare),
+            Door::Mcp => mcp::refuse(fault, &bare),
         }
     }
 

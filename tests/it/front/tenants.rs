@@ -70,8 +70,8 @@ async fn every_route_but_the_public_ones_asks_for_a_key() {
             said.problem("not_found");
         } else {
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
-            // Agents are told in the words of their protocol: `a2a::envelope`.
-            if path != "/a2a" {
+            // Agents and hosts are told in the words of their protocols: `a2a::envelope`, `mcp_door::envelope`.
+            if !["/a2a", "/mcp"].contains(&path.as_str()) {
                 said.problem("unauthorized");
             }
         }

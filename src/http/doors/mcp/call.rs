@@ -1,0 +1,161 @@
+//! `tools/call`: what a call comes to.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::arguments::{self, Cancel, Query, Status};
+use super::client::Client;
+use super::refusal::{Error, Refusal};
+use super::told::Standing;
+use super::tools::Tool;
+use crate::auth::Pass;
+use crate::domain::caller::Caller;
+use crate::domain::digest;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::run::RunStatus;
+use crate::http::app_state::AppState;
+use crate::http::caller::permit;
+use crate::http::ids::new_thread_id;
+use crate::http::trace::TraceId;
+use crate::service::once::{Answered, Idempotent};
+use crate::service::runs::{self, ProcessAsk, Receipt, Waited, WaitsFor};
+use crate::service::{plan, threads};
+
+/// Who calls.
+#[derive(Clone)]
+pub(super) struct Asker {
+    pub(super) app: AppState,
+    pub(super) caller: Caller,
+    pub(super) pass: Pass,
+    pub(super) client: Client,
+    pub(super) trace: TraceId,
+}
+
+/// What a call comes to.
+pub(super) enum Called {
+    /// Its result.
+    Done(Value),
+    /// A run that is waited for.
+    Waits(Wait),
+}
+
+/// What is waited for, and for how long.
+pub(super) struct Wait {
+    pub(super) run: RunId,
+    pub(super) thread: ThreadId,
+    /// As it stood before.
+    pub(super) status: RunStatus,
+    pub(super) until: WaitsFor,
+    pub(super) at_most: Duration,
+    /// Whether the run ends with the stream, where the client means that by closing it.
+    pub(super) is_taken_back: bool,
+}
+
+pub(super) async fn call(asker: &Asker, mut params: Map<String, Value>) -> Result<Called, Refusal> {
+    let wrong = |how: String| Refusal::new(Error::InvalidParams, how);
+    let Some(name) = params.get("name").and_then(Value::as_str) else {
+        return Err(wrong("`name` is missing.".to_owned()));
+    };
+    let tool =
+        Tool::named(name).ok_or_else(|| wrong(format!("There is no tool `{name}`; tools/list tells which are.")))?;
+    permit(&asker.caller, tool.scope())?;
+    let arguments = arguments::of(&mut params);
+    let called = match tool {
+        Tool::Ask => ask(asker, arguments).await,
+        Tool::Start => start(asker, arguments).await,
+        Tool::Status => status(asker, arguments).await,
+        Tool::Cancel => cancel(asker, arguments).await,
+    };
+    called.or_else(|fault| Ok(Called::Done(failed(fault)?)))
+}
+
+/// What the model is told that called: its own mistakes. Everything else is for the host.
+pub(super) fn failed(fault: Fault) -> Result<Value, Refusal> {
+    if matches!(fault.code.status(), 400 | 404 | 409 | 410 | 412 | 422) {
+        return Ok(json!({ "content": [{ "type": "text", "text": fault.detail }], "isError": true }));
+    }
+    Err(fault.into())
+}
+
+async fn ask(asker: &Asker, arguments: Value) -> Result<Called, Fault> {
+    let query = Query::ask(arguments)?;
+    let wait = Duration::from_secs(query.wait()?);
+    let receipt = accept(asker, &query).await?;
+    Ok(Called::Waits(Wait {
+        run: receipt.run_id,
+        thread: receipt.thread_id,
+        status: receipt.status,
+        until: WaitsFor::CallQuestion,
+        at_most: wait,
+        is_taken_back: asker.client.is_modern && query.idempotency_key.is_none(),
+    }))
+}
+
+async fn start(asker: &Asker, arguments: Value) -> Result<Called, Fault> {
+    let receipt = accept(asker, &Query::start(arguments)?).await?;
+    standing(asker, &receipt.run_id).await
+}
+
+async fn status(asker: &Asker, arguments: Value) -> Result<Called, Fault> {
+    let status = Status::read(arguments)?;
+    let run = RunId::from(status.run_id.as_str());
+    match status.wait()? {
+        0 => standing(asker, &run).await,
+        seconds => {
+            let found = runs::get(&asker.app.service, &asker.caller, &run).await?;
+            Ok(Called::Waits(Wait {
+                run,
+                thread: found.thread_id,
+                status: found.status,
+                until: WaitsFor::CallQuestion,
+                at_most: Duration::from_secs(seconds),
+                is_taken_back: false,
+            }))
+        }
+    }
+}
+
+async fn cancel(asker: &Asker, arguments: Value) -> Result<Called, Fault> {
+    let run = RunId::from(Cancel::read(arguments)?.run_id);
+    match runs::cancel(&asker.app.service, &asker.caller, &run, None).await {
+        Ok(Answered::Fresh(_) | Answered::Replayed { .. }) => {}
+        // It says itself how it ended.
+        Err(fault) if fault.code == Code::RunFinished => {}
+        Err(fault) => return Err(fault),
+    }
+    standing(asker, &run).await
+}
+
+/// Durable when it returns.
+async fn accept(asker: &Asker, query: &Query) -> Result<Receipt, Fault> {
+    let service = &asker.app.service;
+    let thread = match &query.thread {
+        Some(id) => new_thread_id(id, asker.app.config.limits.id_length, "/thread")?,
+        None => ThreadId::from(format!("mcp-{}", threads::new_id(service))),
+    };
+    let once = query.idempotency_key.as_ref().map(|key| Idempotent {
+        key: digest::of(&Value::from(key.as_str())),
+        scope: format!("MCP {}", asker.caller.name),
+        fingerprint: digest::of(&query.fingerprint()),
+    });
+    let TraceId(trace, origin) = asker.trace.clone();
+    let ask = ProcessAsk { query: query.query.clone(), trace: Some((trace, origin)), ..ProcessAsk::default() };
+    match runs::process(service, &asker.caller, &thread, ask, once).await? {
+        Answered::Fresh(receipt) => Ok(receipt),
+        Answered::Replayed { body, .. } => serde_json::from_str(&body)
+            .map_err(|error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."))),
+    }
+}
+
+async fn standing(asker: &Asker, run: &RunId) -> Result<Called, Fault> {
+    let waited = runs::wait_for(&asker.app.service, &asker.caller, run, WaitsFor::Suspension, Duration::ZERO).await?;
+    Ok(Called::Done(stands(asker, waited).await?.result()))
+}
+
+/// The run with its plan.
+pub(super) async fn stands(asker: &Asker, waited: Waited) -> Result<Standing, Fault> {
+    let items = plan::items(&asker.app.service, &asker.caller, &waited.run.thread_id).await?;
+    Ok(Standing::of(waited, items))
+}

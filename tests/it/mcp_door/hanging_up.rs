@@ -1,0 +1,63 @@
+//! Who closes the stream of a call: since 2026-07-28 that takes the request back.
+
+use serde_json::{Value, json};
+
+use super::host::{Host, MIDDLE, NEW, OLD};
+use crate::support::app::App;
+use crate::support::http::soon;
+
+/// Asks, and hangs up once the run is there: the run.
+async fn hung_up(app: &App, host: Host, arguments: Value) -> String {
+    let stream = host.events(app, "ask", arguments).await;
+    let runs = app.get("/runs").await.expect(200);
+    let run = runs["items"][0]["runId"].as_str().expect("it was accepted").to_owned();
+    drop(stream);
+    run
+}
+
+async fn status(app: &App, run: &str, wait: u32) -> Value {
+    app.get(&format!("/runs/{run}?wait={wait}")).await.expect(200)["status"].clone()
+}
+
+#[tokio::test]
+async fn a_request_that_is_taken_back_stops_its_run() {
+    let app = App::start().await;
+    let run = hung_up(&app, NEW, json!({ "query": "hang" })).await;
+    assert_eq!(soon(status(&app, &run, 20)).await, "cancelled");
+}
+
+#[tokio::test]
+async fn what_is_not_taken_back_goes_on() {
+    for (host, arguments) in [
+        (OLD, json!({ "query": "hang" })),
+        (MIDDLE, json!({ "query": "hang" })),
+        (NEW, json!({ "query": "hang", "idempotencyKey": "k" })),
+    ] {
+        let app = App::start().await;
+        let run = hung_up(&app, host, arguments.clone()).await;
+        // Long enough for one that is taken back to have ended.
+        assert_eq!(status(&app, &run, 1).await, "running", "{host:?} {arguments}");
+    }
+}
+
+/// Who waits no longer for a run does not stop it: it may be another's.
+#[tokio::test]
+async fn to_look_is_not_to_own() {
+    let app = App::start().await;
+    let run = NEW.data(&app, "start", json!({ "query": "hang" })).await["runId"].clone();
+    drop(NEW.events(&app, "status", json!({ "runId": run, "wait": 30 })).await);
+    assert_eq!(status(&app, run.as_str().unwrap(), 1).await, "running");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_how_it_stands() {
+    let app = App::start().await;
+    let stream = NEW.events(&app, "ask", json!({ "query": "hang", "wait": 300 })).await;
+    app.stop();
+    let events = stream.all().await;
+    let data = &events[0].data["result"]["structuredContent"];
+    assert_eq!(data["status"], "running", "{events:#?}");
+    let refused = OLD.request(&app, "tools/list", json!({})).send().await;
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.expect(503)["error"]["data"]["code"], "draining");
+}
