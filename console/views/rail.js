@@ -2,7 +2,7 @@
 
 import { useKeys } from '../browser.js';
 import { age, count, dollars } from '../format.js';
-import { Shape } from '../shapes.js';
+import { Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
@@ -98,7 +98,7 @@ function Row({ ctx, row, isShown }) {
     <${Shape} status=${asks && shape !== 'failed' ? 'ask' : shape} />
     <span class="t">${show(title)}</span>
     <span class="age num" data-tick=${`age:${row.updatedAt}`}>${age(row.updatedAt, ctx.clock.now())}</span>
-    <span class="m">${row.items ? html`<${Beads} items=${row.items} />` : null}
+    <span class="m">${row.items ? html`<${Beads} items=${row.items} asks=${asks} />` : null}
       ${cost ? html`<span class="num">${cost}</span>` : null}
       ${asks ? html`<span class="tag ask">${count(asks, 'question')}</span>` : null}
       ${shape === 'failed' || shape === 'quarantined' ? html`<span class="tag fail">${shape === 'failed' ? 'failed' : 'set aside'}</span>` : null}
@@ -110,13 +110,23 @@ function Row({ ctx, row, isShown }) {
 
 const MOST_BEADS = 24;
 
+/** The state of each item as it is drawn, those that are over first. Who asks is at work, too. */
+export function beadsOf({ total, done = 0, failed = 0, cancelled = 0, running = 0, waiting = 0 }, asks) {
+  const ask = Math.min(asks, running);
+  const begun = { completed: done, failed, cancelled, ask, waiting, in_progress: running - ask };
+  const states = Object.entries(begun).flatMap(([state, n]) => Array(n).fill(state));
+  return [...states, ...Array(Math.max(0, total - states.length)).fill('pending')];
+}
+
 /** One bead per item; of many the figures. */
-function Beads({ items }) {
-  const { total, done = 0, failed = 0 } = items;
+function Beads({ items, asks }) {
+  const { total, done } = items;
   if (!total) return null;
   if (total > MOST_BEADS) return html`<span class="num">${done}/${total}</span>`;
-  const states = items.statuses ?? Array.from({ length: total }, (_, i) => (i < done ? 'completed' : i < done + failed ? 'failed' : 'pending'));
-  return html`<span class="beads" role="img" aria-label=${`${done} of ${total} items done`}>
+  const states = beadsOf(items, asks);
+  const others = [...new Set(states)].filter((state) => state !== 'completed' && state !== 'pending')
+    .map((state) => `, ${states.filter((one) => one === state).length} ${WORD[state]}`);
+  return html`<span class="beads" role="img" aria-label=${`${done} of ${total} items done${others.join('')}`}>
     ${states.map((state, i) => html`<i key=${i} class="${state} c-${state}"></i>`)}</span>`;
 }
 

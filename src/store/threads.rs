@@ -8,6 +8,7 @@ use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{AuditRow, Commit, Committed, Crashes, Fence, IdempotencyRow, NewThread, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::plan::ItemStatus;
 use crate::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
 use crate::domain::usage::Nanos;
 use crate::engine::step::Row;
@@ -178,12 +179,28 @@ impl Outline {
         };
         Ok(Self {
             pk: ThreadPk(row.number("pk")?),
-            items: ItemCounts { total: row.count("items")?, done: row.count("done")?, failed: row.count("failed")? },
+            items: counted(row.count("items")?, row.text_or_none("statuses")?.unwrap_or_default()),
             open_questions: row.count("questions")?,
             last_run,
             cost_nanos: row.number_or_none("cost")?,
         })
     }
+}
+
+/// `statuses` stand between commas.
+fn counted(total: u64, statuses: &str) -> ItemCounts {
+    let mut items = ItemCounts { total, ..ItemCounts::default() };
+    for status in statuses.split(',').filter_map(|status| text::word(status).ok()) {
+        match status {
+            ItemStatus::Completed => items.done += 1,
+            ItemStatus::Failed => items.failed += 1,
+            ItemStatus::Cancelled => items.cancelled += 1,
+            ItemStatus::InProgress => items.running += 1,
+            ItemStatus::Waiting => items.waiting += 1,
+            ItemStatus::Pending => {}
+        }
+    }
+    items
 }
 
 /// Of a query that selects `pk, thread_id, version`.

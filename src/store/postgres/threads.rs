@@ -55,14 +55,13 @@ const LOAD: &str = select!(
 );
 
 const OUTLINES: &str = "
-SELECT t.pk, i.items, p.done, p.failed, s.questions, c.cost, l.id AS run, l.run ->> 'status' AS run_status,
+SELECT t.pk, i.items, p.statuses, s.questions, c.cost, l.id AS run, l.run ->> 'status' AS run_status,
     l.run -> 'outcome' ->> 'status' AS run_result, left(l.run ->> 'query', 200) AS query
 FROM threads t
 CROSS JOIN LATERAL (SELECT count(*) AS items FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 3 AND r.keep = 1) i
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE item ->> 'status' = 'completed') AS done,
-        count(*) FILTER (WHERE item ->> 'status' = 'failed') AS failed
-    FROM (SELECT pes_json(r.body) AS item FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1) items
+    SELECT string_agg(pes_json(r.body) ->> 'status', ',') AS statuses
+    FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1
 ) p
 CROSS JOIN LATERAL (SELECT count(*) AS questions FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 6 AND r.keep = 1) s
 CROSS JOIN LATERAL (

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { asCurl, basePath, createApi, Problem } from '../../../console/api.js';
 import { Table } from '../../../console/fold/view.js';
+import { beadsOf } from '../../../console/views/rail.js';
 import * as words from '../../../console/format.js';
 import { createClock, tickText } from '../../../console/format.js';
 import { openLive } from '../../../console/live.js';
@@ -130,4 +131,11 @@ test('a socket that ends is opened again from the last observation; one that was
   made[3].onclose({ code: 1012 });
   assert.equal(held.at(-1), 250);
   live.close();
+});
+
+test('each item of a thread in the rail has the shape of its state', () => {
+  const items = { total: 8, done: 2, failed: 1, cancelled: 1, running: 2, waiting: 1 };
+  assert.deepEqual(beadsOf(items, 1), ['completed', 'completed', 'failed', 'cancelled', 'ask', 'waiting', 'in_progress', 'pending']);
+  // A question of the plan is of no item; an older server counts no more than what is done and what failed.
+  assert.deepEqual(beadsOf({ total: 2, done: 1, failed: 0 }, 1), ['completed', 'pending']);
 });

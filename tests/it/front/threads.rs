@@ -129,18 +129,16 @@ async fn a_thread_says_how_far_it_is_what_it_asks_and_what_it_costs() {
     let price = pes::domain::usage::Price { input_per_million: 1.0, output_per_million: 1.0, ..Default::default() };
     let app = App::with(|config| _ = config.prices.insert("demo:*".to_owned(), price)).await;
     let fresh = app.post("/threads", json!({ "threadId": "t0" })).await.expect(201);
-    assert_eq!(fresh["items"], json!({ "total": 0, "done": 0, "failed": 0 }));
+    let items = |total: u64, done: u64, running: u64| json!({ "total": total, "done": done, "failed": 0, "cancelled": 0, "running": running, "waiting": 0 });
+    assert_eq!(fresh["items"], items(0, 0, 0));
     assert_eq!((&fresh["openQuestions"], fresh.get("lastRun"), fresh.get("costUsd")), (&json!(0), None, None));
     assert_eq!(app.get("/threads/t0").await.expect(200), fresh);
     app.suspend("t1", "send").await;
     app.finish("t2", "count").await;
     let listed = app.get("/threads").await.expect(200);
     let [second, first, _] = listed["items"].as_array().unwrap().as_slice() else { panic!("{listed:#}") };
-    assert_eq!((&first["items"], &first["openQuestions"]), (&json!({ "total": 1, "done": 0, "failed": 0 }), &json!(1)));
-    assert_eq!(
-        (&second["items"], &second["openQuestions"]),
-        (&json!({ "total": 1, "done": 1, "failed": 0 }), &json!(0))
-    );
+    assert_eq!((&first["items"], &first["openQuestions"]), (&items(1, 0, 1), &json!(1)));
+    assert_eq!((&second["items"], &second["openQuestions"]), (&items(1, 1, 0), &json!(0)));
     let run = app.get("/threads/t2/runs").await.expect(200)["items"][0].clone();
     let last = json!({ "runId": run["runId"], "status": "completed", "resultStatus": "success", "query": "count" });
     assert_eq!(second["lastRun"], last);

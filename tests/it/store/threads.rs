@@ -22,14 +22,22 @@ super::on_every_store!(
 );
 
 async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
-    let (full, empty, gone) = (bed.thread("a").await, bed.thread("b").await, ThreadPk(1));
+    let (full, empty, gone) = (bed.thread("a").await, bed.thread("b").await, ThreadPk(i64::MAX));
     let with =
         |kind, id: &str, ord, keep, body: serde_json::Value| Row { body: body.to_string(), ..row(kind, id, ord, keep) };
     let item = |id: &str, status: &str| {
         let progress = with(RowKind::Progress, id, 1, Keep::Always, json!({ "status": status }));
         [row(RowKind::Item, id, 1, Keep::Always), progress]
     };
-    let mut rows: Vec<Row> = [item("i1", "completed"), item("i2", "failed"), item("i3", "in_progress")].concat();
+    let mut rows: Vec<Row> = [
+        item("i1", "completed"),
+        item("i2", "failed"),
+        item("i3", "in_progress"),
+        item("i5", "waiting"),
+        item("i6", "cancelled"),
+        item("i7", "pending"),
+    ]
+    .concat();
     let run = |id: &str, ord, keep, body| with(RowKind::Run, id, ord, keep, body);
     rows.extend([
         row(RowKind::Item, "i4", 1, Keep::Always),
@@ -60,7 +68,7 @@ async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
     };
     let counted = Outline {
         pk: full,
-        items: ItemCounts { total: 4, done: 1, failed: 1 },
+        items: ItemCounts { total: 7, done: 1, failed: 1, cancelled: 1, running: 1, waiting: 1 },
         open_questions: 1,
         last_run: Some(last_run),
         cost_nanos: Some(12),

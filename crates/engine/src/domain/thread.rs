@@ -124,6 +124,14 @@ pub struct ItemCounts {
     /// Completed.
     pub done: u64,
     pub failed: u64,
+    #[serde(default)]
+    pub cancelled: u64,
+    /// At work, or asking a person.
+    #[serde(default)]
+    pub running: u64,
+    /// For other agents.
+    #[serde(default)]
+    pub waiting: u64,
 }
 
 /// A thread's newest run, in short.
