@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { connected, open, painted, quit, seqOf, shot, showing } from '../support/browser.mjs';
 import { Server } from '../support/server.mjs';
+import { wayTo } from '../support/way.mjs';
 
 const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
 const INVITE = 'Send the team an invitation to the dinner.';
@@ -56,22 +57,25 @@ test('a reload in the middle shows the same and goes on', async () => {
   nothingWrong(page);
 });
 
-test('a socket that is cut in the middle of a token comes back without a gap', async () => {
-  await server.begins('cut', 'Stand still.');
-  const page = await open(server, '#/t/cut');
-  const tokens = page.locator('[data-testid=tokens] bdi').first();
-  await page.waitForFunction(() => /lower seam/.test(document.querySelector('[data-testid=tokens]')?.innerText ?? ''));
-  assert.match(await tokens.innerText(), /Three parcels of 14 November came open/);
-  await page.context().setOffline(true);
-  await page.evaluate(() => window.dispatchEvent(new Event('offline')));
+test('a connection that is cut in the middle of a token comes back by itself, and nothing is missing', async (t) => {
+  const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
+  const way = await wayTo(slow);
+  t.after(() => way.close());
+  t.after(() => slow.stop());
+  await slow.begins('cut', DINNER);
+  const page = await open(way, '#/t/cut');
+  await connected(page, 'live');
+  await page.evaluate(() => { window.isTheSame = true; });
+  await way.cutIn('"event":"token"');
+  await connected(page, 'held');
   const seq = await seqOf(page);
-  await page.context().setOffline(false);
-  await page.reload();
-  await painted(page, seq);
-  await server.post('/threads/cut/cancel', {});
-  const { seq: last } = await server.ended('cut');
+  await connected(page, 'live');
+  const { seq: last } = await slow.ended('cut');
   await painted(page, last);
-  await status(page, 'cancelled');
+  assert.ok(seq < last, 'the run went on meanwhile');
+  await status(page, 'success');
+  assert.match(await page.locator('[data-testid=answer]').innerText(), /Each guest pays 47\.60/);
+  assert.equal(await page.evaluate(() => window.isTheSame), true, 'the page was not loaded again');
   nothingWrong(page);
 });
 
@@ -105,6 +109,8 @@ test('beside a thread and among the questions stands what happens elsewhere', as
   await page.locator('[data-testid=threads]').waitFor();
   await other.run('elsewhere', INVITE);
   await page.locator('[data-thread=elsewhere] svg[aria-label="asks a person"]').waitFor();
+  await page.locator('[data-thread=elsewhere] .beads .ask').waitFor();
+  assert.match(await page.locator('[data-thread=elsewhere] .beads').getAttribute('aria-label'), /^\d of \d items done, 1 asks a person$/);
   assert.equal(await page.locator('.nav [data-testid=question-count]').innerText(), '1');
   await page.evaluate(() => { location.hash = '#/questions'; });
   await page.locator('[data-testid=question-row]').waitFor();
@@ -152,6 +158,32 @@ test('the past shows nothing that came later, and a fork goes on from there', as
   await page.waitForSelector('[data-node=bill][data-status=completed]');
   const forked = await page.evaluate(() => decodeURIComponent(location.hash.slice(4)));
   assert.deepEqual((await server.log(forked))[0].content.forkedFrom, { threadId: 'past', seq: 20 });
+  nothingWrong(page);
+});
+
+test('the log is played in its order, up to where it is live', async () => {
+  await server.run('played', DINNER);
+  const { lastSeq } = await server.get('/threads/played');
+  const page = await open(server, '#/t/played?at=1');
+  await showing(page, 1);
+  await page.evaluate(() => {
+    window.seqs = [];
+    const seen = () => window.seqs.push(Number(document.documentElement.dataset.seq));
+    new MutationObserver(seen).observe(document.documentElement, { attributes: true, attributeFilter: ['data-seq'] });
+  });
+  await page.getByLabel('Speed').selectOption('16');
+  await page.locator('[data-testid=play]').click();
+  await painted(page, 10);
+  await page.keyboard.press('Space');
+  await page.locator('[data-testid=play][aria-label=Play]').waitFor();
+  const stopped = await seqOf(page);
+  await page.keyboard.press('.');
+  await showing(page, stopped + 1);
+  await page.keyboard.press('Space');
+  await connected(page, 'live');
+  await page.locator('[data-testid=play][aria-label=Play]').waitFor();
+  const seqs = await page.evaluate(() => window.seqs.filter((seq, i, all) => seq !== all[i - 1]));
+  assert.deepEqual(seqs.filter((seq) => seq > 1), Array.from({ length: lastSeq - 1 }, (_, i) => i + 2));
   nothingWrong(page);
 });
 

@@ -20,13 +20,23 @@ after(async () => {
 
 const inThread = (page) => page.waitForFunction(() => location.hash.startsWith('#/t/') && Number(document.documentElement.dataset.seq) > 0);
 
-test('two actions lead from nothing to a plan that runs', async () => {
-  const page = await open(server, '#/');
+test('two actions and half a minute lead from nothing to a plan that runs, and to its answer', async (t) => {
+  const began = Date.now();
+  // The pace that is usual: as slow as a person sees it.
+  const empty = await Server.start({ env: { PES_DEMO_PACE: '20' } });
+  t.after(() => empty.stop());
+  // The first action: the address that the server writes is opened.
+  const page = await open(empty, '');
   await at(page, 'first-ask').waitFor();
   assert.match(await at(page, 'first-ask').innerText(), /Ask for something that takes steps\.[\s\S]*the run goes on where it was/);
+  // The second.
   await at(page, 'prompt').first().click();
-  await inThread(page);
-  await page.locator('[data-testid=graph] [data-node]').first().waitFor();
+  await page.locator('[data-node][data-status=in_progress]').first().waitFor();
+  const planned = Date.now() - began;
+  await at(page, 'answer').waitFor();
+  const answered = Date.now() - began;
+  t.diagnostic(`a plan runs after ${planned} ms, its answer is there after ${answered} ms`);
+  assert.ok(answered < 30_000, `${answered} ms`);
   await done(page);
 });
 

@@ -1,0 +1,74 @@
+// Prints what a thread of ten thousand observations takes in the page: milliseconds on this machine, which no test compares.
+//
+//   PES_BIN=… node measure.mjs [ITEMS]
+//
+// The log is made, and brought as quickly as a connection brings it: what is measured is the page, not the server.
+
+import { open, quit, seqOf, showing } from './support/browser.mjs';
+import { largeLog, tellLarge } from './support/large.mjs';
+import { Server } from './support/server.mjs';
+
+/** The tasks that kept the page from painting, in milliseconds, since the last time they were asked for. */
+const longest = (page) => page.evaluate(() => {
+  const tasks = window.tasks.splice(0);
+  return Math.round(Math.max(0, ...tasks));
+});
+
+/** From the hash of the thread to all of it painted. */
+async function opened(page, log) {
+  await tellLarge(page, log);
+  await page.evaluate(() => {
+    window.tasks = [];
+    new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: 'longtask' });
+    window.began = performance.now();
+    location.hash = '#/t/large';
+  });
+  await showing(page, log.length);
+  return page.evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => done(Math.round(performance.now() - window.began)));
+  }));
+}
+
+async function scrolled(page) {
+  for (let i = 1; i <= 20; i++) {
+    await page.evaluate((part) => new Promise((done) => {
+      const list = document.querySelector('[data-testid=plan-list]');
+      list.scrollTop = part * list.scrollHeight;
+      requestAnimationFrame(() => requestAnimationFrame(done));
+    }), i / 20);
+  }
+}
+
+async function replayed(page, length) {
+  for (const part of [0.5, 0.1, 0.9, 0.3]) {
+    const seq = Math.round(part * length);
+    await page.evaluate((at) => { location.hash = `#/t/large?at=${at}`; }, seq);
+    await showing(page, seq);
+  }
+}
+
+async function drawnAsGraph(page) {
+  await page.evaluate(() => { location.hash = '#/t/large/graph'; });
+  await page.locator('[data-node]').first().waitFor();
+}
+
+const items = Number(process.argv[2] ?? 500);
+const log = largeLog(items);
+const server = await Server.start();
+try {
+  const page = await open(server, '#/new');
+  await page.locator('[data-testid=first-ask]').waitFor();
+  const painted = await page.evaluate(() => Math.round(performance.getEntriesByName('first-contentful-paint')[0].startTime));
+  console.log(`${log.length} observations, ${items} items`);
+  console.log(`first paint of the page          ${painted} ms`);
+  console.log(`the thread is painted after      ${await opened(page, log)} ms`);
+  const steps = [['opening', () => {}], ['scrolling the list', scrolled], ['replay', () => replayed(page, log.length)], ['the graph', drawnAsGraph]];
+  for (const [name, act] of steps) {
+    await act(page);
+    console.log(`${`longest task, ${name}`.padEnd(32)} ${await longest(page)} ms`);
+  }
+  console.log(`at observation                   ${await seqOf(page)}`);
+} finally {
+  await quit();
+  await server.stop();
+}
