@@ -14,7 +14,7 @@ const EDGE = 16;
 /** Beyond so many items rows have one height, and only those in sight are drawn. */
 const MANY = 200;
 const TIGHT = 46;
-const MARGIN = 20;
+const MARGIN = 10;
 
 export function PlanList({ ctx, route, thread }) {
   const items = thread.core.todoList;

@@ -4,22 +4,23 @@
 //
 // The log is made, and brought as quickly as a connection brings it: what is measured is the page, not the server.
 
-import { open, quit, seqOf, showing } from './support/browser.mjs';
+import { launch, open, quit, showing } from './support/browser.mjs';
 import { largeLog, tellLarge } from './support/large.mjs';
 import { Server } from './support/server.mjs';
 
-/** The tasks that kept the page from painting, in milliseconds, since the last time they were asked for. */
-const longest = (page) => page.evaluate(() => {
-  const tasks = window.tasks.splice(0);
-  return Math.round(Math.max(0, ...tasks));
-});
+/** The longest task of the page's main thread while `act` goes on, in milliseconds: of a clock, and of the processor. */
+async function longest(browser, page, act) {
+  await browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'] });
+  await act(page);
+  const { traceEvents: events } = JSON.parse(await browser.stopTracing());
+  const main = new Set(events.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(({ pid, tid }) => `${pid} ${tid}`));
+  const tasks = events.filter(({ name, pid, tid }) => name.endsWith('RunTask') && main.has(`${pid} ${tid}`));
+  return ['dur', 'tdur'].map((of) => Math.round(Math.max(0, ...tasks.map((task) => task[of] ?? 0)) / 1000));
+}
 
 /** From the hash of the thread to all of it painted. */
 async function opened(page, log) {
-  await tellLarge(page, log);
   await page.evaluate(() => {
-    window.tasks = [];
-    new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: 'longtask' });
     window.began = performance.now();
     location.hash = '#/t/large';
   });
@@ -56,18 +57,23 @@ const items = Number(process.argv[2] ?? 500);
 const log = largeLog(items);
 const server = await Server.start();
 try {
+  const browser = await launch();
   const page = await open(server, '#/new');
   await page.locator('[data-testid=first-ask]').waitFor();
   const painted = await page.evaluate(() => Math.round(performance.getEntriesByName('first-contentful-paint')[0].startTime));
   console.log(`${log.length} observations, ${items} items`);
-  console.log(`first paint of the page          ${painted} ms`);
-  console.log(`the thread is painted after      ${await opened(page, log)} ms`);
-  const steps = [['opening', () => {}], ['scrolling the list', scrolled], ['replay', () => replayed(page, log.length)], ['the graph', drawnAsGraph]];
+  console.log(`first paint of the page           ${painted} ms`);
+  await tellLarge(page, log);
+  let took = 0;
+  const steps = [
+    ['opening the thread', async () => { took = await opened(page, log); }], ['scrolling the list', scrolled],
+    ['replay', () => replayed(page, log.length)], ['the graph', drawnAsGraph],
+  ];
   for (const [name, act] of steps) {
-    await act(page);
-    console.log(`${`longest task, ${name}`.padEnd(32)} ${await longest(page)} ms`);
+    const [clock, processor] = await longest(browser, page, act);
+    console.log(`longest task, ${name}`.padEnd(33), `${clock} ms, of the processor ${processor} ms`);
   }
-  console.log(`at observation                   ${await seqOf(page)}`);
+  console.log(`the thread is painted after       ${took} ms`);
 } finally {
   await quit();
   await server.stop();
