@@ -29,6 +29,9 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     request.extensions_mut().insert(trace.clone());
 
+    let in_flight = metrics::InFlight::begin();
+    // Whoever waits for a run, or hears of it, is not waiting for us.
+    let is_patient = metrics::is_patient(request.headers());
     let span = tracing::info_span!("request", traceId = %trace.0, %method, path = %instance);
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let bare =
@@ -53,7 +56,9 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     if door.is_some() {
         Door::mark(response.headers_mut(), &trace);
     }
-    metrics::request(&method, &route, response.status(), started.elapsed());
+    let took = (!is_patient).then(|| started.elapsed());
+    metrics::request(&method, &route, response.status(), took);
+    drop(in_flight);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response
 }

@@ -3,11 +3,19 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::http::header::{ACCEPT, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Config;
+
+mod begin;
 mod families;
+mod look_up;
+mod process;
+
+pub(crate) use look_up::values;
 
 #[cfg(feature = "internals")]
 pub use families::{COUNTED, Family, Kind, LOOKED_UP};
@@ -16,10 +24,12 @@ const SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 
 const COMMIT_SECONDS: [f64; 10] = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2, 0.5, 2.0];
 const CALL_SECONDS: [f64; 10] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 const RUN_SECONDS: [f64; 9] = [0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
+const WAIT_SECONDS: [f64; 9] = [1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0];
 const COMMITS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 512.0];
 
 /// Buckets of the families that are not over in seconds.
-const BUCKETS: [(&str, &[f64]); 6] = [
+const BUCKETS: [(&str, &[f64]); 7] = [
+    ("pes_suspension_wait_seconds", &WAIT_SECONDS),
     ("pes_store_commit_duration_seconds", &COMMIT_SECONDS),
     ("pes_store_commit_batch_size", &COMMITS),
     ("pes_model_call_duration_seconds", &CALL_SECONDS),
@@ -50,16 +60,66 @@ fn recorder() -> &'static PrometheusHandle {
     })
 }
 
-/// Begins to count.
-pub(crate) fn install() {
+/// Begins to count: every family is there from now on, at zero.
+pub(crate) fn install(config: &Config) {
     recorder();
+    begin::at_zero(config);
 }
 
-pub(crate) fn request(method: &Method, route: &str, status: StatusCode, took: Duration) {
+/// How long it took is left out where the caller wanted to wait.
+pub(crate) fn request(method: &Method, route: &str, status: StatusCode, took: Option<Duration>) {
     let (method, route, status) = (known(method), route.to_owned(), status.as_u16().to_string());
-    metrics::histogram!("pes_http_request_duration_seconds", "method" => method, "route" => route.clone())
-        .record(took.as_secs_f64());
+    if let Some(took) = took {
+        metrics::histogram!("pes_http_request_duration_seconds", "method" => method, "route" => route.clone())
+            .record(took.as_secs_f64());
+    }
     metrics::counter!("pes_http_requests_total", "method" => method, "route" => route, "status" => status).increment(1);
+}
+
+/// Whether a request is made to be kept waiting: for events, or for a run.
+pub(crate) fn is_patient(headers: &HeaderMap) -> bool {
+    let says = |name, word: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.into_iter().any(|value| value.to_ascii_lowercase().contains(word))
+    };
+    says(ACCEPT, "text/event-stream") || says(UPGRADE, "websocket") || says(HeaderName::from_static("prefer"), "wait")
+}
+
+/// A request that is not answered yet.
+pub(crate) struct InFlight;
+
+impl InFlight {
+    pub(crate) fn begin() -> Self {
+        metrics::gauge!("pes_http_in_flight").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge!("pes_http_in_flight").decrement(1.0);
+    }
+}
+
+/// An event stream that is open.
+pub(crate) struct OpenStream(&'static str);
+
+impl OpenStream {
+    pub(crate) fn begin(kind: &'static str) -> Self {
+        metrics::gauge!("pes_sockets_open", "kind" => kind).increment(1.0);
+        Self(kind)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        metrics::gauge!("pes_sockets_open", "kind" => self.0).decrement(1.0);
+    }
+}
+
+/// An event stream fell behind.
+pub(crate) fn gap() {
+    metrics::counter!("pes_socket_gaps_total").increment(1);
 }
 
 /// Clients may invent methods; labels may not grow with them.
@@ -87,8 +147,8 @@ pub(super) async fn fold(closing: CancellationToken) {
     }
 }
 
-/// A value of a family that is looked up, with its label.
-pub(crate) type Figure = (&'static str, Option<(&'static str, String)>, f64);
+/// A value of a family that is looked up, with its labels.
+pub(crate) type Figure = (&'static str, Vec<(&'static str, String)>, f64);
 
 /// The text of `/metrics`: what this process counted, then what was looked up.
 pub(crate) fn render(values: &[Figure]) -> String {
@@ -96,13 +156,15 @@ pub(crate) fn render(values: &[Figure]) -> String {
     handle.run_upkeep();
     let mut text: String = handle.render().lines().map(|line| in_dollars(line) + "\n").collect();
     let mut last = "";
-    for (name, label, value) in values {
+    for (name, labels, value) in values {
         if *name != last {
-            text.push_str(&format!("# HELP {name} {}\n# TYPE {name} gauge\n", families::help(name)));
+            let (kind, help) = families::head(name);
+            text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
             last = name;
         }
-        let label = label.as_ref().map(|(label, of)| format!("{{{label}=\"{of}\"}}")).unwrap_or_default();
-        text.push_str(&format!("{name}{label} {value}\n"));
+        let labels: Vec<String> = labels.iter().map(|(label, of)| format!("{label}=\"{of}\"")).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        text.push_str(&format!("{name}{labels} {value}\n"));
     }
     text
 }

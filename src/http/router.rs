@@ -22,7 +22,7 @@ use crate::domain::fault::{Code, Fault};
 
 /// All routes.
 pub fn router(app: AppState) -> Router {
-    metrics::install();
+    metrics::install(&app.config);
     let (routes, _) = documented().split_for_parts();
     let base_path = app.links.base_path.clone();
     let routes = if base_path.is_empty() {

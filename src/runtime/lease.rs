@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::{counter, gauge, histogram};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -136,7 +137,10 @@ impl LeaseKeeper {
             return self.begin_anew(store).await;
         }
         let until = known.until().map_or(asked + span(self.ttl), |until| until.at);
-        match timeout_at(until, store.renew(known.replica, self.ttl)).await {
+        let renewed = timeout_at(until, store.renew(known.replica, self.ttl)).await;
+        histogram!("pes_lease_renew_duration_seconds").record(asked.elapsed().as_secs_f64());
+        gauge!("pes_lease_margin_seconds").set(until.saturating_duration_since(Instant::now()).as_secs_f64());
+        match renewed {
             Ok(Ok(true)) if known.extend(next) => true,
             Ok(Err(error)) if known.holds() => {
                 tracing::warn!(%error, "the lease cannot be renewed");
@@ -144,6 +148,7 @@ impl LeaseKeeper {
             }
             Ok(Ok(true | false) | Err(_)) | Err(_) => {
                 known.ended.cancel();
+                counter!("pes_lease_lost_total").increment(1);
                 tracing::warn!(replica = %known.replica, "the lease was lost; going on under a new one");
                 self.begin_anew(store).await
             }

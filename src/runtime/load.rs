@@ -138,6 +138,7 @@ impl Actor {
     /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes. It stays due while
     /// it has runs, so that they end whatever becomes of this process.
     pub(super) async fn set_aside(&self, row: &ThreadRow, has_runs: bool) -> Result<(), Refusal> {
+        metrics::counter!("pes_threads_quarantined_total").increment(1);
         tracing::error!(threadId = %row.thread_id, crashes = row.crashes.alone, "the thread is quarantined: it crashed the process too often");
         let commit = Commit {
             status: ThreadStatus::Quarantined,

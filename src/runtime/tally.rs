@@ -6,15 +6,20 @@
 use metrics::{counter, histogram};
 
 use super::publish::cut;
+use super::rows::legible;
 use super::shared::Shared;
-use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, LlmStreamMetadataBody, RunFinishedBody};
+use crate::domain::facts::{
+    AgentResumedBody, ErrorBody, Fact, ItemStatusChangeBody, LlmStreamMetadataBody, RunFinishedBody,
+};
+use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{ItemId, RunId, TenantPk};
+use crate::domain::model::FailureKind;
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::plan::ItemStatus;
 use crate::domain::policy::Ruling;
 use crate::domain::run::{ResultStatus, Run, RunStatus};
 use crate::domain::settings::PolicyAction;
-use crate::engine::step::Step;
+use crate::engine::step::{Row, RowKind, Step};
 
 /// The tenant of no one: what it may call is what the operator named.
 const NOBODY: TenantPk = TenantPk(0);
@@ -33,6 +38,8 @@ enum Count {
     Tool { name: String, outcome: String, took_ms: i64 },
     Asked { kind: &'static str },
     Answered { decision: &'static str },
+    Waited { kind: &'static str, decision: &'static str, ms: i64 },
+    Recovered { what: &'static str },
     Ruled { action: &'static str },
     Used { provider: String, model: String, used: [(&'static str, u64); 4], cost_usd: Option<f64> },
 }
@@ -61,6 +68,9 @@ impl Tally {
         let run = |id: &RunId| step.runs.iter().chain(active).find(|run| run.run_id == *id);
         for (at, record) in step.records.iter().enumerate() {
             tally.record(record, run(&record.run_id), &step.records[..at]);
+            if let Fact::AgentResumed(body) = &record.fact {
+                tally.waited(body, record, &step.rows);
+            }
         }
         tally
     }
@@ -78,7 +88,15 @@ impl Tally {
                 let outcome = code.unwrap_or(body.status.as_str()).to_owned();
                 self.0.push(Count::Tool { name: body.tool_name.clone(), outcome, took_ms: body.duration_ms });
             }
-            Fact::AgentSuspended(body) => self.0.push(Count::Asked { kind: body.kind.as_str() }),
+            Fact::AgentSuspended(body) => {
+                self.0.push(Count::Asked { kind: body.kind.as_str() });
+                if body.kind == SuspensionKind::InDoubt {
+                    self.0.push(Count::Recovered { what: "in_doubt" });
+                }
+            }
+            Fact::LlmStreamError(body) if body.code == FailureKind::Interrupted => {
+                self.0.push(Count::Recovered { what: "model" });
+            }
             Fact::AgentResumed(body) => self.0.push(Count::Answered { decision: body.decision.as_str() }),
             Fact::SuspensionTimeout(_) => self.0.push(Count::Answered { decision: "timeout" }),
             Fact::LlmStreamMetadata(body) => self.used(body),
@@ -103,6 +121,15 @@ impl Tally {
             |ruling: &&Ruling| record.kind() == ObservationType::ToolExecution && ruling.action == PolicyAction::Ask;
         let ruling = ruling.filter(|ruling| !is_again(ruling));
         self.0.extend(ruling.map(|ruling| Count::Ruled { action: ruling.action.as_str() }));
+    }
+
+    /// How long a question waited for its answer.
+    fn waited(&mut self, body: &AgentResumedBody, record: &Record, rows: &[Row]) {
+        let row = rows.iter().find(|row| row.kind == RowKind::Suspension && row.id == body.suspension_id.as_str());
+        if let Some(question) = row.and_then(legible::<Suspension>) {
+            let ms = record.timestamp - question.created_at;
+            self.0.push(Count::Waited { kind: question.kind.as_str(), decision: body.decision.as_str(), ms });
+        }
     }
 
     fn finished(&mut self, record: &Record, body: &RunFinishedBody, run: Option<&Run>) {
@@ -192,6 +219,11 @@ impl Count {
             Count::Answered { decision } => {
                 counter!("pes_suspensions_answered_total", "decision" => decision).increment(1);
             }
+            Count::Waited { kind, decision, ms } => {
+                let labels = [("kind", kind), ("decision", decision)];
+                histogram!("pes_suspension_wait_seconds", &labels).record(seconds(ms));
+            }
+            Count::Recovered { what } => counter!("pes_recovered_total", "what" => what).increment(1),
             Count::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
             Count::Used { provider, model, used, cost_usd } => {
                 let labels = [("provider", provider.clone()), ("model", shared.model_label(&provider, &model))];

@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Service;
-use crate::store::Figures;
+use crate::store::{Figures, Pooled};
 
 /// How old an answer may be.
 const FRESH: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ pub async fn read(service: &Service) -> Option<Figures> {
     {
         return Some(figures.clone());
     }
-    match service.reads.figures().await {
+    match service.reads.figures(service.now()).await {
         Ok(figures) => {
             *read = Some((Instant::now(), figures.clone()));
             Some(figures)
@@ -34,4 +34,14 @@ pub async fn read(service: &Service) -> Option<Figures> {
             None
         }
     }
+}
+
+/// The store's connections, as they stand now.
+pub fn pools(service: &Service) -> Vec<Pooled> {
+    service.store.pools()
+}
+
+/// `sqlite` or `postgres`.
+pub fn store(service: &Service) -> &'static str {
+    if service.store.is_shared() { "postgres" } else { "sqlite" }
 }

@@ -26,9 +26,12 @@ pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize
     let mut names: Vec<String> = service.models.list().into_iter().map(|info| info.provider).collect();
     names.sort();
     names.dedup();
-    let known: Vec<(String, Health)> =
-        names.into_iter().filter_map(|name| Some((name.clone(), service.runtime.provider_health(&name)?))).collect();
-    let figure = |of: fn(&Health) -> usize| known.iter().map(|(name, health)| (name.clone(), of(health))).collect();
+    // One that was not called yet is as well as can be.
+    let known: Vec<(String, Option<Health>)> =
+        names.into_iter().map(|name| (name.clone(), service.runtime.provider_health(&name))).collect();
+    let figure = |of: fn(&Health) -> usize| {
+        known.iter().map(|(name, health)| (name.clone(), health.as_ref().map_or(0, of))).collect()
+    };
     [
         ("pes_provider_running_calls", figure(|health| health.running)),
         ("pes_provider_waiting_calls", figure(|health| health.waiting)),

@@ -1,4 +1,4 @@
-//! Counts of what is open (runs, questions, deliveries), for metrics.
+//! Counts of what is open (runs, questions, deliveries), what is late, and how large the store is, for metrics.
 
 use async_trait::async_trait;
 
@@ -17,6 +17,43 @@ pub struct Figures {
     /// What waits in the outbox, and since when the oldest of it is due.
     pub deliveries: u64,
     pub oldest_due: Option<Millis>,
+    pub threads: LateThreads,
+    pub size: Size,
+}
+
+/// Threads that somebody should look at if they stay so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LateThreads {
+    /// Those whose timer is due, and since when the latest of them is.
+    pub due: u64,
+    pub due_since: Option<Millis>,
+    /// When the running thread that was committed least recently was.
+    pub running_since: Option<Millis>,
+}
+
+/// Bytes; what a database does not tell is empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Size {
+    pub tables: Vec<(String, u64)>,
+    /// What the disk has left.
+    pub free: Option<u64>,
+    pub wal: Option<u64>,
+}
+
+/// The connections of one pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pooled {
+    pub pool: &'static str,
+    pub busy: u32,
+    pub idle: u32,
+    pub limit: u32,
+}
+
+impl Pooled {
+    pub(crate) fn of<DB: sqlx::Database>(pool: &'static str, of: &sqlx::Pool<DB>) -> Self {
+        let idle = u32::try_from(of.num_idle()).unwrap_or(u32::MAX);
+        Self { pool, busy: of.size().saturating_sub(idle), idle, limit: of.options().get_max_connections() }
+    }
 }
 
 /// Open suspensions of one kind.
@@ -31,13 +68,22 @@ pub struct OpenQuestions {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait FigureStore: Send + Sync + 'static {
-    /// What of all tenants is open: read by index, however much there is that is over.
-    async fn figures(&self) -> Result<Figures>;
+    /// What of all tenants is open, and what is due now: read by index, however much there is that is over.
+    async fn figures(&self, now: Millis) -> Result<Figures>;
+    /// Its connections as they stand.
+    fn pools(&self) -> Vec<Pooled>;
 }
 
 impl Figures {
-    /// Of three queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of deliveries.
-    pub(crate) fn read<R: Columns>(runs: &[R], questions: &[R], deliveries: &R) -> Result<Self> {
+    /// Of four queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of deliveries,
+    /// `count, since, running` of threads.
+    pub(crate) fn read<R: Columns>(
+        runs: &[R],
+        questions: &[R],
+        deliveries: &R,
+        threads: &R,
+        size: Size,
+    ) -> Result<Self> {
         let run = |row: &R| Ok((text::word(row.text("word")?)?, row.count("count")?));
         let question = |row: &R| {
             let kind = text::word(row.text("word")?)?;
@@ -48,6 +94,12 @@ impl Figures {
             questions: questions.iter().map(question).collect::<Result<_>>()?,
             deliveries: deliveries.count("count")?,
             oldest_due: deliveries.number_or_none("since")?,
+            threads: LateThreads {
+                due: threads.count("count")?,
+                due_since: threads.number_or_none("since")?,
+                running_since: threads.number_or_none("running")?,
+            },
+            size,
         })
     }
 }

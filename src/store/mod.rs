@@ -34,7 +34,7 @@ mod usage;
 
 pub use audit::{AuditRow, AuditStore};
 pub use commit::{Commit, Committed, NewThread};
-pub use figures::{FigureStore, Figures, OpenQuestions};
+pub use figures::{FigureStore, Figures, LateThreads, OpenQuestions, Pooled, Size};
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyRow, KeyStore};
 pub use leases::*;

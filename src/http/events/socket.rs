@@ -18,6 +18,7 @@ use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
+use crate::http::metrics;
 use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
 use crate::service::feed::FeedAsk;
@@ -64,7 +65,7 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames:
         .max_message_size(largest)
         .max_frame_size(largest)
         .on_upgrade(|socket| async {
-            let _open = session.app.streams.token();
+            let _open = (session.app.streams.token(), metrics::OpenStream::begin("websocket"));
             if let Err(error) = Conversation::new(socket, session, frames).hold().await {
                 tracing::trace!(%error, "a socket ended");
             }
@@ -140,6 +141,9 @@ impl Conversation {
         for frame in few {
             self.socket.feed(Message::Text(text(frame.json()))).await?;
             self.is_behind = matches!(frame.kind, EncodedKind::Gap);
+            if self.is_behind {
+                metrics::gap();
+            }
             if matches!(frame.kind, EncodedKind::Draining) {
                 return Ok(Next::Close(RESTART, "draining"));
             }

@@ -17,6 +17,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::{Frames, every};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::http::app_state::AppState;
+use crate::http::metrics::OpenStream;
 use crate::live::Encoded;
 
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
@@ -53,7 +54,7 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, goodbye: Opti
         pass,
         goodbye,
         is_over: false,
-        _open: app.streams.token(),
+        _open: (app.streams.token(), OpenStream::begin("sse")),
     };
     let events = stream::unfold(writing, |mut writing| async {
         writing.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writing))
@@ -74,7 +75,7 @@ struct Writing {
     pass: Pass,
     goodbye: Option<Bytes>,
     is_over: bool,
-    _open: TaskTrackerToken,
+    _open: (TaskTrackerToken, OpenStream),
 }
 
 impl Writing {

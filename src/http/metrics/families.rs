@@ -9,6 +9,16 @@ pub enum Kind {
     Histogram,
 }
 
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Counter => "counter",
+            Gauge => "gauge",
+            Histogram => "histogram",
+        }
+    }
+}
+
 /// Name, type, help.
 pub type Family = (&'static str, Kind, &'static str);
 
@@ -17,14 +27,28 @@ use Kind::{Counter, Gauge, Histogram};
 /// Counted where it happens, in this process.
 pub const COUNTED: &[Family] = &[
     ("pes_http_requests_total", Counter, "Requests, by method, route and status."),
-    ("pes_http_request_duration_seconds", Histogram, "How long requests took, by method and route."),
+    (
+        "pes_http_request_duration_seconds",
+        Histogram,
+        "How long requests took, by method and route; event streams and those that waited for a run are left out.",
+    ),
+    ("pes_http_in_flight", Gauge, "Requests that are not answered yet."),
+    ("pes_sockets_open", Gauge, "Event streams that are open: websocket, sse."),
+    ("pes_socket_gaps_total", Counter, "Event streams that fell behind and had to begin anew."),
     ("pes_runs_started_total", Counter, "Runs that were begun."),
     ("pes_runs_finished_total", Counter, "Runs that ended: success, partial, error, cancelled."),
     ("pes_run_duration_seconds", Histogram, "From the start of a run to its end."),
     ("pes_run_queue_wait_seconds", Histogram, "How long a run waited behind others of its thread."),
+    ("pes_threads_quarantined_total", Counter, "Threads that crashed the process too often and were set aside."),
+    (
+        "pes_recovered_total",
+        Counter,
+        "What was under way when a process stopped: model (asked again), in_doubt (a person is asked).",
+    ),
     ("pes_items_finished_total", Counter, "Todo items that ended: completed, failed, cancelled."),
     ("pes_suspensions_total", Counter, "Questions to people, by kind."),
     ("pes_suspensions_answered_total", Counter, "Questions that were answered or timed out, by decision."),
+    ("pes_suspension_wait_seconds", Histogram, "How long questions waited for their answer, by kind and decision."),
     ("pes_policy_decisions_total", Counter, "What policy said of calls that it stands with: auto, ask, deny."),
     ("pes_model_calls_total", Counter, "Attempts of model calls, by provider, model, phase and outcome."),
     ("pes_model_call_duration_seconds", Histogram, "How long attempts of model calls took."),
@@ -48,8 +72,13 @@ pub const COUNTED: &[Family] = &[
     ("pes_store_commit_batch_size", Histogram, "Commits in one transaction."),
     ("pes_store_commits_total", Counter, "Transactions of the committer: done, refused, lost, unavailable, panicked."),
     ("pes_store_commit_queue_depth", Gauge, "Commits that are not answered yet."),
+    ("pes_store_commit_queue_limit", Gauge, "How many may wait before callers do."),
     ("pes_store_committer_restarts_total", Counter, "Committers that broke and were started again."),
     ("pes_store_resends_total", Counter, "Transactions sent again because their end was not known."),
+    ("pes_store_pool_wait_seconds", Histogram, "How long queries waited for a connection (PostgreSQL)."),
+    ("pes_lease_renew_duration_seconds", Histogram, "How long renewing the lease took (PostgreSQL)."),
+    ("pes_lease_margin_seconds", Gauge, "How long the lease still held when it was renewed last (PostgreSQL)."),
+    ("pes_lease_lost_total", Counter, "Leases that ended before they could be renewed."),
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];
 
@@ -59,13 +88,28 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_runs", Gauge, "Runs that are not over, of all replicas, by status."),
     ("pes_suspensions_open", Gauge, "Open questions to people, of all replicas, by kind."),
     ("pes_suspension_oldest_seconds", Gauge, "How long the oldest open question waits, by kind."),
+    ("pes_run_no_progress_seconds", Gauge, "Since when the running thread that waits longest was not committed."),
+    ("pes_threads_overdue", Gauge, "Threads whose timer is due, of all replicas."),
+    ("pes_thread_overdue_seconds", Gauge, "How late the latest of them is."),
     ("pes_outbox_waiting", Gauge, "Deliveries that are not over, of all replicas."),
     ("pes_outbox_oldest_due_seconds", Gauge, "How late the oldest of them is."),
     ("pes_mcp_changed_tools", Gauge, "Tools of MCP servers that are off because they changed."),
     ("pes_provider_running_calls", Gauge, "Calls under way, by provider."),
     ("pes_provider_waiting_calls", Gauge, "Calls that wait for a place, by provider."),
     ("pes_provider_breaker_open", Gauge, "1 while a provider is left alone because it failed too often."),
-    ("pes_build_info", Gauge, "1; its label says which version serves."),
+    ("pes_store_pool_connections", Gauge, "Database connections, by pool and state: busy, idle."),
+    ("pes_store_pool_limit", Gauge, "How many connections a pool may have."),
+    ("pes_store_bytes", Gauge, "What the store takes: by table on PostgreSQL, `all` on SQLite."),
+    ("pes_store_free_bytes", Gauge, "What the disk of the data folder has left (SQLite)."),
+    ("pes_store_wal_bytes", Gauge, "What the write-ahead log takes (SQLite)."),
+    ("pes_tokio_alive_tasks", Gauge, "Tasks of the runtime that are not over."),
+    ("pes_tokio_global_queue_depth", Gauge, "Tasks that wait for a thread of the runtime."),
+    ("pes_build_info", Gauge, "1; its labels say which version serves, over which store."),
+    ("process_cpu_seconds_total", Counter, "Processor time of the process."),
+    ("process_resident_memory_bytes", Gauge, "Memory of the process that is in use."),
+    ("process_open_fds", Gauge, "Files and sockets that are open."),
+    ("process_max_fds", Gauge, "How many may be."),
+    ("process_start_time_seconds", Gauge, "When the process began, as Unix time."),
 ];
 
 /// Says it to the recorder that is installed.
@@ -80,7 +124,7 @@ pub(super) fn describe() {
     }
 }
 
-/// The help of a family that is looked up.
-pub(super) fn help(name: &str) -> &'static str {
-    LOOKED_UP.iter().find(|(known, ..)| *known == name).map_or("", |(.., help)| help)
+/// The type and the help of a family that is looked up.
+pub(super) fn head(name: &str) -> (&'static str, &'static str) {
+    LOOKED_UP.iter().find(|(known, ..)| *known == name).map_or(("untyped", ""), |(_, kind, help)| (kind.as_str(), help))
 }

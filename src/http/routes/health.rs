@@ -5,17 +5,13 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
-use crate::http::metrics::{self, Figure};
+use crate::http::metrics;
 use crate::http::problem::HttpResult;
-use crate::service::figures;
-use crate::service::offers;
 use crate::service::readiness;
-use crate::store::{Figures, OpenQuestions};
 
 /// A server that is well.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -87,43 +83,8 @@ pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics",
     tag = "server", responses((status = 200, body = String)))]
 pub(crate) async fn metrics(State(app): State<AppState>) -> impl IntoResponse {
-    let text = metrics::render(&values(&app).await);
+    let text = metrics::render(&metrics::values(&app).await);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
-}
-
-/// What is looked up for `/metrics`, family by family.
-async fn values(app: &AppState) -> Vec<Figure> {
-    let count = |count: usize| count as f64;
-    let mut values: Vec<Figure> = vec![
-        ("pes_build_info", Some(("version", env!("CARGO_PKG_VERSION").to_owned())), 1.0),
-        ("pes_active_threads", None, count(app.service.active_threads())),
-    ];
-    for (name, providers) in offers::provider_figures(&app.service) {
-        values.extend(providers.into_iter().map(|(provider, of)| (name, Some(("provider", provider)), count(of))));
-    }
-    let changed = app.service.mcp().changed_tools().into_iter();
-    values.extend(changed.map(|(server, of)| ("pes_mcp_changed_tools", Some(("server", server)), count(of))));
-    if let Some(figures) = figures::read(&app.service).await {
-        values.extend(open(&figures, app.service.now()));
-    }
-    values
-}
-
-fn open(figures: &Figures, now: Millis) -> Vec<Figure> {
-    let word = |of: &Value| of.as_str().unwrap_or_default().to_owned();
-    let age = |since: Millis| (now - since).max(0) as f64 / 1000.0;
-    let preferences = |name, value: fn(&OpenQuestions, f64) -> f64| {
-        figures.questions.iter().map(move |of| (name, Some(("kind", word(&json!(of.kind)))), value(of, age(of.since))))
-    };
-    let runs = figures.runs.iter();
-    runs.map(|(status, of)| ("pes_runs", Some(("status", status.as_str().to_owned())), *of as f64))
-        .chain(preferences("pes_suspensions_open", |of, _| of.count as f64))
-        .chain(preferences("pes_suspension_oldest_seconds", |_, age| age))
-        .chain([
-            ("pes_outbox_waiting", None, figures.deliveries as f64),
-            ("pes_outbox_oldest_due_seconds", None, figures.oldest_due.map_or(0.0, age)),
-        ])
-        .collect()
 }
 
 /// Name and version.

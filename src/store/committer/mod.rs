@@ -118,14 +118,17 @@ pub(crate) struct Committer {
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
         let (closing, health) = (CancellationToken::new(), Arc::new(CommitHealth::default()));
+        let mut limit = 0;
         let (workers, tasks) = writers
             .into_iter()
             .map(|writer| {
+                limit += bounds.queue;
                 let (sender, inbox) = mpsc::channel(bounds.queue);
                 let worker = CommitWorker::new(writer, inbox, bounds, closing.clone(), health.clone());
                 (sender, tokio::spawn(worker.run()))
             })
             .unzip();
+        gauge!("pes_store_commit_queue_limit").set(limit as f64);
         Self { workers, tasks: Mutex::new(tasks), closing, health }
     }
 

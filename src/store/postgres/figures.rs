@@ -1,9 +1,12 @@
 //! Counts of what is open (runs, questions, deliveries).
 
 use async_trait::async_trait;
+use sqlx::postgres::PgRow;
 
 use super::Postgres;
-use crate::store::{FigureStore, Figures, Result};
+use crate::domain::Millis;
+use crate::store::columns::Columns as _;
+use crate::store::{FigureStore, Figures, Pooled, Result, Size};
 
 const RUNS: &str = "
 SELECT pes_json(body) ->> 'status' AS word, count(*) AS count FROM thread_rows
@@ -15,14 +18,34 @@ FROM thread_rows WHERE kind = 6 AND keep = 1 AND pes_json(body) IS NOT NULL GROU
 
 const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
 
+const THREADS: &str = "
+SELECT count(*) AS count, min(wake_at) AS since,
+    (SELECT min(updated_at) FROM threads WHERE status = 'running') AS running
+FROM threads WHERE wake_at <= $1";
+
+const TABLES: &str = "
+SELECT relname AS word, pg_total_relation_size(oid) AS count FROM pg_class
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
+
 #[async_trait]
 impl FigureStore for Postgres {
-    async fn figures(&self) -> Result<Figures> {
+    async fn figures(&self, now: Millis) -> Result<Figures> {
         let runs = self.pool.with_query(async |connection| sqlx::query(RUNS).fetch_all(connection).await).await?;
         let questions =
             self.pool.with_query(async |connection| sqlx::query(QUESTIONS).fetch_all(connection).await).await?;
         let deliveries =
             self.pool.with_query(async |connection| sqlx::query(DELIVERIES).fetch_one(connection).await).await?;
-        Figures::read(&runs, &questions, &deliveries)
+        let threads = sqlx::query(THREADS).bind(now);
+        let threads = self.pool.with_query(async |connection| threads.fetch_one(connection).await).await?;
+        let tables = self.pool.with_query(async |connection| sqlx::query(TABLES).fetch_all(connection).await).await?;
+        let table = |row: &PgRow| Ok((row.text("word")?.to_owned(), row.count("count")?));
+        let tables = tables.iter().map(table).collect::<Result<_>>()?;
+        Figures::read(&runs, &questions, &deliveries, &threads, Size { tables, ..Size::default() })
+    }
+
+    fn pools(&self) -> Vec<Pooled> {
+        let people = self.for_readers.as_ref().map(|pool| pool.figures("people"));
+        let own = [self.pool.figures("engine"), self.lease.figures("lease"), self.health.figures("health")];
+        own.into_iter().chain(people).collect()
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{Connection, PgPool, Postgres};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::fault::error;
 use super::writer::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
-use crate::store::{Error, Result};
+use crate::store::{Error, Pooled, Result};
 
 /// A connection that was idle for longer is pinged before it is used.
 const IDLE_WITHOUT_PING: Duration = Duration::from_secs(1);
@@ -43,11 +43,18 @@ impl Pool {
 
     /// Runs several queries over one connection. `Unavailable` when they are not all answered in time.
     pub async fn with_connection<T>(&self, queries: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
-        let mut checked_out = CheckedOut { connection: self.0.acquire().await.map_err(error)?, is_answered: false };
+        let asked = Instant::now();
+        let acquired = self.0.acquire().await;
+        metrics::histogram!("pes_store_pool_wait_seconds").record(asked.elapsed().as_secs_f64());
+        let mut checked_out = CheckedOut { connection: acquired.map_err(error)?, is_answered: false };
         let result = timeout(ANSWER_TIMEOUT, queries(&mut checked_out.connection)).await;
         let result = result.map_err(|_| Error::Unavailable("the database does not answer".to_owned()))?;
         checked_out.is_answered = true;
         result
+    }
+
+    pub fn figures(&self, name: &'static str) -> Pooled {
+        Pooled::of(name, &self.0)
     }
 
     pub async fn close(&self) {

@@ -1,10 +1,13 @@
 //! Counts of what is open (runs, questions, deliveries).
 
+use std::path::Path;
+
 use async_trait::async_trait;
 
 use super::Sqlite;
 use super::fault::unreadable;
-use crate::store::{FigureStore, Figures, Result};
+use crate::domain::Millis;
+use crate::store::{FigureStore, Figures, Pooled, Result, Size};
 
 const RUNS: &str = "
 SELECT body ->> 'status' AS word, count(*) AS count FROM thread_rows
@@ -16,12 +19,33 @@ WHERE kind = 6 AND keep = 1 AND json_valid(body) GROUP BY 1";
 
 const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
 
+const THREADS: &str = "
+SELECT count(*) AS count, min(wake_at) AS since,
+    (SELECT min(updated_at) FROM threads WHERE status = 'running') AS running
+FROM threads WHERE wake_at <= ?";
+
 #[async_trait]
 impl FigureStore for Sqlite {
-    async fn figures(&self) -> Result<Figures> {
+    async fn figures(&self, now: Millis) -> Result<Figures> {
         let runs = sqlx::query(RUNS).fetch_all(&self.readers).await.map_err(unreadable)?;
         let questions = sqlx::query(QUESTIONS).fetch_all(&self.readers).await.map_err(unreadable)?;
         let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(unreadable)?;
-        Figures::read(&runs, &questions, &deliveries)
+        let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(unreadable)?;
+        Figures::read(&runs, &questions, &deliveries, &threads, size(&self.path))
+    }
+
+    fn pools(&self) -> Vec<Pooled> {
+        let people = self.for_readers.as_ref().map(|pool| Pooled::of("people", pool));
+        std::iter::once(Pooled::of("engine", &self.readers)).chain(people).collect()
+    }
+}
+
+fn size(path: &Path) -> Size {
+    let bytes = |path: &Path| std::fs::metadata(path).map(|file| file.len()).ok();
+    let free = path.parent().and_then(|folder| rustix::fs::statvfs(folder).ok());
+    Size {
+        tables: bytes(path).map(|all| ("all".to_owned(), all)).into_iter().collect(),
+        free: free.map(|disk| disk.f_bavail * disk.f_frsize),
+        wal: bytes(&path.with_extension("db-wal")).or(Some(0)),
     }
 }

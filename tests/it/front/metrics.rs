@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use pes::config::ConfiguredKey;
 use serde_json::{Value, json};
 
+use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::Ask;
 
 /// The labels that any family may have.
-const LABELS: [&str; 16] = [
+const LABELS: [&str; 21] = [
     "method",
     "route",
     "status",
@@ -26,6 +27,11 @@ const LABELS: [&str; 16] = [
     "server",
     "reason",
     "version",
+    "what",
+    "pool",
+    "state",
+    "store",
+    "table",
 ];
 
 struct Line<'a> {
@@ -81,6 +87,7 @@ async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
     app.post("/mcp-servers", own).await.expect(201);
     carry_out_a_tool_of_its_own(&app, "lynx").await;
     Ask::new(app.address, "GET", "/threads/giraffe").key("wrong").send().await.problem("unauthorized");
+    let _socket = app.socket("/events").await;
     let text = app.get("/metrics").await.text();
 
     let known: BTreeSet<&'static str> =
@@ -109,6 +116,16 @@ async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
         "pes_auth_failures_total{reason=\"refused\"}",
         "pes_store_commits_total{outcome=\"done\"}",
         "pes_runs_started_total",
+        "pes_suspension_wait_seconds_count{kind=\"client_tool\",decision=\"answered\"}",
+        "pes_sockets_open{kind=\"websocket\"}",
+        "pes_http_in_flight",
+        "pes_store_pool_limit{pool=\"engine\"}",
+        "pes_store_commit_queue_limit",
+        "pes_store_bytes{table=\"all\"}",
+        "pes_store_free_bytes",
+        "pes_tokio_alive_tasks",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
         "pes_store_commit_duration_seconds_count",
     ] {
         assert!(value(&text, family) > 0.0, "{family}");
@@ -176,5 +193,29 @@ async fn every_answer_says_what_it_is_and_where_it_may_stand() {
         assert_eq!(said.header("x-content-type-options"), Some("nosniff"), "{}", said.text());
         let policy = said.header("content-security-policy").unwrap_or_default();
         assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    }
+}
+
+/// Also what a database does not tell is missing on purpose only.
+#[tokio::test]
+async fn every_family_is_there_from_the_start_over_both_databases() {
+    for (place, untold) in
+        [(Place::sqlite(""), vec![]), (Place::postgres("").await, vec!["pes_store_free_bytes", "pes_store_wal_bytes"])]
+    {
+        let server = Server::start(&place, None).await;
+        let text = server.door.ask("GET", "/metrics").send().await.text();
+        let missing: Vec<&str> = [pes::http::COUNTED, pes::http::LOOKED_UP]
+            .concat()
+            .iter()
+            .map(|family| family.0)
+            .filter(|name| !text.contains(&format!("# TYPE {name} ")))
+            .collect();
+        assert_eq!(missing, untold, "{text}");
+        for sample in
+            ["pes_runs_finished_total{result=\"error\"}", "pes_run_duration_seconds_count{result=\"success\"}"]
+        {
+            assert_eq!(value(&text, sample), 0.0, "{sample}");
+        }
+        server.kill().await;
     }
 }

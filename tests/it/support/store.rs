@@ -20,8 +20,8 @@ use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, FoundRow,
     IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Outline, Page,
-    PageAsk, Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk, ThreadFilter,
-    ThreadRow, ThreadStore, UsageAsk, UsageStore,
+    PageAsk, Pooled, Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk,
+    ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -356,8 +356,12 @@ passed_on! {
 }
 
 passed_on! {
-    FigureStore {}
-    figures() -> Figures;
+    FigureStore {
+        fn pools(&self) -> Vec<Pooled> {
+            self.inner.pools()
+        }
+    }
+    figures(now: Millis) -> Figures;
 }
 
 passed_on! {

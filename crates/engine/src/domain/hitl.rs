@@ -26,6 +26,18 @@ pub enum SuspensionKind {
 }
 
 impl SuspensionKind {
+    pub const ALL: [Self; 9] = [
+        Self::Approval,
+        Self::Input,
+        Self::InDoubt,
+        Self::ClientTool,
+        Self::Budget,
+        Self::PeerInput,
+        Self::PeerAuth,
+        Self::PlanReview,
+        Self::Pause,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             SuspensionKind::Approval => "approval",
@@ -322,6 +334,20 @@ pub enum Decision {
 }
 
 impl Decision {
+    pub const ALL: [Self; 11] = [
+        Self::Approved,
+        Self::Modified,
+        Self::Rejected,
+        Self::Answered,
+        Self::Retry,
+        Self::Done,
+        Self::Skip,
+        Self::Abort,
+        Self::Resumed,
+        Self::Expired,
+        Self::Cancelled,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Decision::Approved => "approved",

@@ -1,0 +1,86 @@
+//! What is looked up when somebody asks.
+
+use super::{Figure, process};
+use crate::domain::Millis;
+use crate::domain::hitl::SuspensionKind;
+use crate::domain::run::RunStatus;
+use crate::http::app_state::AppState;
+use crate::service::{figures, offers};
+use crate::store::{Figures, Pooled, Size};
+
+/// How a run stands that is not over.
+const OPEN: [RunStatus; 4] = [RunStatus::Queued, RunStatus::Running, RunStatus::Waiting, RunStatus::Suspended];
+/// What a server of a tenant is called.
+const TENANT: &str = "tenant";
+
+/// What is looked up for `/metrics`, family by family.
+pub(crate) async fn values(app: &AppState) -> Vec<Figure> {
+    let service = &app.service;
+    let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("store", figures::store(service).to_owned())];
+    let tokio = tokio::runtime::Handle::current().metrics();
+    let mut values: Vec<Figure> = vec![
+        ("pes_build_info", build, 1.0),
+        ("pes_active_threads", Vec::new(), service.active_threads() as f64),
+        ("pes_tokio_alive_tasks", Vec::new(), tokio.num_alive_tasks() as f64),
+        ("pes_tokio_global_queue_depth", Vec::new(), tokio.global_queue_depth() as f64),
+    ];
+    for (name, providers) in offers::provider_figures(service) {
+        values.extend(providers.into_iter().map(|(provider, of)| (name, vec![("provider", provider)], of as f64)));
+    }
+    let mut changed = service.mcp().changed_tools();
+    if changed.is_empty() {
+        changed.push((TENANT.to_owned(), 0));
+    }
+    let changed = changed.into_iter();
+    values.extend(changed.map(|(server, of)| ("pes_mcp_changed_tools", vec![("server", server)], of as f64)));
+    values.extend(pooled(&figures::pools(service)));
+    if let Some(figures) = figures::read(service).await {
+        values.extend(open(&figures, service.now()));
+        values.extend(stored(&figures.size));
+    }
+    values.extend(process::values());
+    values
+}
+
+fn pooled(pools: &[Pooled]) -> Vec<Figure> {
+    let state = |of: &Pooled, state: &str| vec![("pool", of.pool.to_owned()), ("state", state.to_owned())];
+    let connections = pools.iter().flat_map(|of| {
+        [("busy", of.busy), ("idle", of.idle)]
+            .map(|(word, count)| ("pes_store_pool_connections", state(of, word), f64::from(count)))
+    });
+    let limits =
+        pools.iter().map(|of| ("pes_store_pool_limit", vec![("pool", of.pool.to_owned())], f64::from(of.limit)));
+    connections.chain(limits).collect()
+}
+
+fn open(figures: &Figures, now: Millis) -> Vec<Figure> {
+    let age = |since: Option<Millis>| since.map_or(0.0, |since| (now - since).max(0) as f64 / 1000.0);
+    let runs = OPEN.iter().map(|status| {
+        let of = figures.runs.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
+        ("pes_runs", vec![("status", status.as_str().to_owned())], of as f64)
+    });
+    let question = |kind: SuspensionKind| figures.questions.iter().find(|of| of.kind == kind);
+    let label = |kind: SuspensionKind| vec![("kind", kind.as_str().to_owned())];
+    let counts = SuspensionKind::ALL
+        .iter()
+        .map(|kind| ("pes_suspensions_open", label(*kind), question(*kind).map_or(0, |of| of.count) as f64));
+    let ages = SuspensionKind::ALL
+        .iter()
+        .map(|kind| ("pes_suspension_oldest_seconds", label(*kind), age(question(*kind).map(|of| of.since))));
+    let threads = &figures.threads;
+    let plain = [
+        ("pes_run_no_progress_seconds", age(threads.running_since)),
+        ("pes_threads_overdue", threads.due as f64),
+        ("pes_thread_overdue_seconds", age(threads.due_since)),
+        ("pes_outbox_waiting", figures.deliveries as f64),
+        ("pes_outbox_oldest_due_seconds", age(figures.oldest_due)),
+    ];
+    runs.chain(counts).chain(ages).chain(plain.map(|(name, value)| (name, Vec::new(), value))).collect()
+}
+
+fn stored(size: &Size) -> Vec<Figure> {
+    let table = |(table, bytes): &(String, u64)| ("pes_store_bytes", vec![("table", table.clone())], *bytes as f64);
+    let free = size.free.map(|bytes| ("pes_store_free_bytes", Vec::new(), bytes as f64));
+    let wal = size.wal.map(|bytes| ("pes_store_wal_bytes", Vec::new(), bytes as f64));
+    size.tables.iter().map(table).chain(free).chain(wal).collect()
+}

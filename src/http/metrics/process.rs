@@ -1,0 +1,28 @@
+//! What the system says of this process. Where there is no `/proc` nothing is said.
+
+use std::fs;
+
+use super::Figure;
+
+pub(super) fn values() -> Vec<Figure> {
+    read().unwrap_or_default()
+}
+
+fn read() -> Option<Vec<Figure>> {
+    // Behind the name in brackets, which may hold anything: the state is the third field.
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    let booted = fs::read_to_string("/proc/stat").ok()?;
+    let booted: f64 = booted.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let files = fs::read_dir("/proc/self/fd").ok()?.count() as f64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    Some(vec![
+        ("process_cpu_seconds_total", Vec::new(), (field(14)? + field(15)?) / ticks),
+        ("process_resident_memory_bytes", Vec::new(), field(24)? * rustix::param::page_size() as f64),
+        ("process_open_fds", Vec::new(), files),
+        ("process_max_fds", Vec::new(), limit.map_or(f64::INFINITY, |limit| limit as f64)),
+        ("process_start_time_seconds", Vec::new(), booted + field(22)? / ticks),
+    ])
+}
