@@ -64,6 +64,23 @@ need_curl() { need 'curl' has_curl curl; }
 
 need_python() { need 'Python 3' has_python python3; }
 
+has_systemd_analyze() { command -v systemd-analyze >/dev/null; }
+need_systemd_analyze() { need "systemd-analyze" has_systemd_analyze systemd; }
+
+has_promtool() { command -v promtool >/dev/null; }
+# The package would start a server that nobody asked for: it is not let.
+need_promtool() {
+    has_promtool && return 0
+    local policy=/usr/sbin/policy-rc.d made=
+    if [ "$(id -u)" = 0 ] && [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made=$policy
+    fi
+    local found=0
+    need 'promtool' has_promtool prometheus || found=1
+    [ -z "$made" ] || rm -f "$made"
+    return "$found"
+}
+
 need_compiler() { need 'A C compiler' has_compiler gcc libc6-dev; }
 
 # The tests start clusters of their own: the one that the package would make is not wanted.

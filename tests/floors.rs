@@ -4,6 +4,8 @@
 
 #[path = "floors/console.rs"]
 mod console;
+#[path = "floors/deploy.rs"]
+mod deploy;
 #[path = "floors/docs.rs"]
 mod docs;
 #[path = "floors/engine_rooms.rs"]

@@ -1,0 +1,51 @@
+//! What operators install names what there is: families of metrics, runbooks, settings.
+
+use std::collections::BTreeSet;
+
+use super::root;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn families() -> BTreeSet<&'static str> {
+    [pes::http::COUNTED, pes::http::LOOKED_UP].concat().iter().map(|family| family.0).collect()
+}
+
+/// Names of metrics that are in no list, whatever end Prometheus gives a histogram's.
+fn unknown(text: &str) -> Vec<&str> {
+    let known = families();
+    let is_known = |name: &str| {
+        ["", "_bucket", "_sum", "_count"]
+            .iter()
+            .any(|end| name.strip_suffix(end).is_some_and(|name| known.contains(name)))
+    };
+    let is_name = |c: char| c == '_' || c.is_ascii_lowercase();
+    let words = text.split(|c| !is_name(c)).filter(|word| word.starts_with("pes_") || word.starts_with("process_"));
+    words.filter(|word| !is_known(word)).collect()
+}
+
+#[test]
+fn alerts_and_panels_are_about_metrics_that_there_are() {
+    let none: [&str; 0] = [];
+    for path in ["deploy/prometheus/alerts.yml", "deploy/prometheus/alerts.test.yml", "deploy/grafana/dashboard.json"] {
+        assert_eq!(unknown(&read(path)), none, "{path}");
+    }
+    assert_eq!(
+        unknown("rate(pes_runs_finished_total[5m]) + pes_run_duration_seconds_bucket + pes_runs_ended"),
+        ["pes_runs_ended"]
+    );
+}
+
+#[test]
+fn every_alert_has_a_test_and_a_runbook() {
+    let (alerts, tests, operations) =
+        (read("deploy/prometheus/alerts.yml"), read("deploy/prometheus/alerts.test.yml"), read("docs/OPERATIONS.md"));
+    let names: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(names.len() >= 16, "{names:?}");
+    for name in names {
+        assert!(tests.contains(&format!("- name: {name}\n")), "{name} has no test");
+        assert!(alerts.contains(&format!("docs/OPERATIONS.md#{}\"", name.to_lowercase())), "{name} names no runbook");
+        assert!(operations.contains(&format!("\n### {name}\n")), "{name} has no runbook");
+    }
+}
