@@ -6,7 +6,8 @@ import { count, dollars, duration, tokens } from '../format.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useRef, useState } from '../vendor/preact-htm.js';
-import { Button, Dialog, useFork } from './parts.js';
+import { CancelDialog } from './later.js';
+import { Button, useFork } from './parts.js';
 
 export function Head({ ctx, route, thread }) {
   const run = chosenRun(route, thread);
@@ -119,7 +120,7 @@ function useActs(ctx, route, thread, run) {
     p: () => (isOpen && !whyNot ? pause() : false),
     c: () => (isOpen && !whyNot && !isStopping ? setAsked(true) : false),
   });
-  const dialog = asked ? html`<${CancelDialog} thread=${thread} close=${() => setAsked(false)} cancel=${cancel} />` : null;
+  const dialog = asked ? html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => setAsked(false)} cancel=${cancel} />` : null;
   return { fork, pause, ask: () => setAsked(true), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
 }
 
@@ -132,16 +133,4 @@ function Acts({ acts }) {
   ];
   return html`<div class="row hide">${all}</div>
     <details class="menu only-narrow"><summary class="b small quiet" aria-label="Fork, pause, cancel"><${Sign} name="more" /></summary><div class="menu-list">${all}</div></details>`;
-}
-
-function CancelDialog({ thread, close, cancel }) {
-  const done = thread.core.todoList.filter((item) => item.status === 'completed').length;
-  const open = [...thread.view.spans].filter((span) => span.kind === 'call' && span.end == null && !span.waits.some((wait) => wait.to == null)).length;
-  const words = [`${count(done, 'finished item')} ${done === 1 ? 'stays' : 'stay'}`];
-  if (open) words.push(`${count(open, 'call')} may already have been sent`);
-  return html`<${Dialog} label="Cancel this run?" close=${close}>
-    <h1>Cancel this run?</h1>
-    <p>${words.join('; ')}.</p>
-    <div class="acts"><${Button} cls="bad" label="Cancel the run" onClick=${cancel} id="cancel-yes" /><${Button} label="Keep it running" onClick=${close} /></div>
-  </${Dialog}>`;
 }

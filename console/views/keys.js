@@ -2,7 +2,8 @@
 
 import { areKeysOn, switchKeys } from '../browser.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, Dialog } from './parts.js';
+import { Dialog } from './dialog.js';
+import { Button } from './parts.js';
 
 const KEYS = [
   ['Next, previous row', 'j k'], ['Open, close branch', '→ ←'], ['Open details', '↵'], ['Plan as graph, list', 'g l'],

@@ -76,6 +76,7 @@ export const PlanList = later('PlanList', () => import('./list.js'));
 export const QuestionTab = later('QuestionTab', () => import('./question/tab.js'));
 
 /* Dialogs. */
+export const CancelDialog = later('CancelDialog', styled(() => import('./dialog.js')), nothing);
 export const KeysDialog = later('KeysDialog', styled(() => import('./keys.js')), nothing);
 export const Palette = later('Palette', styled(() => import('./palette.js')), nothing);
 export const RawDialog = later('RawDialog', styled(() => import('./raw.js')), nothing);

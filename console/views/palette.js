@@ -3,7 +3,7 @@
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Dialog } from './parts.js';
+import { Dialog } from './dialog.js';
 
 const MOST = 12;
 

@@ -2,7 +2,7 @@
 
 import { enc, newKey } from '../api.js';
 import { show } from '../text.js';
-import { Component, h, html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { Component, h, html, useRef, useState } from '../vendor/preact-htm.js';
 
 /** A key beside the words of a button. */
 export function Kbd({ k }) {
@@ -46,27 +46,6 @@ function size(n) {
 /** Grey bars of about the right height, while something is read. */
 export function Loading({ rows = 5 }) {
   return html`<div class="loading" aria-busy="true" aria-label="Loading">${Array.from({ length: rows }, (_, i) => html`<i key=${i}></i>`)}</div>`;
-}
-
-/* A dialog of the browser: it takes the focus, and gives it back. */
-
-export function Dialog({ label, close, cls = '', children }) {
-  const element = useRef(null);
-  useEffect(() => {
-    const dialog = element.current;
-    if (!dialog.open) dialog.showModal();
-    return () => dialog.close();
-  }, []);
-  const outside = (event) => {
-    if (event.target === element.current) close();
-  };
-  const cancelled = (event) => {
-    event.preventDefault();
-    close();
-  };
-  return html`<dialog class=${cls} ref=${element} aria-label=${label} onCancel=${cancelled} onClick=${outside}>
-    <div class="dialog-body">${children}</div>
-  </dialog>`;
 }
 
 /* A component that renders only when one of its props is another. */

@@ -3,7 +3,8 @@
 import { asCurl, enc } from '../api.js';
 import { fullTime } from '../format.js';
 import { html } from '../vendor/preact-htm.js';
-import { Button, Dialog, Json, useFork } from './parts.js';
+import { Dialog } from './dialog.js';
+import { Button, Json, useFork } from './parts.js';
 
 export function RawDialog({ ctx, thread, seq, close }) {
   const told = thread.observation(seq);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { connected, open, painted, quit } from '../support/browser.mjs';
+import { connected, open, painted, quit, seqOf } from '../support/browser.mjs';
 import { Server } from '../support/server.mjs';
 
 let server;
@@ -40,6 +40,20 @@ test('a thread is opened without what it does not show', async () => {
   assert.ok(files.includes('views/policy.js') && files.includes('css/pages.css'));
   assert.equal(await page.locator('.title').evaluate((title) => getComputedStyle(title).display), 'flex', 'its styles are there');
   assert.deepEqual(page.wrong, []);
+});
+
+test('what is still on its way is not called painted', async () => {
+  const page = await open(server, '#/new');
+  await page.locator('[data-testid=first-ask]').waitFor();
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  await page.route('**/console/views/list.js', (route) => held.then(() => route.continue()));
+  await page.evaluate(() => { location.hash = '#/t/dinner/list'; });
+  await page.locator('[data-testid=head]').waitFor();
+  assert.equal(await seqOf(page), 0);
+  release();
+  await painted(page, 10);
+  assert.equal(await page.locator('[data-testid=plan-list]').count(), 1);
 });
 
 test('what could not be read is said, and the page can be loaded again', async () => {

@@ -164,7 +164,10 @@ test('the past shows nothing that came later, and a fork goes on from there', as
 test('the log is played in its order, up to where it is live', async () => {
   await server.run('played', DINNER);
   const { lastSeq } = await server.get('/threads/played');
-  const page = await open(server, '#/t/played?at=1');
+  const page = await open(server, '#/t/played');
+  // What the last observations show is read by then: it would be waited for, and passed over.
+  await page.locator('[data-testid=answer] .md').waitFor();
+  await page.evaluate(() => { location.hash = '#/t/played?at=1'; });
   await showing(page, 1);
   await page.evaluate(() => {
     window.seqs = [];
