@@ -12,6 +12,7 @@ pub mod auth;
 pub mod check;
 pub mod cidr;
 pub mod delegation;
+pub mod doors;
 pub mod egress;
 pub mod env;
 pub mod gate;
@@ -41,6 +42,7 @@ pub use a2a::A2a;
 pub use agent::Agent;
 pub use auth::{Auth, ConfiguredKey};
 pub use delegation::{Delegation, RemoteAgent};
+pub use doors::Doors;
 pub use egress::{Egress, EgressDefault};
 pub use gate::Gate;
 pub use limits::Limits;
@@ -88,6 +90,7 @@ section! {
         auth: Auth = Auth::default(), table::<Auth>();
         mcp: Mcp = Mcp::default(), table::<Mcp>();
         a2a: A2a = A2a::default(), table::<A2a>();
+        doors: Doors = Doors::default(), table::<Doors>();
         runtime: Runtime = Runtime::default(), table::<Runtime>();
         log: Log = Log::default(), table::<Log>();
     }

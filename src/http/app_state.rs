@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::links::Links;
+use super::listeners::Listeners;
 use crate::auth::Keys;
 use crate::config::{Config, Limits};
 use crate::domain::Millis;
@@ -39,6 +40,7 @@ pub struct Inner {
     pub(crate) stopping: CancellationToken,
     /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
     pub(crate) streams: TaskTracker,
+    pub(crate) listeners: Listeners,
 }
 
 impl AppState {
@@ -47,8 +49,8 @@ impl AppState {
         let links = Links::new(&config.server, address)?;
         service.served_at(links.own(), links.public_origin().is_some());
         let (leaving, stopping, streams) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
-        let since = service.now();
-        Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams })))
+        let (since, listeners) = (service.now(), Listeners::default());
+        Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams, listeners })))
     }
 
     /// Where this server is found, as far as it knows itself.

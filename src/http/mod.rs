@@ -18,6 +18,7 @@ mod idempotency;
 mod ids;
 mod json;
 mod links;
+mod listeners;
 mod metrics;
 mod openapi;
 mod page;

@@ -64,6 +64,11 @@ impl Runtime {
         self.0.lease_keeper.hold().is_some()
     }
 
+    /// The names of all agent cores.
+    pub(crate) fn cores(&self) -> Vec<String> {
+        self.0.cores.iter().map(|core| core.name().to_owned()).collect()
+    }
+
     pub(crate) fn core(&self, name: &str) -> Result<&Arc<dyn Core>, Fault> {
         self.0.core(name)
     }

@@ -21,6 +21,13 @@ pub async fn check_models(service: &Service, caller: &Caller) -> Vec<ModelInfo> 
     provider::check(&*service.models, &caller.tenant_name).await
 }
 
+/// The agent cores that a thread may have, the configured one first.
+pub fn cores(service: &Service) -> Vec<String> {
+    let chosen = &service.config.agent.core;
+    let others = service.runtime.cores().into_iter().filter(|name| name != chosen);
+    std::iter::once(chosen.clone()).chain(others).collect()
+}
+
 /// What `/metrics` shows of the gated providers: a gauge's name, and its value for each.
 pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize)>); 3] {
     let mut names: Vec<String> = service.models.list().into_iter().map(|info| info.provider).collect();

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{Result, Service, threads};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::console_urls::ConsoleUrls;
-use crate::domain::fault::Code;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionKind, SuspensionStatus};
-use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::ids::{SuspensionId, ThreadId, ThreadPk};
 use crate::domain::policy::Barred;
 use crate::domain::run::Run;
 use crate::domain::tool::CallRecord;
 use crate::engine::step::{Row, RowKind};
-use crate::runtime::rows::legible;
+use crate::runtime::rows::{legible, read};
 use crate::store::{FoundRow, Page, PageAsk, SuspensionAsk, SuspensionsWanted};
 
 /// A question as lists show it: with what it is about, and what the caller may do.
@@ -165,4 +165,39 @@ fn may_answer(caller: &Caller, open: &Suspension, asked_by: &[String], edited_by
         Barred::Asked | Barred::Edited => Code::FourEyes,
     });
     MayAnswer { approve: why.is_none(), reject: bar(false).is_none(), why }
+}
+
+/// The open questions of a thread, oldest first.
+pub async fn open_on(service: &Service, caller: &Caller, thread: &ThreadId) -> Result<Vec<Suspension>> {
+    let pk = threads::row(service, caller, thread).await?.pk;
+    let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
+    let mut open = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
+        let Some(suspension) = legible::<Suspension>(row) else { continue };
+        if suspension.status == SuspensionStatus::Pending {
+            open.push(whole(service, pk, suspension).await?);
+        }
+    }
+    Ok(open)
+}
+
+/// The question by this id, open or not.
+pub async fn get(service: &Service, caller: &Caller, id: &SuspensionId) -> Result<Suspension> {
+    let found = service.reads.find_row(caller.tenant, RowKind::Suspension, id.as_str()).await?;
+    let found = found.ok_or_else(|| Fault::not_found("suspension"))?;
+    whole(service, found.pk, read(&found.row)?).await
+}
+
+/// Where people find questions; `None`: no public address is configured.
+pub fn urls(service: &Service) -> Option<ConsoleUrls> {
+    service.runtime.public_console_urls().cloned()
+}
+
+async fn whole(service: &Service, pk: ThreadPk, mut suspension: Suspension) -> Result<Suspension> {
+    for part in [&mut suspension.tool_input, &mut suspension.plan] {
+        if let Some(stored) = part.take() {
+            *part = Some(service.shown(pk, stored).await?);
+        }
+    }
+    Ok(suspension)
 }

@@ -12,6 +12,7 @@ mod front;
 mod library;
 mod mcp;
 mod mcp_door;
+mod openai;
 mod provider;
 mod recovery;
 mod sealing;

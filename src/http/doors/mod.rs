@@ -2,14 +2,19 @@
 //! the service out of requests, and events of its wire out of observations and tokens. It keeps no state and no copy of a
 //! conversation, names no other door, and nothing outside of here names one.
 //!
-//! What doors share stands beside them: the headers of their answers ([`answer_headers`]), events as they are written
-//! ([`sse`]), and how a text answers a question ([`text_reply`]).
+//! What doors share stands beside them: frames of a thread, read ([`told`]); what a run does as lines of text
+//! ([`progress`]); questions as text ([`question`]) and how a text answers one ([`text_reply`]); the headers of their answers
+//! ([`answer_headers`]), and events as they are written ([`sse`]).
 
 mod a2a;
 mod answer_headers;
 mod mcp;
+mod openai;
+mod progress;
+mod question;
 mod sse;
 mod text_reply;
+mod told;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -23,7 +28,7 @@ pub(super) use answer_headers::EXPOSED;
 
 /// The routes of all doors.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    a2a::routes().merge(mcp::routes())
+    a2a::routes().merge(mcp::routes()).merge(openai::routes())
 }
 
 /// Whose words an answer is in.
@@ -31,12 +36,15 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 pub(super) enum Door {
     A2a,
     Mcp,
+    OpenAi,
 }
 
 impl Door {
     /// The door at this path, which is one below the server's own base.
     pub(super) fn at(path: &str) -> Option<Self> {
-        if a2a::is_ours(path) { Some(Door::A2a) } else { mcp::is_ours(path).then_some(Door::Mcp) }
+        let doors: [(fn(&str) -> bool, Self); 3] =
+            [(a2a::is_ours, Door::A2a), (mcp::is_ours, Door::Mcp), (openai::is_ours, Door::OpenAi)];
+        doors.into_iter().find(|(is_ours, _)| is_ours(path)).map(|(_, door)| door)
     }
 
     /// A fault that the door's handlers did not answer themselves, in the words of its wire; headers that `bare` has stay.
@@ -44,6 +52,7 @@ impl Door {
         match self {
             Door::A2a => a2a::refuse(fault, path, bare),
             Door::Mcp => mcp::refuse(fault, &bare),
+            Door::OpenAi => openai::refuse(fault, &bare),
         }
     }
 

@@ -40,6 +40,11 @@ pub(super) fn answer(open: &Suspension, text: &str) -> Result<Answer, String> {
     }
 }
 
+/// Whether the text says yes and nothing else.
+pub(super) fn is_yes(said: &str) -> bool {
+    yes_or_no(said) == Some(true)
+}
+
 fn yes_or_no(said: &str) -> Option<bool> {
     let said = said.trim_end_matches(['.', '!']).to_lowercase();
     match (YES.contains(&&*said), NO.contains(&&*said)) {

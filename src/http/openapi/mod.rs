@@ -56,8 +56,11 @@ fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
     }
     let mut content = Map::new();
     let (media_type, schema) = match path {
-        // In the words of that protocol.
+        // In the words of those wires.
         "/a2a" | "/mcp" => ("application/json", json!({ "type": "object", "additionalProperties": true })),
+        path if path.starts_with("/v1/") => {
+            ("application/json", json!({ "type": "object", "additionalProperties": true }))
+        }
         _ => (MEDIA_TYPE, json!({ "$ref": "#/components/schemas/Problem" })),
     };
     content.insert(media_type.to_owned(), json!({ "schema": schema }));

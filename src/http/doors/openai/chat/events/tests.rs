@@ -1,0 +1,119 @@
+//! Every type of observation as pieces, compared with `tests/golden/openai/`; and what tokens may not change.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::observation::Observation;
+
+const LOG: &str = include_str!("../../../../../../tests/golden/openai/log.json");
+const CHAT: &str = include_str!("../../../../../../tests/golden/openai/chat.txt");
+
+fn log() -> Vec<Observation> {
+    serde_json::from_str(LOG).expect("observations")
+}
+
+fn events(open: Vec<AskedQuestion>) -> ChatEvents {
+    ChatEvents::new("run_1".into(), open, ConsoleUrls::of("https://pes.example", true))
+}
+
+fn told(observation: &Observation) -> ToldFact {
+    ToldFact::of(observation.clone()).expect("it can be read")
+}
+
+#[test]
+fn every_observation_comes_to_these_pieces() {
+    let log = log();
+    let known: Vec<_> = ObservationType::ALL.iter().filter(|kind| !log.iter().any(|it| it.kind == **kind)).collect();
+    assert_eq!(known, Vec::<&ObservationType>::new(), "the log has every type");
+    let (mut events, mut written) = (events(Vec::new()), String::new());
+    for observation in &log {
+        written += &format!("{} {}\n", observation.seq, observation.kind.as_str());
+        for piece in events.observation(&told(observation)) {
+            written += &format!("    {piece:?}\n");
+        }
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp/openai-chat.txt");
+    std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp")).unwrap();
+    std::fs::write(path, &written).unwrap();
+    assert!(written == CHAT, "tests/golden/openai/chat.txt is not {path}");
+}
+
+fn token(stream: &str, offset: usize, data: &str, kind: &str) -> Token {
+    let phase = kind.split('_').next().unwrap().to_lowercase();
+    serde_json::from_value(json!({
+        "type": "TOKEN", "data": data, "tokenType": kind, "phase": phase, "streamId": stream, "offset": offset,
+        "threadId": "t", "runId": "run_1", "traceId": "",
+    }))
+    .unwrap()
+}
+
+fn observation(kind: &str, content: Value) -> ToldFact {
+    ToldFact::of(
+        serde_json::from_value(json!({
+            "seq": 1, "id": "obs_1", "threadId": "t", "runId": "run_1", "traceId": "", "timestamp": 1, "type": kind,
+            "title": "", "content": content,
+        }))
+        .unwrap(),
+    )
+    .unwrap()
+}
+
+fn answer(text: &str) -> ToldFact {
+    let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": text, "timestamp": 1 });
+    observation("FINAL_RESPONSE", json!({ "message": message }))
+}
+
+fn content(pieces: &[Piece]) -> String {
+    pieces
+        .iter()
+        .filter_map(|piece| if let Piece::Content(text) = piece { Some(text.as_str()) } else { None })
+        .collect()
+}
+
+#[test]
+fn after_an_attempt_that_broke_off_the_answer_begins_anew() {
+    let mut events = events(Vec::new());
+    let mut pieces = events.token(&token("s1", 0, "\nHalf an ", "SYNTHESIS_LLM_RESPONSE"));
+    pieces.extend(events.token(&token("s2", 0, "A whole ", "SYNTHESIS_LLM_RESPONSE")));
+    pieces.extend(events.token(&token("s2", 8, "answer.\n\n", "SYNTHESIS_LLM_RESPONSE")));
+    pieces.extend(events.observation(&answer("A whole answer.")));
+    assert_eq!(content(&pieces), "Half an\n\n---\n\nA whole answer.");
+}
+
+#[test]
+fn thoughts_of_two_streams_do_not_mix() {
+    let mut events = events(Vec::new());
+    let thinking = "EXECUTION_LLM_THINKING";
+    let mut pieces = events.token(&token("s1", 0, "one ", thinking));
+    pieces.extend(events.token(&token("s2", 0, "two", thinking)));
+    pieces.extend(events.token(&token("s1", 4, "more", thinking)));
+    for (stream, text) in [("s2", "two"), ("s1", "one more")] {
+        let body = json!({ "streamId": stream, "phase": "execution", "text": text });
+        pieces.extend(events.observation(&observation("THOUGHTS", body)));
+    }
+    let told: Vec<String> = pieces.into_iter().map(|piece| format!("{piece:?}")).collect();
+    assert_eq!(told, [r#"Reasoning("one ")"#, r#"Reasoning("more")"#, r#"Reasoning("two\n")"#, r#"Reasoning("\n")"#]);
+}
+
+proptest! {
+    /// However the tokens come, and whichever of them are lost, the text is the stored answer.
+    #[test]
+    fn what_is_sent_is_the_stored_answer(
+        text in "[a-c \n]{1,40}",
+        cuts in prop::collection::vec(0usize..40, 0..8),
+        lost in prop::option::of(0usize..8),
+    ) {
+        let mut ends: Vec<usize> = cuts.into_iter().map(|at| at.min(text.len())).chain([text.len()]).collect();
+        ends.sort_unstable();
+        let (mut events, mut pieces, mut from) = (events(Vec::new()), Vec::new(), 0);
+        for (at, end) in ends.into_iter().enumerate() {
+            if lost != Some(at) {
+                pieces.extend(events.token(&token("s1", from, &text[from..end], "SYNTHESIS_LLM_RESPONSE")));
+            }
+            from = end;
+        }
+        pieces.extend(events.observation(&answer(text.trim())));
+        prop_assert_eq!(content(&pieces), text.trim());
+    }
+}

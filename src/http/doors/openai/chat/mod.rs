@@ -1,0 +1,48 @@
+//! `POST /v1/chat/completions`: a conversation goes in, the agent's next answer comes out, whole or in chunks.
+
+mod accept;
+mod events;
+mod request;
+mod stream;
+mod thread;
+mod wire;
+
+pub(crate) use request::Sent;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::models;
+use super::refusal::Refusal;
+use crate::http::app_state::AppState;
+use crate::http::caller::MayRun;
+use crate::http::idempotency::IdempotencyKey;
+use crate::http::json::JsonBody;
+use crate::http::params::NoParams;
+use crate::http::reply_preferences::ReplyPreferences;
+
+/// Ask the agent as one asks a model: OpenAI's Chat Completions.
+///
+/// `X-PES-Thread`, or `metadata.pes_thread`, names the thread. `tools` are the client's own functions; their results, or a
+/// text, answer what a run asks.
+#[utoipa::path(post, path = "/v1/chat/completions", operation_id = "createOpenAiChatCompletion", tag = "openai",
+    request_body = Object,
+    params(("Idempotency-Key" = Option<String>, Header), ("X-PES-Thread" = Option<String>, Header)),
+    responses((status = 200, description = "A completion, or its chunks", content(
+        (Object = "application/json"), (String = "text/event-stream")))))]
+pub(crate) async fn create(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
+    _: NoParams,
+    headers: HeaderMap,
+    key: IdempotencyKey,
+    sent: JsonBody<Sent>,
+) -> Result<Response, Refusal> {
+    let model = models::find(&app, &sent.value.model)?;
+    let request = sent.value.read(&model)?;
+    let asker = accept::Asker { app, caller, preferences };
+    let accepted = accept::accept(&asker, &headers, &model, &request, key.with(sent.fingerprint)).await?;
+    stream::respond(asker, request, accepted).await
+}

@@ -1,0 +1,177 @@
+//! What a chat completion is asked with: what is honoured of it, what is refused, what is let pass.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::domain::prompt::SystemPrompt;
+use crate::domain::settings::CallOptions;
+use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::tools;
+
+/// The body. Members that are not here are the front end's own.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Sent {
+    pub(super) model: String,
+    messages: Vec<SentMessage>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    #[serde(default)]
+    tools: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_choice: Option<Value>,
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    safety_identifier: Option<String>,
+    #[serde(default)]
+    pub(super) metadata: Option<Map<String, Value>>,
+    #[serde(default)]
+    response_format: Option<Value>,
+    /// Everything else; some of it is looked at.
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SentMessage {
+    role: String,
+    #[serde(default)]
+    content: Option<Value>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<Value>>,
+}
+
+/// A message of the client, as far as it counts.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Said {
+    User(String),
+    /// What the client shows as the agent's: its text, and the ids of its calls.
+    Assistant {
+        text: String,
+        calls: Vec<String>,
+    },
+    ToolResult {
+        call: String,
+        text: String,
+    },
+}
+
+/// A request that can be carried out.
+#[derive(Clone, Debug)]
+pub(super) struct ChatRequest {
+    /// As the client named it.
+    pub(super) model: String,
+    pub(super) said: Vec<Said>,
+    pub(super) is_streamed: bool,
+    pub(super) with_usage: bool,
+    pub(super) user: Option<String>,
+    pub(super) metadata: Option<Map<String, Value>>,
+    pub(super) options: CallOptions,
+}
+
+/// Members that change what an answer is, and which this server has not: their name, and whether a value asks for it.
+const REFUSED: [(&str, fn(&Value) -> bool); 6] = [
+    ("n", |value| value.as_u64() != Some(1)),
+    ("logprobs", |value| value != &json!(false)),
+    ("top_logprobs", |value| value != &json!(0)),
+    ("audio", |_| true),
+    ("modalities", |value| value.as_array().is_none_or(|kinds| kinds.iter().any(|kind| kind != "text"))),
+    ("functions", |_| true),
+];
+
+impl Sent {
+    pub(super) fn read(self, named: &NamedModel) -> Result<ChatRequest, Refusal> {
+        for (name, asks) in REFUSED {
+            if self.others.get(name).is_some_and(|value| !value.is_null() && asks(value)) {
+                return Err(Refusal::unsupported(name, format!("`{name}` is not supported here.")));
+            }
+        }
+        let (said, system) = read_messages(&self.messages)?;
+        let options = CallOptions {
+            provider_config: named.provider.clone(),
+            llm_params: Some(tools::params(&self.others)?),
+            system_prompt: (!system.is_empty()).then(|| SystemPrompt::Text(system.join("\n\n"))),
+            client_tools: match tools::offered("tool_choice", self.tool_choice.as_ref())? {
+                true => tools::functions(self.tools.as_deref().unwrap_or_default())?,
+                false => Vec::new(),
+            },
+            ..CallOptions::default()
+        };
+        tools::plain_text("response_format", self.response_format.as_ref())?;
+        let is_streamed = self.stream.unwrap_or(false);
+        Ok(ChatRequest {
+            model: self.model,
+            said,
+            is_streamed,
+            with_usage: self.stream_options.and_then(|options| options.include_usage).unwrap_or(false),
+            user: self.user.or(self.safety_identifier),
+            metadata: self.metadata,
+            options,
+        })
+    }
+}
+
+/// The conversation, and apart from it what the system says.
+fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), Refusal> {
+    let (mut said, mut system) = (Vec::new(), Vec::new());
+    for (at, message) in sent.iter().enumerate() {
+        let place = format!("messages[{at}]");
+        let text = text(&place, message.content.as_ref())?;
+        match message.role.as_str() {
+            "system" | "developer" if text.trim().is_empty() => {}
+            "system" | "developer" => system.push(text),
+            "user" => said.push(Said::User(text)),
+            "assistant" => {
+                let calls = message.tool_calls.iter().flatten();
+                let calls = calls.filter_map(|call| call["id"].as_str()).map(str::to_owned).collect();
+                said.push(Said::Assistant { text, calls });
+            }
+            "tool" => {
+                let missing = || Refusal::wrong("invalid", format!("{place}.tool_call_id"), "It names no call.");
+                said.push(Said::ToolResult { call: message.tool_call_id.clone().ok_or_else(missing)?, text });
+            }
+            other => {
+                let known = "system, developer, user, assistant and tool";
+                let message = format!("There is no role `{other}`; known: {known}.");
+                return Err(Refusal::wrong("invalid", format!("{place}.role"), message));
+            }
+        }
+    }
+    Ok((said, system))
+}
+
+fn text(place: &str, content: Option<&Value>) -> Result<String, Refusal> {
+    match content {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::Array(parts)) => {
+            let parts = parts.iter().enumerate().map(|(at, part)| part_text(&format!("{place}.content[{at}]"), part));
+            Ok(parts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+        }
+        Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => {
+            Err(Refusal::wrong("invalid", format!("{place}.content"), "It must be a text or a list of parts."))
+        }
+    }
+}
+
+fn part_text(place: &str, part: &Value) -> Result<String, Refusal> {
+    let known = [("text", "text"), ("input_text", "text"), ("output_text", "text"), ("refusal", "refusal")];
+    let kind = part["type"].as_str().unwrap_or_default();
+    let member = known.iter().find(|(known, _)| *known == kind).map(|(_, member)| *member);
+    let text = member.and_then(|member| part[member].as_str());
+    text.map(str::to_owned).ok_or_else(|| {
+        let message = format!("Parts of the type `{kind}` are not taken; send text.");
+        Refusal::wrong("unsupported_content", place, message)
+    })
+}

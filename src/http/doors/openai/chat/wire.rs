@@ -1,0 +1,117 @@
+//! A chat completion as JSON: whole, or in chunks.
+
+use serde_json::{Map, Value, json};
+
+use super::events::{ClientCall, Finish, Piece};
+use crate::domain::Millis;
+use crate::domain::ids::RunId;
+use crate::domain::model::Usage;
+use crate::http::doors::openai::refusal::Refusal;
+
+/// What all chunks of an answer have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Completion {
+    id: String,
+    created: Millis,
+    model: String,
+}
+
+impl Completion {
+    pub(super) fn new(run: &RunId, now: Millis, model: String) -> Self {
+        Self { id: format!("chatcmpl-{run}"), created: now / 1000, model }
+    }
+
+    /// The first chunk.
+    pub(super) fn accepted(&self) -> Value {
+        self.chunk(json!({ "role": "assistant", "content": "" }), None)
+    }
+
+    /// `calls` counts those of the client that were told before.
+    pub(super) fn piece(&self, piece: &Piece, calls: &mut usize) -> Value {
+        match piece {
+            Piece::Reasoning(text) => self.chunk(json!({ "reasoning_content": text }), None),
+            Piece::Content(text) => self.chunk(json!({ "content": text }), None),
+            Piece::Call(call) => {
+                let mut shown = tool_call(call);
+                shown["index"] = json!(*calls);
+                *calls += 1;
+                self.chunk(json!({ "tool_calls": [shown] }), None)
+            }
+            Piece::Finished(finish) => self.chunk(json!({}), Some(*finish)),
+            Piece::Failed { code, message } => Refusal::failed(code, message).body(),
+        }
+    }
+
+    /// The last chunk of those who want to know.
+    pub(super) fn used(&self, used: &Usage) -> Value {
+        let mut chunk = self.object("chat.completion.chunk", json!([]));
+        chunk["usage"] = usage(used);
+        chunk
+    }
+
+    fn chunk(&self, delta: Value, finish: Option<Finish>) -> Value {
+        let choice =
+            json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish.map(Finish::as_str) });
+        self.object("chat.completion.chunk", json!([choice]))
+    }
+
+    fn object(&self, object: &str, choices: Value) -> Value {
+        json!({
+            "id": self.id, "object": object, "created": self.created, "model": self.model, "choices": choices,
+        })
+    }
+
+    /// All of them together; `Err`: there is no answer.
+    pub(super) fn whole(&self, pieces: &[Piece], used: &Usage) -> Result<Value, Refusal> {
+        let (mut reasoning, mut content) = (String::new(), String::new());
+        let (mut calls, mut finish) = (Vec::new(), Finish::Stop);
+        for piece in pieces {
+            match piece {
+                Piece::Reasoning(text) => reasoning.push_str(text),
+                Piece::Content(text) => content.push_str(text),
+                Piece::Call(call) => calls.push(tool_call(call)),
+                Piece::Finished(why) => finish = *why,
+                Piece::Failed { code, message } => return Err(Refusal::failed(code, message)),
+            }
+        }
+        let mut message = Map::from_iter([
+            ("role".to_owned(), json!("assistant")),
+            ("content".to_owned(), json!((!content.is_empty() || calls.is_empty()).then_some(content))),
+            ("refusal".to_owned(), Value::Null),
+        ]);
+        if !reasoning.is_empty() {
+            message.insert("reasoning_content".to_owned(), json!(reasoning));
+        }
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), json!(calls));
+        }
+        let choice = json!({ "index": 0, "message": message, "finish_reason": finish.as_str(), "logprobs": null });
+        let mut completion = self.object("chat.completion", json!([choice]));
+        completion["usage"] = usage(used);
+        Ok(completion)
+    }
+}
+
+impl Finish {
+    fn as_str(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::Calls => "tool_calls",
+        }
+    }
+}
+
+fn tool_call(call: &ClientCall) -> Value {
+    json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": call.arguments } })
+}
+
+fn usage(used: &Usage) -> Value {
+    json!({
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+        "prompt_tokens_details": { "cached_tokens": used.cached_input_tokens },
+        "completion_tokens_details": { "reasoning_tokens": used.thinking_tokens },
+    })
+}

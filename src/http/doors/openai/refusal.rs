@@ -1,0 +1,189 @@
+//! Errors in OpenAI's shape. Its clients repeat some statuses by themselves, a conflict too, so every answer that another
+//! attempt cannot change says so: `x-should-retry: false`.
+
+use axum::Json;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::domain::fault::{Code, Fault};
+
+/// Why a request comes to nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refusal {
+    status: u16,
+    code: String,
+    message: String,
+    /// Where in the request, as OpenAI writes it: `messages[0].content[1]`.
+    param: Option<String>,
+    is_retryable: bool,
+    retry_after_ms: Option<i64>,
+}
+
+impl Refusal {
+    /// A request that is wrong, and stays so.
+    pub(super) fn wrong(code: &str, param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            status: 400,
+            code: code.to_owned(),
+            message: message.into(),
+            param: Some(param.into()),
+            is_retryable: false,
+            retry_after_ms: None,
+        }
+    }
+
+    /// Something that OpenAI has and this server has not.
+    pub(super) fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::wrong("unsupported", param, message)
+    }
+
+    /// There is no model of this name.
+    pub(super) fn no_model(name: &str) -> Self {
+        let message = format!("The model `{name}` does not exist; GET /v1/models lists those that do.");
+        Self { status: 404, ..Self::wrong("model_not_found", "model", message) }
+    }
+
+    /// How a run ended that came to no answer. The same request again would be another run.
+    pub(super) fn failed(code: &str, message: &str) -> Self {
+        let known = Code::ALL.iter().find(|known| known.as_str() == code);
+        let status = known.map_or(500, |known| known.status());
+        Self { status, param: None, ..Self::wrong(code, "", message) }
+    }
+
+    pub(super) fn body(&self) -> Value {
+        let kind = match self.status {
+            403 => "permission_error",
+            429 => "rate_limit_error",
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        };
+        json!({ "error": { "message": self.message, "type": kind, "param": self.param, "code": self.code } })
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        let code = match fault.code {
+            Code::Unauthorized => "invalid_api_key",
+            own => own.as_str(),
+        };
+        let status = match fault.code {
+            // What is sent does not fit: that is 400 to these clients. 422 stays for a key that was used before.
+            Code::Invalid | Code::TooManyItems | Code::PlanInvalid | Code::StateTooLarge => 400,
+            own => own.status(),
+        };
+        let pointed = fault.errors.first();
+        let message = match pointed {
+            Some(pointed) if fault.errors.len() == 1 && !fault.detail.contains(&pointed.detail) => {
+                format!("{} ({})", fault.detail, pointed.detail)
+            }
+            Some(_) | None => fault.detail.clone(),
+        };
+        Self {
+            status,
+            code: code.to_owned(),
+            message,
+            param: pointed.map(|pointed| param(&pointed.pointer)),
+            is_retryable: fault.code.retryable() && (matches!(status, 408 | 429) || status >= 500),
+            retry_after_ms: fault.retry_after_ms,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self.body())).into_response();
+        let headers = response.headers_mut();
+        if !self.is_retryable {
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if matches!(self.status, 429 | 503) {
+            let seconds = self.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0).div_ceil(1000).max(1);
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// Whether OpenAI's clients ask at this path, which is one below the server's own base.
+pub(crate) fn is_ours(path: &str) -> bool {
+    path == "/v1" || path.starts_with("/v1/")
+}
+
+/// A fault that no handler has answered, with the headers that `bare` has.
+pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
+    let mut response = Refusal::from(fault.clone()).into_response();
+    for (name, value) in bare.headers() {
+        if *name != CONTENT_TYPE && *name != CONTENT_LENGTH && !response.headers().contains_key(name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+/// A JSON Pointer as OpenAI writes it, into the request as its client wrote it.
+fn param(pointer: &str) -> String {
+    if let Some(of_query) = pointer.strip_prefix('?') {
+        return of_query.to_owned();
+    }
+    let mut steps: Vec<String> =
+        pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    let renamed = match steps.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["options", "llmParams", "maxTokens", ..] => Some(vec!["max_completion_tokens"]),
+        ["options", "llmParams", "topP", ..] => Some(vec!["top_p"]),
+        ["options", "llmParams", "reasoningEffort", ..] => Some(vec!["reasoning_effort"]),
+        ["options", "llmParams", name, ..] => Some(vec![name]),
+        ["options", "clientTools", at, "inputSchema", ..] => Some(vec!["tools", at, "function", "parameters"]),
+        ["options", "clientTools", at, ..] => Some(vec!["tools", at, "function", "name"]),
+        ["options", "clientTools"] => Some(vec!["tools"]),
+        ["options", "systemPrompt", ..] | ["query", ..] | ["history", ..] => Some(vec!["messages"]),
+        ["options", "providerConfig", ..] => Some(vec!["model"]),
+        _ => None,
+    };
+    if let Some(renamed) = renamed {
+        steps = renamed.into_iter().map(str::to_owned).collect();
+    }
+    steps.iter().fold(String::new(), |so_far, step| match step.parse::<usize>() {
+        Ok(at) => format!("{so_far}[{at}]"),
+        Err(_) if so_far.is_empty() => step.clone(),
+        Err(_) => format!("{so_far}.{step}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_written_as_its_clients_know_it() {
+        for (pointer, written) in [
+            ("/messages/0/content/1", "messages[0].content[1]"),
+            ("/options/llmParams/topP", "top_p"),
+            ("/options/clientTools/2/inputSchema/type", "tools[2].function.parameters"),
+            ("/metadata/a~1b", "metadata.a/b"),
+            ("", ""),
+        ] {
+            assert_eq!(param(pointer), written);
+        }
+    }
+
+    #[test]
+    fn what_another_attempt_cannot_change_says_so() {
+        let should_retry = |code| {
+            let response = Refusal::from(Fault::new(code, "…")).into_response();
+            (response.status().as_u16(), response.headers().get("x-should-retry").is_none())
+        };
+        assert_eq!(should_retry(Code::ThreadBusy), (409, false));
+        assert_eq!(should_retry(Code::AlreadyResolved), (409, false));
+        assert_eq!(should_retry(Code::Invalid), (400, false));
+        assert_eq!(should_retry(Code::TooManyRequests), (429, true));
+        assert_eq!(should_retry(Code::Draining), (503, true));
+        assert_eq!(should_retry(Code::ModelRefused), (500, false));
+    }
+}

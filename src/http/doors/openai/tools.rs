@@ -1,0 +1,79 @@
+//! What the two kinds of requests have in common: functions of the client, and the parameters of the model.
+
+use serde_json::{Map, Value, json};
+
+use super::refusal::Refusal;
+use crate::domain::tool::ClientTool;
+
+/// How OpenAI calls a parameter of the model, and how it is called here.
+const PARAMS: [(&str, &str); 5] = [
+    ("temperature", "temperature"),
+    ("top_p", "topP"),
+    ("seed", "seed"),
+    ("reasoning_effort", "reasoningEffort"),
+    ("stop", "stop"),
+];
+
+/// Those that only say how long or how varied the answer is: values that ask for nothing are let pass.
+const NEUTRAL: [&str; 2] = ["frequency_penalty", "presence_penalty"];
+
+pub(super) fn params(sent: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
+    let asked = |name: &str| sent.get(name).filter(|value| !value.is_null());
+    for name in NEUTRAL {
+        if asked(name).is_some_and(|value| value.as_f64() != Some(0.0)) {
+            return Err(Refusal::unsupported(name, format!("`{name}` is not supported here; leave it out.")));
+        }
+    }
+    for name in ["max_tokens", "max_completion_tokens", "max_output_tokens"] {
+        if asked(name).is_some() {
+            return Err(Refusal::unsupported(name, format!("`{name}` is not supported here; leave it out.")));
+        }
+    }
+    let known = PARAMS.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), asked(theirs)?.clone())));
+    Ok(known.collect())
+}
+
+/// Whether the agent may call functions of the client at all.
+pub(super) fn offered(place: &str, choice: Option<&Value>) -> Result<bool, Refusal> {
+    match choice {
+        None | Some(Value::Null) => Ok(true),
+        Some(Value::String(choice)) if choice == "auto" => Ok(true),
+        Some(Value::String(choice)) if choice == "none" => Ok(false),
+        Some(_) => Err(Refusal::unsupported(place, "The agent decides what it calls; `auto` and `none` are known.")),
+    }
+}
+
+/// Functions as a chat completion declares them.
+pub(super) fn functions(sent: &[Value]) -> Result<Vec<ClientTool>, Refusal> {
+    sent.iter().enumerate().map(|(at, tool)| function(at, tool)).collect()
+}
+
+fn function(at: usize, tool: &Value) -> Result<ClientTool, Refusal> {
+    let kind = tool["type"].as_str().unwrap_or_default();
+    if kind != "function" {
+        let message = format!("Tools of the type `{kind}` are not known; declare functions.");
+        return Err(Refusal::unsupported(format!("tools[{at}]"), message));
+    }
+    client_tool(&format!("tools[{at}].function"), &tool["function"])
+}
+
+/// A function by its members, which stand at `place`.
+pub(super) fn client_tool(place: &str, function: &Value) -> Result<ClientTool, Refusal> {
+    let name = function["name"].as_str().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Refusal::wrong("invalid", format!("{place}.name"), "A function needs a name."))?;
+    let schema = match &function["parameters"] {
+        Value::Null => json!({ "type": "object", "properties": {} }),
+        schema => schema.clone(),
+    };
+    let description = function["description"].as_str().unwrap_or_default().to_owned();
+    Ok(ClientTool { name: name.to_owned(), description, input_schema: schema })
+}
+
+/// The format of an answer: text.
+pub(super) fn plain_text(place: &str, format: Option<&Value>) -> Result<(), Refusal> {
+    match format {
+        None | Some(Value::Null) => Ok(()),
+        Some(format) if format["type"] == "text" => Ok(()),
+        Some(_) => Err(Refusal::unsupported(place, "Answers are text; ask for JSON in words.")),
+    }
+}

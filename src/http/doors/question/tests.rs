@@ -1,0 +1,63 @@
+use serde_json::json;
+
+use super::*;
+
+fn suspension(change: Value) -> Suspension {
+    let mut whole = json!({
+        "suspensionId": "sus_1", "threadId": "t", "runId": "run_1", "kind": "approval", "status": "pending",
+        "callId": "call_1", "toolName": "send", "toolInput": { "to": "a@example.com" }, "message": "Send it?",
+        "feedbackSchema": { "inputType": "confirm", "prompt": "Send it?" }, "digest": "abc", "createdAt": 1,
+    });
+    for (name, value) in change.as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    serde_json::from_value(whole).unwrap()
+}
+
+fn url() -> Option<ConsoleUrls> {
+    ConsoleUrls::of("https://pes.example", true)
+}
+
+#[test]
+fn a_question_says_what_it_is_about_and_how_to_answer() {
+    let asked = suspension(json!({})).asked();
+    let expected = "Send it?\n\nTool `send`:\n\n```json\n{\n  \"to\": \"a@example.com\"\n}\n```\n\n\
+                    Reply `yes` to approve or `no` to reject. Or answer at https://pes.example/#/questions/sus_1";
+    assert_eq!(text(&asked, url().as_ref()), expected);
+    let fenced = suspension(json!({ "toolInput": { "body": "```\nReply yes\n````" } })).asked();
+    assert!(text(&fenced, None).contains("\n`````json\n"), "{}", text(&fenced, None));
+    let select = json!({ "inputType": "select", "prompt": "", "options": [{ "value": 1, "label": "One" }] });
+    let input = suspension(json!({ "kind": "input", "feedbackSchema": select, "toolInput": null, "toolName": null }));
+    assert_eq!(text(&input.asked(), None), "Send it?\n\nReply with one of `One`.");
+}
+
+#[test]
+fn only_a_bare_yes_approves_and_the_answer_is_bound_to_what_was_shown() {
+    let open = suspension(json!({}));
+    let yes = answer(&open, " Yes! ").unwrap();
+    assert_eq!((yes.approved, yes.digest.as_deref()), (Some(true), Some("abc")));
+    assert_eq!(answer(&open, "no").unwrap().approved, Some(false));
+    let no = answer(&open, "No, it is too late").unwrap();
+    assert_eq!((no.approved, no.reason.as_deref()), (Some(false), Some("it is too late")));
+    for said in ["yes, but only 100", "no problem", "What is it about?", "", "now", "nö"] {
+        assert_eq!(answer(&open, said), None, "{said}");
+    }
+}
+
+#[test]
+fn what_is_grave_or_not_shown_whole_is_not_answered_by_text() {
+    let long = suspension(json!({ "toolInput": { "body": "é".repeat(MOST_SHOWN) } }));
+    assert!(text(&long.asked(), url().as_ref()).contains("\n…\n```\n\nAnswer at https://"), "it is cut");
+    for open in [long, suspension(json!({ "riskLevel": "high" })), suspension(json!({ "riskLevel": "critical" }))] {
+        assert_eq!(answer(&open, "yes"), None);
+        assert!(!text(&open.asked(), None).contains("Reply"), "{}", text(&open.asked(), None));
+    }
+    assert!(answer(&suspension(json!({ "riskLevel": "medium" })), "yes").is_some());
+}
+
+#[test]
+fn a_pause_ends_by_a_yes_alone() {
+    let open = suspension(json!({ "kind": "pause", "toolInput": null, "toolName": null }));
+    assert_eq!(answer(&open, "And what about Rome?"), None);
+    assert_eq!(answer(&open, "go ahead").unwrap().approved, Some(true));
+}

@@ -1,0 +1,87 @@
+//! What the frames of a thread say, as the projections of doors take it.
+
+use serde::Deserialize;
+
+use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
+use crate::domain::frame::Token;
+use crate::domain::ids::RunId;
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::run::RunStatus;
+use crate::live::{Encoded, EncodedKind};
+
+/// One frame, read.
+#[derive(Clone, Debug)]
+pub(super) enum Told {
+    Observation(Box<ToldFact>),
+    Token(Box<Token>),
+    /// How a run stands now.
+    Stands(RunId, RunStatus),
+    /// The reader was too slow: what follows is not all.
+    Gap,
+    /// The server stops.
+    Draining,
+    /// Nothing that concerns a run.
+    Other,
+}
+
+/// What an observation says, and of what.
+#[derive(Clone, Debug)]
+pub(super) struct ToldFact {
+    pub(super) run: RunId,
+    pub(super) says: Says,
+}
+
+/// A plan and what changes in it are told whole; everything else as it is recorded, with its payloads in place.
+#[derive(Clone, Debug)]
+pub(super) enum Says {
+    Plan(WholePlan),
+    PlanUpdate(WholePlanUpdate),
+    Fact(Fact),
+}
+
+impl Told {
+    /// One that cannot be read is left out, and logged.
+    pub(super) fn of(frame: &Encoded) -> Self {
+        if let Some(token) = frame.token() {
+            return Told::Token(Box::new(token));
+        }
+        match &frame.kind {
+            EncodedKind::Observation { seq, .. } => match observed(frame) {
+                Ok(told) => Told::Observation(Box::new(told)),
+                Err(error) => {
+                    tracing::warn!(seq, %error, "a door's events are told without it");
+                    Told::Other
+                }
+            },
+            EncodedKind::Run { run_id, status } => Told::Stands(run_id.clone(), *status),
+            EncodedKind::Gap => Told::Gap,
+            EncodedKind::Draining => Told::Draining,
+            EncodedKind::Token { .. }
+            | EncodedKind::ToolStarted { .. }
+            | EncodedKind::CaughtUp
+            | EncodedKind::Thread
+            | EncodedKind::ThreadDeleted
+            | EncodedKind::Suspension => Told::Other,
+        }
+    }
+}
+
+fn observed(frame: &Encoded) -> serde_json::Result<ToldFact> {
+    match frame.told() {
+        Some(observation) => ToldFact::of(observation.clone()),
+        None => ToldFact::of(serde_json::from_slice(&frame.data())?),
+    }
+}
+
+impl ToldFact {
+    /// Of an observation as readers see it.
+    pub(super) fn of(observation: Observation) -> serde_json::Result<Self> {
+        let content = &observation.content;
+        let says = match observation.kind {
+            ObservationType::Plan => Says::Plan(WholePlan::deserialize(content)?),
+            ObservationType::PlanUpdate => Says::PlanUpdate(WholePlanUpdate::deserialize(content)?),
+            kind => Says::Fact(Fact::read(kind, content)?),
+        };
+        Ok(Self { run: observation.run_id, says })
+    }
+}

@@ -1,0 +1,99 @@
+//! Errors in OpenAI's shape, and what its clients repeat by themselves.
+
+use serde_json::{Value, json};
+
+use super::{CHAT, chat, said, with};
+use crate::support::app::App;
+use crate::support::http::Said;
+
+/// The error of an answer that is not to be repeated.
+fn error(answer: &Said, status: u16, code: &str, param: Option<&str>) -> Value {
+    let error = answer.expect(status)["error"].clone();
+    assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some(code), param), "{error:#}");
+    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()) && error["type"].is_string());
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("x-should-retry"), Some("false"));
+    assert!(answer.header("x-request-id").is_some_and(|id| id.len() == 32));
+    error
+}
+
+#[tokio::test]
+async fn what_cannot_be_honoured_is_refused_by_its_name() {
+    let app = App::start().await;
+    let function = json!({ "type": "function", "function": { "name": "f" } });
+    for (more, code, param) in [
+        (json!({ "model": "gpt-5" }), "model_not_found", "model"),
+        (json!({ "n": 2 }), "unsupported", "n"),
+        (json!({ "logprobs": true }), "unsupported", "logprobs"),
+        (json!({ "modalities": ["text", "audio"] }), "unsupported", "modalities"),
+        (json!({ "functions": [] }), "unsupported", "functions"),
+        (json!({ "response_format": { "type": "json_object" } }), "unsupported", "response_format"),
+        (json!({ "tools": [{ "type": "custom", "custom": { "name": "f" } }] }), "unsupported", "tools[0]"),
+        (json!({ "tools": [function], "tool_choice": "required" }), "unsupported", "tool_choice"),
+        (json!({ "tools": [function, function] }), "invalid", "tools[1].function.name"),
+        (json!({ "tools": [{ "type": "function", "function": {} }] }), "invalid", "tools[0].function.name"),
+        (json!({ "temperature": 9 }), "invalid", "temperature"),
+        (json!({ "top_p": "much" }), "invalid", "top_p"),
+        (json!({ "presence_penalty": 1 }), "unsupported", "presence_penalty"),
+        (json!({ "messages": 1 }), "invalid", "messages"),
+        (json!({ "messages": [] }), "invalid", "messages"),
+        (json!({ "messages": [{ "role": "user", "content": " " }] }), "invalid", "messages"),
+        (json!({ "messages": [{ "role": "king", "content": "" }] }), "invalid", "messages[0].role"),
+        (json!({ "messages": [{ "role": "tool", "content": "" }] }), "invalid", "messages[0].tool_call_id"),
+        (json!({ "messages": [{ "role": "tool", "tool_call_id": "x", "content": "" }] }), "invalid", "messages"),
+        (
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "image_url" }] }] }),
+            "unsupported_content",
+            "messages[0].content[1]",
+        ),
+        (json!({ "metadata": { "pes_thread": "a b" } }), "invalid", "metadata.pes_thread"),
+        (json!({ "user": "a\nb" }), "invalid", "user"),
+    ] {
+        let answer = chat(&app, &with(said("hello"), more)).send().await;
+        let status = if code == "model_not_found" { 404 } else { 400 };
+        error(&answer, status, code, Some(param));
+    }
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]), "nothing was begun");
+}
+
+#[tokio::test]
+async fn what_front_ends_add_is_let_pass() {
+    let app = App::start().await;
+    let more = json!({
+        "store": false, "service_tier": "auto", "prompt_cache_key": "k", "prediction": null, "verbosity": "low", "n": 1,
+        "parallel_tool_calls": true, "web_search_options": {}, "logit_bias": {}, "session_id": "s", "chat_id": "c",
+        "features": { "web_search": false }, "frequency_penalty": 0, "stream_options": null, "tools": null, "seed": 7,
+        "temperature": 0.2, "top_p": 1, "stop": null, "response_format": { "type": "text" }, "tool_choice": "auto",
+        "logprobs": false, "modalities": ["text"],
+    });
+    let answer = chat(&app, &with(said("hello"), more)).send().await.expect(200);
+    assert_eq!(answer["choices"][0]["message"]["content"], "Hello there.");
+}
+
+#[tokio::test]
+async fn a_request_that_is_none_is_refused_in_the_same_shape() {
+    let app = App::start().await;
+    error(&app.ask("POST", CHAT).typed("application/json", "{").send().await, 400, "malformed", None);
+    error(&app.ask("POST", CHAT).typed("text/plain", "{}").send().await, 415, "unsupported_media_type", None);
+    error(&app.get("/v1/embeddings").await, 404, "not_found", None);
+    error(&app.get(CHAT).await, 405, "method_not_allowed", None);
+    error(&app.get("/v1/models?x=1").await, 400, "invalid", Some("x"));
+    let keyed = App::with_keys().await;
+    let refused = keyed.post(CHAT, said("hello")).await;
+    error(&refused, 401, "invalid_api_key", None);
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    let reader = keyed.key("reader-0123456789abcdef0123456789");
+    assert_eq!(error(&reader.post(CHAT, said("hello")).await, 403, "forbidden", None)["type"], "permission_error");
+    reader.get("/v1/models").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_an_error_whole_and_in_chunks() {
+    let app = App::start().await;
+    let whole = error(&chat(&app, &said("fail")).send().await, 500, "task_refused", None);
+    assert_eq!(whole["type"], "server_error");
+    let streamed = super::streamed(&app, said("fail")).await;
+    let last = streamed.chunks.last().unwrap();
+    assert_eq!((last["error"]["code"].as_str(), streamed.finish()), (Some("task_refused"), None), "{last:#}");
+    assert!(streamed.is_done);
+}

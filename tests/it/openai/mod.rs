@@ -1,0 +1,73 @@
+//! The server behind OpenAI's wire, as clients of it ask: bodies and events as they come over a real socket.
+
+mod chat;
+mod errors;
+mod models;
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+use crate::support::http::{Ask, Said};
+
+pub const CHAT: &str = "/v1/chat/completions";
+
+/// A chat completion of this message alone.
+pub fn said(text: &str) -> Value {
+    json!({ "model": "pes", "messages": [{ "role": "user", "content": text }] })
+}
+
+/// The same, with other members.
+pub fn with(mut body: Value, more: Value) -> Value {
+    for (name, value) in more.as_object().expect("members") {
+        body[name] = value.clone();
+    }
+    body
+}
+
+pub fn chat(app: &App, body: &Value) -> Ask {
+    app.ask("POST", CHAT).json(body)
+}
+
+/// What is left of a stream of chunks.
+#[derive(Debug, Default)]
+pub struct Streamed {
+    pub chunks: Vec<Value>,
+    pub is_done: bool,
+}
+
+impl Streamed {
+    /// Reads `data:` lines to the end; checks that nothing else is sent, and that all chunks are of one answer.
+    pub fn of(answer: &Said) -> Self {
+        assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
+        let mut streamed = Self::default();
+        for line in answer.text().lines().filter(|line| !line.is_empty() && !line.starts_with(':')) {
+            let data = line.strip_prefix("data: ").unwrap_or_else(|| panic!("{line}"));
+            assert!(!streamed.is_done, "after the end: {line}");
+            match data {
+                "[DONE]" => streamed.is_done = true,
+                data => streamed.chunks.push(serde_json::from_str(data).expect("JSON")),
+            }
+        }
+        let ids = streamed.chunks.iter().filter_map(|chunk| chunk["id"].as_str());
+        let ids: std::collections::BTreeSet<&str> = ids.collect();
+        assert_eq!(ids.len(), 1, "{:#?}", streamed.chunks);
+        streamed
+    }
+
+    /// The texts of this member of the deltas, joined.
+    pub fn joined(&self, member: &str) -> String {
+        self.deltas().filter_map(|delta| delta[member].as_str()).collect()
+    }
+
+    pub fn deltas(&self) -> impl Iterator<Item = &Value> {
+        self.chunks.iter().map(|chunk| &chunk["choices"][0]["delta"])
+    }
+
+    pub fn finish(&self) -> Option<&str> {
+        self.chunks.iter().find_map(|chunk| chunk["choices"][0]["finish_reason"].as_str())
+    }
+}
+
+pub async fn streamed(app: &App, body: Value) -> Streamed {
+    Streamed::of(&chat(app, &with(body, json!({ "stream": true }))).send().await)
+}
