@@ -100,6 +100,24 @@ async fn a_named_thread_has_the_truth_about_what_was_said() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_names_no_thread_is_taken_in() {
+    let app = App::start().await;
+    let messages = json!([
+        { "role": "user", "content": "My name is Ana." },
+        { "role": "assistant", "content": "Hello Ana.", "tool_calls": [{ "id": "call_x" }] },
+        { "role": "tool", "tool_call_id": "call_x", "content": "1" },
+        { "role": "assistant", "content": null },
+        { "role": "user", "content": "hello" },
+    ]);
+    let answer = chat(&app, &with(said(""), json!({ "messages": messages }))).send().await;
+    assert_eq!(answer.expect(200)["choices"][0]["message"]["content"], "Hello there.");
+    let thread = answer.header("x-pes-thread").unwrap();
+    let said = app.get(&format!("/threads/{thread}/messages")).await.expect(200);
+    let texts: Vec<&str> = said["items"].as_array().unwrap().iter().map(|it| it["content"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["My name is Ana.", "Hello Ana.", "hello", "Hello there."]);
+}
+
+#[tokio::test]
 async fn what_is_asked_is_answered_on_the_same_thread() {
     let app = App::with(|config| config.server.public_url = Some("https://pes.example".to_owned())).await;
     gated(&app, "t").await;

@@ -4,7 +4,9 @@
 //! A request is a query, or an answer to what a run asks; what its client is told is a projection of the thread's
 //! observations and tokens. Unknown members of requests are ignored: front ends add their own.
 
+mod asking;
 mod chat;
+mod content;
 mod models;
 mod refusal;
 mod tools;

@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
+use super::asking::Asker;
 use super::models;
 use super::refusal::Refusal;
 use crate::http::app_state::AppState;
@@ -42,7 +43,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Refusal> {
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
-    let asker = accept::Asker { app, caller, preferences };
+    let asker = Asker { app, caller, preferences };
     let accepted = accept::accept(&asker, &headers, &model, &request, key.with(sent.fingerprint)).await?;
     stream::respond(asker, request, accepted).await
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
+use crate::http::doors::openai::content;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::tools;
@@ -127,7 +128,7 @@ fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), Refus
     let (mut said, mut system) = (Vec::new(), Vec::new());
     for (at, message) in sent.iter().enumerate() {
         let place = format!("messages[{at}]");
-        let text = text(&place, message.content.as_ref())?;
+        let text = content::text(&format!("{place}.content"), message.content.as_ref())?;
         match message.role.as_str() {
             "system" | "developer" if text.trim().is_empty() => {}
             "system" | "developer" => system.push(text),
@@ -149,29 +150,4 @@ fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), Refus
         }
     }
     Ok((said, system))
-}
-
-fn text(place: &str, content: Option<&Value>) -> Result<String, Refusal> {
-    match content {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(Value::Array(parts)) => {
-            let parts = parts.iter().enumerate().map(|(at, part)| part_text(&format!("{place}.content[{at}]"), part));
-            Ok(parts.collect::<Result<Vec<_>, _>>()?.join("\n"))
-        }
-        Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => {
-            Err(Refusal::wrong("invalid", format!("{place}.content"), "It must be a text or a list of parts."))
-        }
-    }
-}
-
-fn part_text(place: &str, part: &Value) -> Result<String, Refusal> {
-    let known = [("text", "text"), ("input_text", "text"), ("output_text", "text"), ("refusal", "refusal")];
-    let kind = part["type"].as_str().unwrap_or_default();
-    let member = known.iter().find(|(known, _)| *known == kind).map(|(_, member)| *member);
-    let text = member.and_then(|member| part[member].as_str());
-    text.map(str::to_owned).ok_or_else(|| {
-        let message = format!("Parts of the type `{kind}` are not taken; send text.");
-        Refusal::wrong("unsupported_content", place, message)
-    })
 }

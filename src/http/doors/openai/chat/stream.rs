@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 
-use super::accept::{Accepted, Asker, Follow};
+use super::accept::Accepted;
 use super::events::{ChatEvents, Piece};
 use super::request::ChatRequest;
 use super::wire::Completion;
@@ -15,6 +15,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
+use crate::http::doors::openai::asking::{Asker, Follow};
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::sse;
 use crate::http::doors::told::Told;

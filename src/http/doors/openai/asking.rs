@@ -1,0 +1,194 @@
+//! What both kinds of requests come to: a new run, or the answer to what a run asks.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::models::NamedModel;
+use super::refusal::Refusal;
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::domain::message::HistoryMessage;
+use crate::domain::run::{OnBusy, RunStatus};
+use crate::domain::settings::{CallOptions, ThreadConfig};
+use crate::http::app_state::AppState;
+use crate::http::doors::{question, text_reply};
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::feed::{self, After, EarlySubscription};
+use crate::service::once::{Answered, Idempotent};
+use crate::service::runs::{self, ProcessAsk, Receipt, SaidAsk};
+use crate::service::{suspensions, threads};
+
+/// Who asks, and how it wants to be answered.
+pub(super) struct Asker {
+    pub(super) app: AppState,
+    pub(super) caller: Caller,
+    pub(super) preferences: ReplyPreferences,
+}
+
+/// Where an answer comes from.
+pub(super) enum Follow {
+    /// What happens from here on.
+    Live(EarlySubscription),
+    /// What happens after this place of the log.
+    After(After),
+    /// Nothing: what is asked is asked again.
+    AskedAgain,
+}
+
+/// A run that was begun.
+pub(super) struct Begun {
+    pub(super) thread: ThreadId,
+    pub(super) run: RunId,
+    pub(super) follow: Follow,
+}
+
+/// The questions that are open on a thread, oldest first; none where there is no such thread yet.
+pub(super) async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Suspension>, Refusal> {
+    match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
+        Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
+        found => Ok(found?),
+    }
+}
+
+/// A query that becomes a run.
+pub(super) struct NewRun {
+    pub(super) thread: ThreadId,
+    pub(super) query: String,
+    /// Of the user's message.
+    pub(super) metadata: Option<Map<String, Value>>,
+    pub(super) user: Option<String>,
+    pub(super) on_busy: OnBusy,
+    pub(super) options: CallOptions,
+    /// What was said before, for a thread that begins with this.
+    pub(super) history: Vec<HistoryMessage>,
+}
+
+impl NewRun {
+    pub(super) async fn begin(
+        self,
+        asker: &Asker,
+        model: &NamedModel,
+        key: Option<Idempotent>,
+    ) -> Result<Begun, Refusal> {
+        let (service, caller) = (&asker.app.service, &asker.caller);
+        give_core(asker, &self.thread, model).await?;
+        let trace = &asker.preferences.trace;
+        let ask = ProcessAsk {
+            query: self.query,
+            metadata: self.metadata,
+            user_id: user(&asker.app, self.user)?,
+            trace: Some((trace.0.clone(), trace.1.clone())),
+            on_busy: self.on_busy,
+            options: self.options,
+            history: self.history,
+            ..ProcessAsk::default()
+        };
+        let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
+        let receipt = receipt(answered)?;
+        let follow = early.map_or(Follow::After(After::Seq(0)), Follow::Live);
+        Ok(Begun { thread: receipt.thread_id, run: receipt.run_id, follow })
+    }
+}
+
+/// A thread of another agent core than the server's own is made before it is asked; one that exists keeps its core.
+async fn give_core(asker: &Asker, thread: &ThreadId, model: &NamedModel) -> Result<(), Refusal> {
+    if model.core == asker.app.config.agent.core {
+        return Ok(());
+    }
+    let config = ThreadConfig { agent_core: Some(model.core.clone()), ..ThreadConfig::default() };
+    let new = threads::NewThreadAsk { thread_id: Some(thread.clone()), config, ..threads::NewThreadAsk::default() };
+    match threads::create(&asker.app.service, &asker.caller, new, None).await {
+        Err(fault) if fault.code != Code::ThreadExists => Err(fault.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn user(app: &AppState, user: Option<String>) -> Result<Option<String>, Refusal> {
+    let Some(user) = user.filter(|user| !user.is_empty()) else { return Ok(None) };
+    if user.len() > app.config.limits.id_length || user.contains(char::is_control) {
+        let message = format!("It has at most {} bytes and no control characters.", app.config.limits.id_length);
+        return Err(Refusal::wrong("invalid", "user", message));
+    }
+    Ok(Some(user))
+}
+
+fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Refusal> {
+    match answered {
+        Answered::Fresh(receipt) => Ok(receipt),
+        Answered::Replayed { body, .. } => serde_json::from_str(&body)
+            .map_err(|error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}.")).into()),
+    }
+}
+
+/// What a client says to a run that asks.
+pub(super) struct Reply<'a> {
+    pub(super) asker: &'a Asker,
+    pub(super) thread: &'a ThreadId,
+    /// Oldest first.
+    pub(super) open: &'a [Suspension],
+    /// Of the client's functions, by the ids of the suspensions.
+    pub(super) results: &'a HashMap<String, String>,
+    pub(super) approvals: &'a HashMap<SuspensionId, (bool, Option<String>)>,
+    pub(super) text: &'a str,
+}
+
+impl Reply<'_> {
+    /// Results answer the calls that they name, approvals their questions, a text the oldest question that it can answer.
+    /// Where nothing is answered, what is asked is asked again.
+    pub(super) async fn given(self, key: Option<Idempotent>) -> Result<Follow, Refusal> {
+        let (service, caller) = (&self.asker.app.service, &self.asker.caller);
+        let early = feed::subscribe(service, caller, self.thread).await?;
+        let after = early.after();
+        let mut status = None;
+        for (at, (open, answer)) in self.answers()?.into_iter().enumerate() {
+            let key = key.clone().map(|key| Idempotent { key: format!("{}.{at}", key.key), ..key });
+            let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
+            let answered = if is_said {
+                let said = SaidAsk { content: self.text.to_owned(), ..SaidAsk::default() };
+                runs::reply(service, caller, self.thread, answer, said, key).await?
+            } else {
+                runs::resume(service, caller, self.thread, answer, key).await?
+            };
+            status = Some(receipt(answered)?.status);
+        }
+        Ok(match status {
+            None => Follow::AskedAgain,
+            // It still asks, and says so in the log alone.
+            Some(RunStatus::Suspended) => Follow::After(after),
+            Some(_) => Follow::Live(early),
+        })
+    }
+
+    fn answers(&self) -> Result<Vec<(&Suspension, Answer)>, Refusal> {
+        let mut answers: Vec<(&Suspension, Answer)> = self.open.iter().filter_map(|open| self.result(open)).collect();
+        let may_approve = self.asker.caller.may(Scope::Approve);
+        for open in self.open {
+            let Some((approved, reason)) = self.approvals.get(&open.suspension_id) else { continue };
+            if !may_approve {
+                let detail = "This key may not approve: let somebody answer who may, in the page of this server.";
+                return Err(Fault::new(Code::Forbidden, detail).into());
+            }
+            let answer = Answer { approved: Some(*approved), reason: reason.clone(), ..text_reply::blank(open) };
+            answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
+        }
+        let is_unanswered = |open: &&Suspension| {
+            open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id)
+        };
+        let says_something = may_approve && !self.text.trim().is_empty();
+        if let Some(open) = self.open.iter().find(is_unanswered).filter(|_| says_something) {
+            answers.extend(question::answer(open, self.text).map(|answer| (open, answer)));
+        }
+        Ok(answers)
+    }
+
+    /// What the client's function came to.
+    fn result<'s>(&self, open: &'s Suspension) -> Option<(&'s Suspension, Answer)> {
+        let text = self.results.get(open.suspension_id.as_str())?;
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
+        let is_own = open.kind == SuspensionKind::ClientTool;
+        is_own.then(|| (open, Answer { value: Some(value), ..text_reply::blank(open) }))
+    }
+}
