@@ -116,3 +116,15 @@ generate_clients() {
     PATH=$PWD/$py/bin:$PATH "$py/bin/openapi-python-client" generate --path tests/openapi.json --output-path "$py/generated" --meta none \
         --fail-on-warning >&2
 }
+
+# The client of the AI SDK, versions 6 and 7, from npm; see tests/peers/ai_sdk.mjs.
+install_ai_sdk() {
+    local home=$PEERS/ai-sdk
+    need_node || return 1
+    if [ ! -d "$home/node_modules/ai7" ]; then
+        echo "installing the AI SDK into $home" >&2
+        npm install --prefix "$home" --no-audit --no-fund --silent ai6@npm:ai@6.0.326 ai7@npm:ai@7.0.173 ||
+            { missing 'the AI SDK' 'ai could not be installed'; return 1; }
+    fi
+    cp tests/peers/ai_sdk.mjs "$home/story.mjs"
+}

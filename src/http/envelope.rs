@@ -42,12 +42,10 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
+            let context = ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.0 };
             match door {
-                Some(door) => door.refuse(&fault, path, bare),
-                None => {
-                    let context = ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.0 };
-                    problem::complete(&fault, &context, bare)
-                }
+                Some(door) => door.refuse(&fault, &context, path, bare),
+                None => problem::complete(&fault, &context, bare),
             }
         }
         None => bare,

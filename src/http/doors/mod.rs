@@ -7,6 +7,7 @@
 //! ([`answer_headers`]), and events as they are written ([`sse`]).
 
 mod a2a;
+mod ai_sdk;
 mod answer_headers;
 mod mcp;
 mod openai;
@@ -21,6 +22,7 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::app_state::AppState;
+use super::problem::{self, ProblemContext};
 use super::trace::TraceId;
 use crate::domain::fault::Fault;
 
@@ -28,29 +30,39 @@ pub(super) use answer_headers::EXPOSED;
 
 /// The routes of all doors.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    a2a::routes().merge(mcp::routes()).merge(openai::routes())
+    a2a::routes().merge(ai_sdk::routes()).merge(mcp::routes()).merge(openai::routes())
 }
 
 /// Whose words an answer is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     A2a,
+    AiSdk,
     Mcp,
     OpenAi,
 }
 
+/// Whether a path is a door's.
+type IsOurs = fn(&str) -> bool;
+
 impl Door {
     /// The door at this path, which is one below the server's own base.
     pub(super) fn at(path: &str) -> Option<Self> {
-        let doors: [(fn(&str) -> bool, Self); 3] =
-            [(a2a::is_ours, Door::A2a), (mcp::is_ours, Door::Mcp), (openai::is_ours, Door::OpenAi)];
+        let doors: [(IsOurs, Self); 4] = [
+            (a2a::is_ours, Door::A2a),
+            (ai_sdk::is_ours, Door::AiSdk),
+            (mcp::is_ours, Door::Mcp),
+            (openai::is_ours, Door::OpenAi),
+        ];
         doors.into_iter().find(|(is_ours, _)| is_ours(path)).map(|(_, door)| door)
     }
 
     /// A fault that the door's handlers did not answer themselves, in the words of its wire; headers that `bare` has stay.
-    pub(super) fn refuse(self, fault: &Fault, path: &str, bare: Response) -> Response {
+    pub(super) fn refuse(self, fault: &Fault, context: &ProblemContext<'_>, path: &str, bare: Response) -> Response {
         match self {
             Door::A2a => a2a::refuse(fault, path, bare),
+            // Its clients show the body of whatever is no stream.
+            Door::AiSdk => problem::complete(fault, context, bare),
             Door::Mcp => mcp::refuse(fault, &bare),
             Door::OpenAi => openai::refuse(fault, &bare),
         }

@@ -33,6 +33,7 @@ pub(super) struct ToldFact {
 
 /// A plan and what changes in it are told whole; everything else as it is recorded, with its payloads in place.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "what holds it is boxed")]
 pub(super) enum Says {
     Plan(WholePlan),
     PlanUpdate(WholePlanUpdate),

@@ -6,7 +6,7 @@ pub mod door;
 mod envelope;
 mod errors;
 #[cfg(feature = "failpoints")]
-mod killed;
+pub mod killed;
 mod kit;
 mod lists;
 mod messages;

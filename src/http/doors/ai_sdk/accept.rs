@@ -1,0 +1,174 @@
+//! A request becomes a run, or answers what a run asks.
+
+use std::collections::HashSet;
+
+use super::calls::KnownCall;
+use super::request::{Answers, Given, Pes, Query, Says, Sent};
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::http::app_state::AppState;
+use crate::http::caller::permit;
+use crate::http::doors::text_reply;
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::feed::{self, After, EarlySubscription};
+use crate::service::once::{Answered, Idempotent};
+use crate::service::runs::{self, ProcessAsk, Receipt};
+use crate::service::suspensions;
+
+pub(super) struct Asker {
+    pub(super) app: AppState,
+    pub(super) caller: Caller,
+    pub(super) preferences: ReplyPreferences,
+}
+
+/// Which run is told, and from where.
+pub(super) struct Accepted {
+    pub(super) thread: ThreadId,
+    pub(super) run: RunId,
+    pub(super) follow: Follow,
+}
+
+pub(super) enum Follow {
+    /// Heard since before it began.
+    Live(EarlySubscription),
+    /// All of it.
+    Whole,
+    /// What follows this place of the log; the client has the message so far.
+    Resumed { after: After, known: Vec<KnownCall>, answered: HashSet<SuspensionId> },
+}
+
+pub(super) async fn accept(asker: &Asker, sent: Sent, key: Option<Idempotent>) -> Result<Accepted, Fault> {
+    match sent.says {
+        Says::Query(query) => ask(asker, sent.thread, query, sent.pes, key).await,
+        Says::Answers(answers) => answer(asker, sent.thread, answers, key).await,
+    }
+}
+
+/// A new run.
+async fn ask(
+    asker: &Asker,
+    thread: ThreadId,
+    query: Query,
+    pes: Pes,
+    key: Option<Idempotent>,
+) -> Result<Accepted, Fault> {
+    let (service, caller) = (&asker.app.service, &asker.caller);
+    if pes.on_busy.is_none() && !open_on(asker, &thread).await?.is_empty() {
+        let detail = "The agent waits for an answer in this chat; give it, or send `pes: {onBusy: \"interrupt\"}`.";
+        return Err(Fault::new(Code::ThreadBusy, detail));
+    }
+    let trace = &asker.preferences.trace;
+    let ask = ProcessAsk {
+        metadata: query.metadata(),
+        query: query.text,
+        user_id: pes.user_id,
+        session_id: pes.session_id,
+        trace: Some((trace.0.clone(), trace.1.clone())),
+        on_busy: pes.on_busy.unwrap_or_default(),
+        options: pes.options,
+        ..ProcessAsk::default()
+    };
+    let (answered, early) = runs::process_subscribed(service, caller, &thread, ask, key).await?;
+    let run = receipt(answered)?.run_id;
+    Ok(Accepted { thread, run, follow: early.map_or(Follow::Whole, Follow::Live) })
+}
+
+/// None where there is no such thread yet.
+async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
+    match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
+        Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
+    let damaged = |error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."));
+    match answered {
+        Answered::Fresh(receipt) => Ok(receipt),
+        Answered::Replayed { body, .. } => serde_json::from_str(&body).map_err(damaged),
+    }
+}
+
+/// Everything that is still asked and that the message answers. What was answered before is left out, unless nothing else
+/// is there: then that is the answer.
+async fn answer(asker: &Asker, thread: ThreadId, answers: Answers, key: Option<Idempotent>) -> Result<Accepted, Fault> {
+    let (service, caller) = (&asker.app.service, &asker.caller);
+    let open = suspensions::open_on(service, caller, &thread).await?;
+    let matching: Vec<(&Suspension, Answer)> =
+        answers.given.iter().filter_map(|given| open.iter().find_map(|open| said(open, given))).collect();
+    let Some((first, _)) = matching.first() else { return Err(past(asker, &thread, &answers).await) };
+    let run = first.run_id.clone();
+    let after = feed::subscribe(service, caller, &thread).await?.after();
+    let mut answered = HashSet::new();
+    for (open, answer) in matching {
+        permit(caller, needed(open.kind))?;
+        let key = key.clone().map(|key| Idempotent { scope: format!("{} {}", key.scope, open.suspension_id), ..key });
+        match runs::resume(service, caller, &thread, answer, key).await {
+            Ok(_) => {}
+            // The others have moved the run: what is still open of it is asked again.
+            Err(_) if !answered.is_empty() => continue,
+            Err(fault) => return Err(fault),
+        }
+        answered.insert(open.suspension_id.clone());
+    }
+    Ok(Accepted { thread, run, follow: Follow::Resumed { after, known: answers.known, answered } })
+}
+
+/// What the client gave, as the answer to this question; `None`: it is meant for another.
+fn said<'s>(open: &'s Suspension, given: &Given) -> Option<(&'s Suspension, Answer)> {
+    let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
+    let is_call = |call: &String| {
+        let is_for_page = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
+        is_for_page && open.call_id.as_ref().is_some_and(|id| id.as_str() == call)
+    };
+    let answer = match given {
+        Given::Decision { suspension, approved, reason } if open.suspension_id.as_str() == suspension => {
+            Answer { approved: Some(*approved), reason: reason.clone(), ..blank }
+        }
+        Given::Result { call, output } if is_call(call) => Answer { value: Some(output.clone()), ..blank },
+        Given::Failure { call, why } if is_call(call) => {
+            Answer { approved: Some(false), reason: Some(why.clone()), ..blank }
+        }
+        Given::Decision { .. } | Given::Result { .. } | Given::Failure { .. } => return None,
+    };
+    Some((open, answer))
+}
+
+/// What became of the questions that the message answers.
+async fn past(asker: &Asker, thread: &ThreadId, answers: &Answers) -> Fault {
+    let decided = answers.given.iter().find_map(|given| match given {
+        Given::Decision { suspension, approved, .. } => Some((suspension, *approved)),
+        Given::Result { .. } | Given::Failure { .. } => None,
+    });
+    let over = || Fault::new(Code::AlreadyResolved, "Nothing that the message answers is asked any more.");
+    let Some((suspension, approved)) = decided else { return over() };
+    if let Err(fault) = permit(&asker.caller, Scope::Approve) {
+        return fault;
+    }
+    let answer = Answer {
+        suspension_id: suspension.as_str().into(),
+        digest: None,
+        approved: Some(approved),
+        value: None,
+        modified_args: None,
+        reason: None,
+        action: None,
+    };
+    runs::resume(&asker.app.service, &asker.caller, thread, answer, None).await.err().unwrap_or_else(over)
+}
+
+/// Whose question it is: the page answers for itself, a person for what the agent does.
+fn needed(kind: SuspensionKind) -> Scope {
+    match kind {
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            Scope::Run
+        }
+        SuspensionKind::Approval
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Budget
+        | SuspensionKind::PlanReview
+        | SuspensionKind::Pause => Scope::Approve,
+    }
+}

@@ -1,0 +1,73 @@
+//! `POST /api/chat` and `GET /api/chat/{thread}/stream`: a message of the agent, as it is written.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::accept::{self, Accepted, Asker, Follow};
+use super::request::{self, Body};
+use super::stream;
+use crate::domain::run::{RunResource, RunStatus};
+use crate::http::app_state::AppState;
+use crate::http::caller::{MayRead, MayRun};
+use crate::http::idempotency::IdempotencyKey;
+use crate::http::ids::Ids;
+use crate::http::json::JsonBody;
+use crate::http::params::NoParams;
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::runs;
+use crate::store::PageAsk;
+
+/// Runs of a thread that are looked at for one that goes on: those that changed last.
+const LOOKED_AT: u32 = 50;
+
+/// Ask the agent, or answer what it asks, as `useChat` of the AI SDK does.
+#[utoipa::path(post, path = "/api/chat", operation_id = "sendChat", tag = "ai-sdk", request_body = Object,
+    params(("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, description = "A UI message stream, as versions 6 and 7 read it",
+        content((String = "text/event-stream")))))]
+pub(crate) async fn send(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
+    _: NoParams,
+    key: IdempotencyKey,
+    sent: JsonBody<Body>,
+) -> HttpResult<Response> {
+    let JsonBody { value, fingerprint } = sent;
+    let sent = request::read(&app, value)?;
+    let asker = Asker { app, caller, preferences };
+    let accepted = accept::accept(&asker, sent, key.with(fingerprint)).await?;
+    Ok(stream::respond(asker, accepted).await?)
+}
+
+/// The message that is being written, from its start. 204: none is.
+#[utoipa::path(get, path = "/api/chat/{thread}/stream", operation_id = "resumeChat", tag = "ai-sdk",
+    responses((status = 200, description = "A UI message stream", content((String = "text/event-stream"))),
+        (status = 204, description = "Nothing goes on in this chat")))]
+pub(crate) async fn resume(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    preferences: ReplyPreferences,
+    _: NoParams,
+) -> HttpResult<Response> {
+    let thread = ids.thread()?;
+    let ask = PageAsk { cursor: None, limit: LOOKED_AT };
+    let runs = runs::list(&app.service, &caller, None, Some(&thread), ask).await?.items;
+    let Some(run) = runs.iter().find(|run| goes_on(run)).or_else(|| runs.iter().find(|run| waits(run))) else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let accepted = Accepted { thread, run: run.run_id.clone(), follow: Follow::Whole };
+    Ok(stream::respond(Asker { app, caller, preferences }, accepted).await?)
+}
+
+fn goes_on(run: &RunResource) -> bool {
+    matches!(run.status, RunStatus::Running | RunStatus::Waiting)
+}
+
+/// Behind one that goes on, or that came to its end just now.
+fn waits(run: &RunResource) -> bool {
+    run.status == RunStatus::Queued
+}

@@ -1,0 +1,269 @@
+//! Recorded logs as chunks, compared with `tests/golden/ai_sdk/`; and what neither tokens nor a cut may change.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::observation::Observation;
+use crate::http::doors::ai_sdk::message::UiMessage;
+
+const LOGS: [&str; 15] = [
+    "again",
+    "asked",
+    "changed",
+    "delegated",
+    "demo",
+    "doubt",
+    "edited",
+    "expired",
+    "failed",
+    "forked",
+    "hostile",
+    "refused",
+    "retried",
+    "slow",
+    "stepped",
+];
+
+fn file(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn log(name: &str) -> Vec<Observation> {
+    let text = fs::read_to_string(file(&format!("tests/golden/console/{name}.ndjson"))).expect("a recorded log");
+    let read = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        serde_json::from_value(line["observation"].clone()).expect("an observation")
+    };
+    text.lines().map(read).collect()
+}
+
+fn told(observation: &Observation) -> ToldFact {
+    ToldFact::of(observation.clone()).expect("it can be read")
+}
+
+/// The runs of a log, in the order in which they are told of.
+fn runs(log: &[Observation]) -> Vec<RunId> {
+    let mut runs = Vec::new();
+    for observation in log {
+        if !observation.run_id.as_str().is_empty() && !runs.contains(&observation.run_id) {
+            runs.push(observation.run_id.clone());
+        }
+    }
+    runs
+}
+
+fn events(run: &RunId) -> ChatEvents {
+    ChatEvents::new(Audience {
+        thread: "t".into(),
+        run: run.clone(),
+        may_approve: true,
+        urls: ConsoleUrls::of("https://pes.example", true),
+    })
+}
+
+fn begun(run: &RunId) -> (ChatEvents, Vec<Chunk>) {
+    let mut events = events(run);
+    let chunks = events.begin(&[], &HashSet::new());
+    (events, chunks)
+}
+
+fn message(chunks: &[Chunk]) -> UiMessage {
+    let mut message = UiMessage::default();
+    chunks.iter().for_each(|chunk| message.apply(chunk.clone()));
+    message
+}
+
+#[test]
+fn every_observation_comes_to_these_chunks() {
+    let logs: Vec<(&str, Vec<Observation>)> = LOGS.iter().map(|name| (*name, log(name))).collect();
+    let has = |kind: &ObservationType| logs.iter().any(|(_, log)| log.iter().any(|seen| seen.kind == *kind));
+    let missing: Vec<_> = ObservationType::ALL.iter().filter(|kind| !has(kind)).collect();
+    assert_eq!(missing, Vec::<&ObservationType>::new(), "the logs have every type");
+    let folder = file("target/tmp/ai_sdk");
+    fs::create_dir_all(&folder).unwrap();
+    let mut changed = Vec::new();
+    for (name, log) in logs {
+        let mut written = String::new();
+        for run in runs(&log) {
+            let (mut events, chunks) = begun(&run);
+            let mut line = |seq: i64, chunk: &Chunk| written += &format!("{}\n", json!({ "seq": seq, "chunk": chunk }));
+            chunks.iter().for_each(|chunk| line(0, chunk));
+            for observation in &log {
+                events.observation(&told(observation)).iter().for_each(|chunk| line(observation.seq, chunk));
+            }
+        }
+        let name = format!("{name}.ndjson");
+        fs::write(folder.join(&name), &written).unwrap();
+        let golden = fs::read_to_string(file("tests/golden/ai_sdk").join(&name)).unwrap_or_default();
+        if golden != written {
+            changed.push(name);
+        }
+    }
+    assert!(changed.is_empty(), "tests/golden/ai_sdk is not target/tmp/ai_sdk: {changed:?}");
+}
+
+fn token(run: &RunId, stream: &str, offset: usize, data: &str, phase: &str, kind: &str) -> Token {
+    let token_type = format!("{}_LLM_{kind}", phase.to_uppercase());
+    serde_json::from_value(json!({
+        "type": "TOKEN", "data": data, "tokenType": token_type, "phase": phase, "streamId": stream, "offset": offset,
+        "threadId": "t", "runId": run, "traceId": "",
+    }))
+    .unwrap()
+}
+
+/// A text in pieces of about so many bytes, with blanks around it as models write them.
+fn tokens(run: &RunId, stream: &str, text: &str, phase: &str, kind: &str, size: usize) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let (mut offset, mut rest) = (0, text);
+    while !rest.is_empty() {
+        let (piece, later) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
+        tokens.push(token(run, stream, offset, piece, phase, kind));
+        offset += piece.len();
+        rest = later;
+    }
+    tokens
+}
+
+/// The chunks of a run as somebody hears them who listens from its start.
+fn live(log: &[Observation], run: &RunId, size: usize, lost: usize) -> Vec<Chunk> {
+    let (mut events, mut chunks) = begun(run);
+    let mut phases = std::collections::HashMap::new();
+    let mut count = 0;
+    for observation in log {
+        let content = &observation.content;
+        let text = |name: &str| content[name].as_str().unwrap_or_default().to_owned();
+        match observation.kind {
+            ObservationType::LlmStreamStart => {
+                phases.insert(text("streamId"), text("phase"));
+            }
+            ObservationType::LlmStreamEnd if observation.run_id == *run => {
+                let (stream, phase) = (text("streamId"), &phases[&text("streamId")]);
+                let thinking = tokens(run, &stream, &text("thinking"), phase, "THINKING", size);
+                let answer = tokens(run, &stream, &format!("\n{}\n\n", text("text")), phase, "RESPONSE", size);
+                for token in thinking.iter().chain(&answer) {
+                    count += 1;
+                    if count != lost {
+                        chunks.extend(events.token(token));
+                    }
+                }
+            }
+            _ => {}
+        }
+        chunks.extend(events.observation(&told(observation)));
+    }
+    chunks
+}
+
+/// Every part that is begun is ended, and nothing is said of a part that is not open.
+fn check(chunks: &[Chunk]) {
+    let mut open = HashSet::new();
+    for chunk in chunks {
+        match chunk {
+            Chunk::TextStart { id } | Chunk::ReasoningStart { id } => assert!(open.insert(id.clone()), "{chunk:?}"),
+            Chunk::TextDelta { id, .. } | Chunk::ReasoningDelta { id, .. } => assert!(open.contains(id), "{chunk:?}"),
+            Chunk::TextEnd { id } | Chunk::ReasoningEnd { id } => assert!(open.remove(id), "{chunk:?}"),
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tokens_bring_the_message_earlier_and_change_nothing(name in 0..LOGS.len(), size in 1..40_usize, lost in 0..60_usize) {
+        let log = log(LOGS[name]);
+        for run in runs(&log) {
+            let (mut events, mut replayed) = begun(&run);
+            replayed.extend(log.iter().flat_map(|observation| events.observation(&told(observation))));
+            let live = live(&log, &run, size, lost);
+            check(&live);
+            check(&replayed);
+            prop_assert_eq!(message(&live).json(), message(&replayed).json());
+        }
+    }
+
+    /// The client's copy of the message stops anywhere; another stream brings it up to date.
+    #[test]
+    fn what_a_copy_lacks_is_told_when_it_goes_on(name in 0..LOGS.len(), heard in 0..140_i64, missed in 0..140_i64) {
+        let log = log(LOGS[name]);
+        for run in runs(&log) {
+            let (mut events, mut copy) = begun(&run);
+            let before = |observation: &&Observation| observation.seq <= heard;
+            copy.extend(log.iter().filter(before).flat_map(|observation| events.observation(&told(observation))));
+            let known = calls(&message(&copy));
+            let (mut events, after) = (super::tests::events(&run), heard + missed);
+            log.iter().filter(|observation| observation.seq <= after).for_each(|seen| events.unheard(&told(seen)));
+            if events.is_over() {
+                continue;
+            }
+            copy.extend(events.begin(&known, &HashSet::new()));
+            let later = log.iter().filter(|observation| observation.seq > after);
+            copy.extend(later.flat_map(|observation| events.observation(&told(observation))));
+            let (mut events, mut whole) = begun(&run);
+            whole.extend(log.iter().flat_map(|observation| events.observation(&told(observation))));
+            let sorted = |chunks: &[Chunk]| {
+                let mut states: Vec<(String, String)> =
+                    calls(&message(chunks)).into_iter().map(|call| (call.id, call.state)).collect();
+                states.sort();
+                states
+            };
+            prop_assert_eq!(sorted(&copy), sorted(&whole));
+        }
+    }
+}
+
+fn calls(message: &UiMessage) -> Vec<KnownCall> {
+    let message = message.json();
+    let parts = message["parts"].as_array().unwrap().clone();
+    let call = |part: &Value| {
+        let text = |name: &str| part[name].as_str().map(str::to_owned);
+        Some(KnownCall { id: text("toolCallId")?, state: text("state")? })
+    };
+    parts.iter().filter_map(call).collect()
+}
+
+#[test]
+fn an_attempt_that_broke_off_leaves_its_part_and_another_begins() {
+    let run = RunId::from("run_1");
+    let (mut events, mut chunks) = begun(&run);
+    let says = |stream, offset, data| token(&run, stream, offset, data, "synthesis", "RESPONSE");
+    chunks.extend(events.token(&says("s1", 0, "\nHalf an ")));
+    chunks.extend(events.token(&says("s2", 0, "A whole ")));
+    chunks.extend(events.token(&says("s2", 8, "answer.\n\n")));
+    chunks.extend(events.observation(&answer(&run, "A whole answer.")));
+    check(&chunks);
+    let texts: Vec<Value> = message(&chunks).json()["parts"].as_array().unwrap()[1..3].to_vec();
+    assert_eq!(texts.iter().map(|part| &part["text"]).collect::<Vec<_>>(), ["Half an", "A whole answer."]);
+}
+
+fn answer(run: &RunId, text: &str) -> ToldFact {
+    let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": text, "timestamp": 1 });
+    told(
+        &serde_json::from_value(json!({
+            "seq": 1, "id": "obs_1", "threadId": "t", "runId": run, "traceId": "", "timestamp": 1,
+            "type": "FINAL_RESPONSE", "title": "", "content": { "message": message, "uiMetadata": {
+                "sources": [{ "sourceName": "Ours", "url": "https://a.example" }, { "url": "javascript:alert(1)" }],
+                "suggestions": ["More?"],
+            } },
+        }))
+        .unwrap(),
+    )
+}
+
+#[test]
+fn only_web_addresses_become_links() {
+    let (mut events, _) = begun(&"run_1".into());
+    let chunks: Vec<Value> = events.observation(&answer(&"run_1".into(), "So.")).iter().map(Chunk::json).collect();
+    let links: Vec<&Value> = chunks.iter().filter(|chunk| chunk["type"] == "source-url").collect();
+    assert_eq!(
+        links,
+        [&json!({ "type": "source-url", "sourceId": "source-0", "url": "https://a.example", "title": "Ours" })]
+    );
+    assert_eq!(chunks.last().unwrap()["data"], json!(["More?"]));
+}

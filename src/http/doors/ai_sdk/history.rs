@@ -1,0 +1,119 @@
+//! `GET /api/chat/{thread}`: the conversation, for a page that reloads.
+
+use std::collections::{HashMap, HashSet};
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::events::{Audience, ChatEvents};
+use super::message::UiMessage;
+use super::request::KEPT;
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::Fault;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::http::app_state::AppState;
+use crate::http::caller::MayRead;
+use crate::http::doors::told::ToldFact;
+use crate::http::ids::Ids;
+use crate::http::params::NoParams;
+use crate::http::problem::HttpResult;
+use crate::service::feed::{self, After, FeedAsk};
+use crate::service::{suspensions, threads};
+use crate::store::PageAsk;
+
+/// How much is read at once.
+const CHUNK: u32 = 200;
+
+/// The messages of a chat, as `useChat` takes them, with what the agent asks now.
+#[utoipa::path(get, path = "/api/chat/{thread}", operation_id = "getChat", tag = "ai-sdk",
+    responses((status = 200, body = Object, description = "`{id, messages}`, each a `UIMessage`")))]
+pub(crate) async fn messages(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<Json<Value>> {
+    let thread = ids.thread()?;
+    let said = conversation(&app, &caller, &thread).await?;
+    let answers = answers(&app, &caller, &thread).await?;
+    Ok(Json(json!({ "id": thread, "messages": shown(&said, &answers) })))
+}
+
+async fn conversation(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<ConversationMessage>, Fault> {
+    let mut all = Vec::new();
+    let mut ask = PageAsk { cursor: None, limit: CHUNK };
+    loop {
+        let page = threads::messages(&app.service, caller, thread, ask).await?;
+        all.extend(page.items);
+        let Some(cursor) = page.next_cursor else { return Ok(all) };
+        ask = PageAsk { cursor: Some(cursor), limit: CHUNK };
+    }
+}
+
+/// The message of each run, as its observations make it.
+async fn answers(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<HashMap<RunId, UiMessage>, Fault> {
+    let mut runs: HashMap<RunId, (ChatEvents, UiMessage)> = HashMap::new();
+    let (may_approve, urls) = (caller.may(Scope::Approve), suspensions::urls(&app.service));
+    let mut after = 0;
+    loop {
+        let ask = FeedAsk { after: After::Seq(after), types: ChatEvents::HEARD.to_vec(), ..FeedAsk::default() };
+        let page = feed::page(&app.service, caller, thread, ask, CHUNK).await?;
+        for observation in page.items {
+            after = observation.seq;
+            let run = observation.run_id.clone();
+            let Ok(told) = ToldFact::of(observation) else { continue };
+            let (events, message) = runs.entry(run.clone()).or_insert_with(|| {
+                let audience = Audience { thread: thread.clone(), run, may_approve, urls: urls.clone() };
+                let (mut events, mut message) = (ChatEvents::new(audience), UiMessage::default());
+                events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
+                (events, message)
+            });
+            events.observation(&told).into_iter().for_each(|chunk| message.apply(chunk));
+        }
+        if page.next_cursor.is_none() {
+            return Ok(runs.into_iter().map(|(run, (_, message))| (run, message)).collect());
+        }
+    }
+}
+
+/// People's messages, and behind the last one of each run the message of that run.
+fn shown(said: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> Vec<Value> {
+    let run_of = |(at, message): (usize, &ConversationMessage)| Some((message.run_id.clone()?, at));
+    let last: HashMap<RunId, usize> = said.iter().enumerate().filter_map(run_of).collect();
+    let mut shown = Vec::new();
+    for (at, message) in said.iter().enumerate() {
+        let is_answer = message.role == MessageRole::Ai;
+        if message.role == MessageRole::User {
+            shown.push(of_user(message));
+        }
+        let answer = message.run_id.as_ref().filter(|run| last.get(*run) == Some(&at)).and_then(|run| answers.get(run));
+        match answer {
+            Some(answer) if is_answer && !answer.has_text() => {
+                // It failed, or the log was shortened.
+                let mut answer = answer.clone();
+                answer.says(&message.content);
+                shown.push(answer.json());
+            }
+            Some(answer) => shown.push(answer.json()),
+            None if is_answer => shown.push(of_agent(message)),
+            None => {}
+        }
+    }
+    shown
+}
+
+fn of_user(message: &ConversationMessage) -> Value {
+    let kept = message.metadata.as_ref().and_then(|metadata| metadata.get(KEPT)?["id"].as_str());
+    let id = kept.unwrap_or(message.message_id.as_str());
+    json!({ "id": id, "role": "user", "parts": [{ "type": "text", "text": message.content }] })
+}
+
+fn of_agent(message: &ConversationMessage) -> Value {
+    let id = message.run_id.as_ref().map_or(message.message_id.as_str(), RunId::as_str);
+    json!({
+        "id": id, "role": "assistant",
+        "parts": [{ "type": "text", "text": message.content, "state": "done" }],
+    })
+}

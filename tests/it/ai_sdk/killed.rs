@@ -1,0 +1,89 @@
+//! kill -9 while a message is written, and another process: whoever takes the stream up again gets all of the message, under
+//! the same id.
+
+use serde_json::{Value, json};
+
+use super::{body, user};
+use crate::a2a::killed::{SCRIPT, Slow};
+use crate::recovery::process::{Place, Server};
+use crate::support::http::Events;
+
+async fn begun(server: &Server, chat: &str, text: &str) -> (Value, Events) {
+    let mut events = server.door.ask("POST", "/api/chat").json(&body(chat, &[user(text)])).events().await;
+    let start = events.next().await.expect("it begins").data;
+    (start, events)
+}
+
+async fn taken_up(server: &Server) -> (Value, Events) {
+    let mut events = server.door.ask("GET", "/api/chat/t/stream").events().await;
+    let start = events.next().await.expect("it begins").data;
+    (start, events)
+}
+
+async fn rest(events: Events) -> Vec<Value> {
+    events.all().await.into_iter().map(|event| event.data).collect()
+}
+
+fn is_whole(chunks: &[Value]) {
+    let texts = chunks.iter().filter(|chunk| chunk["type"] == "text-delta");
+    let text: String = texts.map(|chunk| chunk["delta"].as_str().unwrap()).collect();
+    assert_eq!(text, "All of it is done now.");
+    assert!(chunks.iter().any(|chunk| chunk["type"] == "tool-output-available"), "{chunks:#?}");
+    assert_eq!(chunks.last(), Some(&json!("[DONE]")));
+}
+
+#[tokio::test]
+async fn a_message_is_told_whole_after_a_crash() {
+    let mut slow = Slow::start().await;
+    let place = Place::sqlite(SCRIPT);
+    slow.is_known_at(&place);
+    let server = Server::start(&place, None).await;
+    let (start, events) = begun(&server, "t", "work").await;
+    slow.is_called().await;
+    server.kill().await;
+    assert_ne!(rest(events).await.last(), Some(&json!("[DONE]")), "it broke off");
+    let server = Server::start(&place, None).await;
+    slow.is_called().await;
+    let (again, events) = taken_up(&server).await;
+    assert_eq!(again, start);
+    slow.ends();
+    is_whole(&rest(events).await);
+    let nothing = server.door.ask("GET", "/api/chat/t/stream").send().await;
+    assert_eq!(nothing.status, 204);
+    server.kill().await;
+}
+
+#[tokio::test]
+async fn another_process_tells_the_same_message_and_takes_the_answer() {
+    let mut slow = Slow::start().await;
+    let place = Place::postgres(SCRIPT).await;
+    slow.is_known_at(&place);
+    let owner = Server::start(&place, None).await;
+    let (start, events) = begun(&owner, "t", "work").await;
+    slow.is_called().await;
+    let other = Server::start(&place, None).await;
+    let (again, elsewhere) = taken_up(&other).await;
+    assert_eq!(again, start);
+    owner.kill().await;
+    drop(events);
+    slow.is_called().await;
+    slow.ends();
+    is_whole(&rest(elsewhere).await);
+
+    // What one process has asked is answered at another.
+    let asked = rest(begun(&other, "u", "ask").await.1).await;
+    let call = asked.iter().find(|chunk| chunk["type"] == "tool-input-available").unwrap().clone();
+    let third = Server::start(&place, None).await;
+    let shown = third.door.ask("GET", "/api/chat/u").send().await.expect(200);
+    let mut last = shown["messages"].as_array().unwrap().last().unwrap().clone();
+    for part in last["parts"].as_array_mut().unwrap() {
+        if part["toolCallId"] == call["toolCallId"] {
+            part["state"] = json!("output-available");
+            part["output"] = json!("this one");
+        }
+    }
+    let answered = third.door.ask("POST", "/api/chat").json(&body("u", &[last])).events().await;
+    is_whole(&rest(answered).await);
+    third.kill().await;
+    other.kill().await;
+}

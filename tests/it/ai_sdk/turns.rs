@@ -1,0 +1,111 @@
+//! Turns of a conversation, and streams that are left and taken up again.
+
+use serde_json::{Value, json};
+
+use super::{Streamed, body, chat, running, shown, told, user};
+use crate::support::app::App;
+
+#[tokio::test]
+async fn two_turns_are_one_conversation() {
+    let app = App::start().await;
+    let answer = chat(&app, &body("t", &[user("count")])).send().await;
+    for (name, value) in [
+        ("content-type", "text/event-stream"),
+        ("x-vercel-ai-ui-message-stream", "v1"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+        ("x-pes-thread", "t"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    let first = Streamed::of(&answer);
+    first.is_of(&first.run);
+    assert_eq!(first.text(), "Two and two are four.");
+    let plans: Vec<&Value> = first.all("data-plan").iter().map(|plan| &plan["data"]["todoList"][0]["status"]).collect();
+    assert_eq!(plans, ["pending", "in_progress", "completed"]);
+    let input = first.one("tool-input-available");
+    assert_eq!((&input["toolName"], &input["input"]), (&json!("calculator"), &json!({ "expression": "2 + 2" })));
+    assert_eq!((&input["dynamic"], &input["providerExecuted"]), (&json!(true), &json!(true)));
+    assert_eq!(first.one("tool-output-available")["toolCallId"], input["toolCallId"]);
+    let finish = first.one("finish");
+    assert_eq!((&finish["finishReason"], &finish["messageMetadata"]["status"]), (&json!("stop"), &json!("success")));
+    assert!(finish["messageMetadata"]["usage"]["totalTokens"].as_u64().unwrap() > 0);
+    let run = app.get(&format!("/runs/{}", first.run)).await.expect(200);
+    assert_eq!(run["traceId"].as_str(), answer.header("x-request-id"));
+
+    // What the client says about earlier turns is not the truth.
+    let lie = json!({ "id": "x", "role": "assistant", "parts": [{ "type": "text", "text": "Five." }] });
+    let second = told(&app, &body("t", &[user("count"), lie, user("hello")])).await;
+    assert_eq!((second.text().as_str(), second.run == first.run), ("Hello again.", false));
+    let messages = shown(&app, "t").await;
+    let ids: Vec<&str> = messages.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["mine-count", &first.run, "mine-hello", &second.run]);
+    let texts = messages[1]["parts"].as_array().unwrap().iter().filter(|part| part["type"] == "text");
+    assert_eq!(texts.map(|part| &part["text"]).collect::<Vec<_>>(), ["Two and two are four."]);
+    assert_eq!(
+        messages[1]["metadata"],
+        json!({ "threadId": "t", "runId": first.run, "status": "success",
+        "durationMs": finish["messageMetadata"]["durationMs"], "usage": finish["messageMetadata"]["usage"] })
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_is_being_written_is_told_from_its_start() {
+    let app = App::start().await;
+    assert_eq!(app.get("/api/chat/t/stream").await.status, 404, "there is no such chat");
+    told(&app, &body("t", &[user("hello")])).await;
+    let nothing = app.get("/api/chat/t/stream").await;
+    assert_eq!((nothing.status, nothing.text().as_str()), (204, ""));
+    let mut left = chat(&app, &body("t", &[user("hang")])).events().await;
+    let start = left.next().await.unwrap().data;
+    // Hanging up ends nothing.
+    drop(left);
+    let mut again = running(&app, "t").await;
+    assert_eq!(again.next().await.unwrap().data, start);
+    let messages = shown(&app, "t").await;
+    assert_eq!(messages.last().unwrap()["role"], "user", "nothing of it can be shown yet");
+    app.post("/threads/t/cancel", json!({})).await.expect(202);
+    let rest: Vec<Value> = again.all().await.into_iter().map(|event| event.data).collect();
+    assert_eq!(
+        rest[rest.len() - 2..],
+        [json!({ "type": "abort", "reason": "The run was cancelled." }), json!("[DONE]")]
+    );
+    assert_eq!(app.get("/api/chat/t/stream").await.status, 204);
+}
+
+#[tokio::test]
+async fn a_run_that_fails_says_why() {
+    let app = App::start().await;
+    let failed = told(&app, &body("t", &[user("fail")])).await;
+    let why = failed.one("error")["errorText"].as_str().unwrap();
+    assert!(why.contains("Not mine to do."), "{why}");
+    assert_eq!(failed.types().last(), Some(&"error"));
+    let last = shown(&app, "t").await.pop().unwrap();
+    let said = last["parts"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap().to_owned();
+    assert!(said.contains("Not mine to do."), "{last:#}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so() {
+    let app = App::start().await;
+    let mut events = chat(&app, &body("t", &[user("hang")])).events().await;
+    events.next().await.unwrap();
+    app.stop();
+    let rest: Vec<Value> = events.all().await.into_iter().map(|event| event.data).collect();
+    let [.., error, done] = &rest[..] else { panic!("{rest:#?}") };
+    assert_eq!((&error["type"], done), (&json!("error"), &json!("[DONE]")));
+    assert!(error["errorText"].as_str().unwrap().contains("stopping"), "{error}");
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_message() {
+    let app = App::start().await;
+    let ask = || chat(&app, &body("t", &[user("hello")])).header("idempotency-key", "k");
+    let (first, again) = (ask().send().await, ask().send().await);
+    let (first, again) = (Streamed::of(&first), Streamed::of(&again));
+    again.is_of(&first.run);
+    assert_eq!(again.text(), "Hello there.");
+    assert_eq!(shown(&app, "t").await.len(), 2);
+    let other = chat(&app, &body("t", &[user("count")])).header("idempotency-key", "k").send().await;
+    other.problem("idempotency_mismatch");
+}
