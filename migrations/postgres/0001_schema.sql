@@ -125,6 +125,21 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_of_thread ON idempotency (pk);
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
+-- Digests of what clients sent, under which the runs that came of it are found again.
+CREATE TABLE lookup_keys (
+    pk bigint NOT NULL,
+    tenant bigint NOT NULL,
+    created_at bigint NOT NULL,
+    -- Until when somebody listens to the run; 0: nobody said so.
+    listening_until bigint NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    digest text COLLATE "C" NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, kind, digest, created_at, run_id)
+);
+CREATE INDEX lookup_keys_of_thread ON lookup_keys (pk);
+CREATE INDEX lookup_keys_by_age ON lookup_keys (created_at);
+
 -- A line names its thread by id: it stays when the thread is erased.
 CREATE TABLE audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -119,6 +119,21 @@ CREATE INDEX idempotency_of_thread ON idempotency (pk);
 -- Old answers are forgotten every hour, by the connection that writes everything.
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
+-- Digests of what clients sent, under which the runs that came of it are found again.
+CREATE TABLE lookup_keys (
+    pk INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    -- Until when somebody listens to the run; 0: nobody said so.
+    listening_until INTEGER NOT NULL,
+    UNIQUE (tenant, kind, digest, created_at, run_id)
+) STRICT;
+CREATE INDEX lookup_keys_of_thread ON lookup_keys (pk);
+CREATE INDEX lookup_keys_by_age ON lookup_keys (created_at);
+
 -- A line names its thread by id: it stays when the thread is erased.
 CREATE TABLE audit (
     -- 0: of the tenant as a whole, though it may tell of a thread.

@@ -156,6 +156,7 @@ impl Instance {
             history: props.history,
             options: props.options,
             push: None,
+            lookups: Vec::new(),
         };
         let thread = ThreadId::from(props.thread_id);
         let receipt = runs::process(&self.app.service, &self.caller, &thread, ask, None).await?;

@@ -5,6 +5,7 @@ pub mod caller;
 pub mod console_urls;
 pub mod frame;
 pub mod http_tool;
+pub mod lookup;
 pub(crate) mod pointer;
 pub(crate) mod typed;
 pub mod webhook;

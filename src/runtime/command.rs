@@ -10,13 +10,15 @@ use super::rows::legible;
 use super::snapshot::plan_of;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::RunId;
+use crate::domain::lookup::LookupKey;
 use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, ThreadProfile};
 use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
-use crate::store::{AuditRow, IdempotencyRow, NewThread, ThreadRow};
+use crate::store::{AuditRow, IdempotencyRow, NewLookup, NewThread, ThreadRow};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -40,12 +42,28 @@ pub(crate) struct CommitExtras {
     /// The thread is to be created by this commit.
     pub(crate) create: Option<(NewThread, ThreadProfile)>,
     pub(crate) kept: Option<AnswerToKeep>,
+    /// What the run that is asked for is to be found under.
+    pub(crate) lookups: Option<LookupsToKeep>,
     /// The push receivers of the run that it begins or continues.
     pub(crate) pushes: Vec<PushTarget>,
     /// Who did what, for the audit.
     pub(crate) audit: Option<(String, &'static str, Value)>,
     /// Whether the answer shows the plan.
     pub(crate) wants_plan: bool,
+}
+
+/// Keys of a query. It may be another run's that it joins.
+pub(crate) struct LookupsToKeep {
+    pub(crate) asked: RunId,
+    pub(crate) keys: Vec<LookupKey>,
+}
+
+impl LookupsToKeep {
+    pub(super) fn of(&self, decided: &Decided) -> Vec<NewLookup> {
+        let Some(run) = decided.run_of(&self.asked) else { return Vec::new() };
+        let new = |key: &LookupKey| NewLookup { key: key.clone(), run: run.run_id.clone() };
+        self.keys.iter().map(new).collect()
+    }
 }
 
 /// The answer to be stored under an `Idempotency-Key`, made from what was decided, and when.
@@ -74,6 +92,12 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
+    /// The run that came of a query: its own, else the one that it joined.
+    pub(crate) fn run_of(&self, asked: &RunId) -> Option<&Run> {
+        let own = self.runs.iter().find(|moved| moved.run_id == *asked);
+        own.or(self.current.as_ref()).or(self.runs.first())
+    }
+
     /// What a step comes to, before it is committed.
     pub(super) fn of(step: &Step, loaded: &LoadedThread, extras: &CommitExtras) -> Self {
         let state = step.rows.iter().find(|row| row.kind == RowKind::AgentState);

@@ -41,7 +41,7 @@ mod wakeups;
 
 use std::sync::Arc;
 
-pub(crate) use command::{AnswerToKeep, CommitExtras, Decided, ProfileEdit, Refusal};
+pub(crate) use command::{AnswerToKeep, CommitExtras, Decided, LookupsToKeep, ProfileEdit, Refusal};
 pub(crate) use snapshot::ThreadSnapshot;
 pub use start::{Parts, StartError};
 

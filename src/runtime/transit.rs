@@ -259,6 +259,7 @@ impl LoadedThread {
         if let (Some(title), None) = (&step.title, &self.row.profile.title) {
             commit.profile.get_or_insert_with(|| self.row.profile.clone()).title = Some(title.clone());
         }
+        commit.lookups = extras.lookups.iter().flat_map(|lookups| lookups.of(decided)).collect();
         commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
         if let Some((actor, action, detail)) = &extras.audit {
@@ -291,6 +292,7 @@ impl ThreadRow {
             last_seq: self.last_seq,
             records: Vec::new(),
             idempotency: None,
+            lookups: Vec::new(),
             audit: Vec::new(),
             deliveries: Vec::new(),
         }

@@ -1,4 +1,4 @@
-//! What is kept for a while only: answers to requests, deliveries and sessions that are over. Forgotten in small batches with
+//! What is kept for a while only: answers to requests, keys of runs, deliveries and sessions that are over. Forgotten in small batches with
 //! pauses between them, beside the commits and the timers: however much there is, nobody waits for it.
 
 use std::time::Duration;
@@ -11,6 +11,8 @@ use crate::store::Result;
 
 /// How long an answer to an `Idempotency-Key` is kept.
 const KEPT: Millis = 24 * 3_600_000;
+/// How long a run is found by what was sent.
+const LOOKUPS_KEPT: Millis = 30 * KEPT;
 /// How often what is old is looked for.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// How many rows are forgotten at once, and the pause after that.
@@ -20,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Forgets, and looks again, for as long as it is let.
 pub(super) async fn run(service: Service) {
     loop {
-        for old in [Old::Answers, Old::Deliveries, Old::Sessions] {
+        for old in [Old::Answers, Old::Lookups, Old::Deliveries, Old::Sessions] {
             if let Err(error) = forget(&service, old).await {
                 tracing::warn!(%error, "what is old is kept a while longer");
             }
@@ -35,6 +37,7 @@ async fn forget(service: &Service, old: Old) -> Result<()> {
     loop {
         let forgotten = match old {
             Old::Answers => service.store.forget_idempotency(now - KEPT, BATCH).await?,
+            Old::Lookups => service.store.forget_lookups(now - LOOKUPS_KEPT, BATCH).await?,
             Old::Deliveries => service.store.forget_deliveries(now - service.outbox.pace.kept, BATCH).await?,
             Old::Sessions => service.store.forget_sessions(now, BATCH).await?,
         };
@@ -49,6 +52,7 @@ async fn forget(service: &Service, old: Old) -> Result<()> {
 #[derive(Clone, Copy)]
 enum Old {
     Answers,
+    Lookups,
     Deliveries,
     Sessions,
 }

@@ -17,6 +17,7 @@ pub mod fork;
 mod handle;
 mod housekeeping;
 pub mod if_match;
+pub mod lookups;
 pub mod offers;
 pub mod once;
 mod pages;

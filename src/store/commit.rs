@@ -1,7 +1,7 @@
 //! One transition of one thread, as it is sent to the store, and what becomes of it.
 
 use super::outbox::NewDelivery;
-use super::{AuditRow, Fence, IdempotencyRow, LeaseChange};
+use super::{AuditRow, Fence, IdempotencyRow, LeaseChange, NewLookup};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Record;
@@ -43,6 +43,8 @@ pub struct Commit {
     pub last_seq: i64,
     pub records: Vec<Record>,
     pub idempotency: Option<IdempotencyRow>,
+    /// What its run is found under.
+    pub lookups: Vec<NewLookup>,
     /// Audit lines written with it (who decided what).
     pub audit: Vec<AuditRow>,
     /// What it leaves in the outbox, due at once.
@@ -68,6 +70,7 @@ impl Commit {
             last_seq: 0,
             records: Vec::new(),
             idempotency,
+            lookups: Vec::new(),
             audit: Vec::new(),
             deliveries: Vec::new(),
         }

@@ -20,6 +20,7 @@ mod idempotency;
 mod keys;
 mod leases;
 mod log;
+mod lookups;
 mod open;
 pub mod outbox;
 mod page;
@@ -39,6 +40,7 @@ pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyRow, KeyStore};
 pub use leases::*;
 pub use log::{LogStore, ObservationAsk};
+pub use lookups::{LookupStore, NewLookup};
 pub use open::open;
 pub use page::{Page, PageAsk};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
@@ -81,6 +83,7 @@ pub trait Store:
     + LogStore
     + AuditStore
     + IdempotencyStore
+    + LookupStore
     + DocumentStore
     + OutboxStore
     + KeyStore

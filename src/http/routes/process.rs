@@ -93,6 +93,7 @@ pub(crate) async fn accept(
         history: preferences.history,
         options: preferences.options,
         push: None,
+        lookups: Vec::new(),
     };
     let (service, key) = (&app.service, key.with(sent.fingerprint));
     let (answered, early) = if listens {

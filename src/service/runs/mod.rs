@@ -12,6 +12,7 @@ use crate::a2a::types::PushConfig;
 use crate::a2a::wire::Version;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
+use crate::domain::lookup::LookupKey;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
@@ -42,6 +43,8 @@ pub struct ProcessAsk {
     pub options: CallOptions,
     /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,
+    /// What the run is to be found under ([`lookups`](crate::service::lookups)).
+    pub lookups: Vec<LookupKey>,
 }
 
 /// A message that is an answer.

@@ -10,7 +10,7 @@ use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
 use crate::failpoint;
-use crate::runtime::{AnswerToKeep, CommitExtras, Decided, Refusal};
+use crate::runtime::{AnswerToKeep, CommitExtras, Decided, LookupsToKeep, Refusal};
 use crate::service::a2a::pushes;
 use crate::service::feed::EarlySubscription;
 use crate::service::once::{self, Answered, Idempotent};
@@ -101,6 +101,7 @@ async fn accept(
         let extras = CommitExtras {
             create: last_seq.is_none().then_some((new, profile)),
             kept: kept(caller, key, id, Some(&run)),
+            lookups: Some(LookupsToKeep { asked: run.clone(), keys: ask.lookups.clone() }),
             pushes: pushes.clone(),
             ..CommitExtras::default()
         };
@@ -148,9 +149,10 @@ async fn thread_or_new(
 
 /// The receipt of the run that was asked for, else of the active one.
 pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &Decided) -> Option<Receipt> {
-    let asked = decided.runs.iter().find(|moved| Some(&moved.run_id) == run);
-    let other = || decided.current.as_ref().or(decided.runs.first());
-    let run = asked.or_else(other)?;
+    let run = match run {
+        Some(asked) => decided.run_of(asked),
+        None => decided.current.as_ref().or(decided.runs.first()),
+    }?;
     Some(Receipt {
         run_id: run.run_id.clone(),
         thread_id: id.clone(),

@@ -46,8 +46,8 @@ impl PreparedCommit {
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.
     pub fn is_rows_and_log_only(&self) -> bool {
-        let Commit { create, idempotency, audit, deliveries, .. } = &self.commit;
-        create.is_none() && idempotency.is_none() && audit.is_empty() && deliveries.is_empty()
+        let Commit { create, idempotency, lookups, audit, deliveries, .. } = &self.commit;
+        create.is_none() && idempotency.is_none() && lookups.is_empty() && audit.is_empty() && deliveries.is_empty()
     }
 }
 

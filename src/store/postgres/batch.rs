@@ -10,7 +10,7 @@ use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
-use crate::store::{AuditRow, IdempotencyRow, LeaseChange};
+use crate::store::{AuditRow, IdempotencyRow, LeaseChange, NewLookup};
 
 /// Verdicts, the strongest last; a thread without one is stale.
 pub(super) const DONE: i32 = 1;
@@ -33,7 +33,8 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     let query = with_keys(query, prepared_commits);
     let query = with_audit(query, prepared_commits);
     let query = with_deliveries(query, prepared_commits);
-    with_names(query, prepared_commits)
+    let query = with_names(query, prepared_commits);
+    with_lookups(query, prepared_commits)
 }
 
 fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
@@ -177,4 +178,15 @@ fn with_names(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
     query
         .bind(column(&audit_rows, |audit_row| audit_row.thread_id.as_ref().map(|id| escaped(id.as_str()))))
         .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
+}
+
+fn with_lookups(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let new: Vec<(&PreparedCommit, &NewLookup)> =
+        prepared_commits.iter().flat_map(|p| p.commit.lookups.iter().map(move |new| (p, new))).collect();
+    query
+        .bind(column(&new, |(p, _)| p.commit.pk.0))
+        .bind(column(&new, |(p, _)| p.commit.now))
+        .bind(column(&new, |(_, new)| new.key.kind))
+        .bind(column(&new, |(_, new)| new.key.digest.as_str()))
+        .bind(column(&new, |(_, new)| new.run.as_str()))
 }

@@ -208,6 +208,14 @@ fn batch(when_locked: &str) -> String {
             unnest($55::text[]) AS event, unnest($56::text[]) AS body, generate_subscripts($56::text[], 1) AS place
     ) v JOIN ok ON ok.pk = v.pk
     ORDER BY v.place
+), l AS (
+    INSERT INTO lookup_keys (pk, tenant, created_at, listening_until, kind, digest, run_id)
+    SELECT ok.pk, ok.tenant, v.at, 0, v.kind, v.digest, v.run
+    FROM (
+        SELECT unnest($59::bigint[]) AS pk, unnest($60::bigint[]) AS at, unnest($61::text[]) AS kind,
+            unnest($62::text[]) AS digest, unnest($63::text[]) AS run
+    ) v JOIN ok ON ok.pk = v.pk
+    ON CONFLICT DO NOTHING
 )
 SELECT pk, 1 FROM ok UNION ALL SELECT pk, 2 FROM taken UNION ALL SELECT pk, 3 FROM known"
     )

@@ -15,6 +15,7 @@ mod idempotency;
 mod keys;
 mod leases;
 mod log;
+mod lookups;
 mod nul;
 mod open;
 mod outbox;

@@ -99,7 +99,8 @@ WITH u AS (INSERT INTO usage_kept (tenant, ord, body)
         SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text
         FROM thread_rows WHERE pk = $1 AND kind = 11),
     r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
-    i AS (DELETE FROM idempotency WHERE pk = $1), c AS (DELETE FROM crashes WHERE pk = $1)
+    i AS (DELETE FROM idempotency WHERE pk = $1), l AS (DELETE FROM lookup_keys WHERE pk = $1),
+    c AS (DELETE FROM crashes WHERE pk = $1)
 DELETE FROM deliveries WHERE pk = $1"#;
 
 const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)";

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, Result, Transaction, params};
 
-use super::{audit, idempotency, outbox, stored_id};
+use super::{audit, idempotency, lookups, outbox, stored_id};
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::{Committed, Fence, NewThread};
 
@@ -156,11 +156,14 @@ fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> R
     Ok(())
 }
 
-/// Idempotency key, audit lines and deliveries.
+/// Idempotency key, lookup keys, audit lines and deliveries.
 fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
     let commit = &prepared.commit;
     if let Some(key) = &commit.idempotency {
         idempotency::insert(tx, commit.pk, key)?;
+    }
+    for new in &commit.lookups {
+        lookups::insert(tx, commit.pk, tenant, new, commit.now)?;
     }
     for (audit_row, detail) in commit.audit.iter().zip(&prepared.audit) {
         audit::insert(tx, audit_row, detail)?;

@@ -15,6 +15,7 @@ mod keys;
 mod leases;
 mod lock;
 mod log;
+mod lookups;
 mod open;
 mod outbox;
 mod private;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Transaction;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Sqlite, idempotency, leases};
+use super::{Sqlite, idempotency, leases, lookups};
 use crate::config::Synchronous;
 use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -101,7 +101,12 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
 async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
-    for (sql, index) in [(leases::DUE, "threads_by_wake"), (idempotency::FORGET, "idempotency_by_age")] {
+    for (sql, index) in [
+        (leases::DUE, "threads_by_wake"),
+        (idempotency::FORGET, "idempotency_by_age"),
+        (lookups::FORGET, "lookup_keys_by_age"),
+        (lookups::NEWEST, "sqlite_autoindex_lookup_keys_1"),
+    ] {
         let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
         let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");

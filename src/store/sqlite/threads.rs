@@ -90,11 +90,12 @@ SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FR
 WHERE pk = ?1 AND kind = 11";
 
 /// Everything of a thread; itself last.
-const ERASE: [&str; 6] = [
+const ERASE: [&str; 7] = [
     "DELETE FROM thread_rows WHERE pk = ?1",
     "DELETE FROM observations WHERE pk = ?1",
     "DELETE FROM crashes WHERE pk = ?1",
     "DELETE FROM idempotency WHERE pk = ?1",
+    "DELETE FROM lookup_keys WHERE pk = ?1",
     "DELETE FROM deliveries WHERE pk = ?1",
     "DELETE FROM threads WHERE pk = ?1",
 ];

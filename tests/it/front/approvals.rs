@@ -301,6 +301,7 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
         last_seq: row.last_seq,
         records: Vec::new(),
         idempotency: None,
+        lookups: Vec::new(),
         audit: Vec::new(),
         deliveries: Vec::new(),
     };

@@ -201,6 +201,7 @@ pub fn after(thread: &ThreadRow) -> Commit {
         last_seq: thread.last_seq,
         records: Vec::new(),
         idempotency: None,
+        lookups: Vec::new(),
         audit: Vec::new(),
         deliveries: Vec::new(),
     }

@@ -14,6 +14,7 @@ mod idempotency;
 mod inbox;
 mod keys;
 mod log;
+mod lookups;
 mod postgres;
 mod rows;
 mod sealed;

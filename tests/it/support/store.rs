@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use async_trait::async_trait;
 use pes::config::Synchronous;
 use pes::domain::Millis;
-use pes::domain::ids::{DeliveryId, MessageId, PayloadId, TenantPk, ThreadId, ThreadPk};
+use pes::domain::ids::{DeliveryId, MessageId, PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
+use pes::domain::lookup::{FoundRun, LookupKey};
 use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
@@ -19,9 +20,9 @@ use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, FoundRow,
-    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, Mark, ObservationAsk, Outline, Page,
-    PageAsk, Pooled, Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk,
-    ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
+    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, ObservationAsk,
+    Outline, Page, PageAsk, Pooled, Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store,
+    SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -252,6 +253,13 @@ passed_on! {
         }
     }
     idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
+}
+
+passed_on! {
+    LookupStore {}
+    lookups(tenant: TenantPk, key: &LookupKey, limit: u32) -> Vec<FoundRun>;
+    listen_until(tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> bool;
+    forget_lookups(before: Millis, limit: u32) -> u64;
 }
 
 passed_on! {

@@ -1,0 +1,48 @@
+//! Runs that are found by what a client sent.
+
+use pes::Instance;
+use pes::domain::fault::Code;
+use pes::domain::lookup::LookupKey;
+use pes::domain::run::OnBusy;
+use pes::service::lookups;
+use pes::service::once::Answered;
+use pes::service::runs::{self, ProcessAsk, Receipt};
+
+use super::instance;
+
+fn key(digest: &str) -> LookupKey {
+    LookupKey { kind: "chat", digest: digest.to_owned() }
+}
+
+async fn ask(instance: &Instance, on_busy: OnBusy, digest: &str) -> Result<Receipt, Code> {
+    let query = pes::service::offers::models(instance.service())[0].prompts[1].clone();
+    let ask = ProcessAsk { query, on_busy, lookups: vec![key(digest)], ..ProcessAsk::default() };
+    match runs::process(instance.service(), instance.caller(), &"t".into(), ask, None).await {
+        Ok(Answered::Fresh(receipt)) => Ok(receipt),
+        Ok(Answered::Replayed { .. }) => panic!("no key was sent"),
+        Err(fault) => Err(fault.code),
+    }
+}
+
+/// Also of a thread that is there, and of a query that joins the active run; not of one that was refused.
+#[tokio::test]
+async fn what_was_accepted_is_found_and_what_was_refused_is_not() {
+    let instance = instance().await;
+    let (service, caller) = (instance.service(), instance.caller());
+    let found = async |digest: &str| lookups::find(service, caller, &key(digest), 9).await.unwrap();
+    let first = ask(&instance, OnBusy::Enqueue, "first").await.unwrap();
+    runs::wait(service, caller, &first.run_id, std::time::Duration::from_secs(30)).await.unwrap();
+    let second = ask(&instance, OnBusy::Enqueue, "second").await.unwrap();
+    ask(&instance, OnBusy::Steer, "steered").await.unwrap();
+    assert_eq!(ask(&instance, OnBusy::Reject, "refused").await, Err(Code::ThreadBusy));
+    for (digest, run) in [("first", &first), ("second", &second), ("steered", &first)] {
+        let runs = found(digest).await;
+        assert_eq!((runs.len(), &runs[0].run_id, runs[0].thread_id.as_str()), (1, &run.run_id, "t"), "{digest}");
+    }
+    assert_eq!(found("refused").await, []);
+    assert!(lookups::listen(service, caller, &key("first"), &first.run_id, 60_000).await.unwrap());
+    let listened = &found("first").await[0];
+    assert!(listened.listening_until >= listened.created_at + 60_000);
+    assert!(!lookups::listen(service, caller, &key("first"), &second.run_id, 60_000).await.unwrap());
+    instance.close().await;
+}
