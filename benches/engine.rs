@@ -154,7 +154,8 @@ fn planned(items: usize, output: usize) -> Thread {
         history: Vec::new(),
         settings: RunSettings { provider: "demo".into(), model: "demo".into(), ..RunSettings::default() },
     };
-    let step = thread.decide(Event::Asked { run: "run_1".into(), message: "msg_1".into(), ask: Box::new(ask) });
+    let step =
+        thread.decide(Event::Asked { run: "run_1".into(), message: "msg_1".into(), ask: Box::new(ask), rewind: None });
     thread.keep(step);
     let list: Vec<Value> = (0..items)
         .map(|at| {

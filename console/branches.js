@@ -43,7 +43,7 @@ function firstOwn(thread) {
 export function happenings({ view }, after = 0) {
   const found = [
     ...view.messages.filter((one) => one.kind !== 'kept').map((one) => ({ seq: one.seq, where: one.role === 'USER' ? one.by ?? 'asked' : 'answer', text: one.content })),
-    ...view.revisions.filter((one) => one.source !== 'copy').map((one) => ({ seq: one.seq, where: 'plan', text: planText(one) })),
+    ...view.revisions.filter((one) => one.source !== 'copy' && one.source !== 'rewind').map((one) => ({ seq: one.seq, where: 'plan', text: planText(one) })),
     ...[...view.questions.values()].flatMap(questionTexts),
     ...view.restarts.map((one) => ({ seq: one.seq, where: '', text: 'The server was restarted here; the run went on.' })),
     ...itemTexts(view),

@@ -44,7 +44,7 @@ const TAKE = {
   INTENT: (state, content) => ({ ...state, intent: content.intent }),
   TITLE: (state, content) => ({ ...state, title: content.title }),
   PLAN: planned,
-  PLAN_UPDATE: (state, content) => planned(forget(state, content.changes?.removed ?? []), content),
+  PLAN_UPDATE: (state, content, told) => planned(forget(state, content.changes?.removed ?? []), content, told),
   ITEM_STATUS_CHANGE: moved,
   LLM_STREAM_START: (state, content) => begin(state, [content.streamId]),
   LLM_STREAM_END: (state, content) => end(state, content.streamId),
@@ -73,18 +73,18 @@ function end(state, id) {
   return { ...state, begun };
 }
 
-function planned(state, content) {
+function planned(state, content, told) {
   const items = (content.todoList ?? []).map(withoutCalls);
   const listed = new Map(items.map((item) => [item.id, item]));
-  // A history that begins as a copy begins with a whole list, of which some is done.
-  const isFirst = state.items.length === 0;
+  // A history that begins as a copy begins with a whole list, of which some is done, and one that is taken back goes on so.
+  const isFirst = state.items.length === 0 || (told.type === 'PLAN' && !told.runId);
   return {
     ...state,
     items,
     planVersion: content.planVersion,
     plan: content.plan ?? state.plan,
     called: isFirst ? callsOf(content.todoList ?? []) : only(state.called, (id) => listed.has(id)),
-    outputs: only(state.outputs, (id) => SETTLED.has(listed.get(id)?.status)),
+    outputs: content.stepOutputs ?? only(state.outputs, (id) => SETTLED.has(listed.get(id)?.status)),
   };
 }
 

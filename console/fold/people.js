@@ -57,7 +57,8 @@ export function planCopied(draft, content, told) {
   phaseEnds(draft, told);
   if (told.runId) return;
   const added = (content.todoList ?? []).map((item) => ({ type: 'added', itemId: item.id, item }));
-  revise(draft, content, told, { source: 'copy', by: null, because: null, changes: { changes: added, added, modified: [], removed: [] } });
+  const source = content.stepOutputs ? 'rewind' : 'copy';
+  revise(draft, content, told, { source, by: null, because: null, changes: { changes: added, added, modified: [], removed: [] } });
 }
 
 export function planTold(draft, content, told) {
@@ -85,4 +86,11 @@ export function messageTold(draft, message, kind, told) {
   const at = kind === 'kept' || kind === 'history' ? message.timestamp : timestamp;
   const by = message.requestedBy ?? metadata?.userId ?? told.metadata?.by ?? null;
   draft.write('messages').push({ seq, at, runId, messageId, role, content, metadata, by, kind });
+}
+
+/** The thread went back to before these messages. */
+export function takeBack(draft, superseded, told) {
+  const gone = new Set(superseded);
+  draft.own.messages = draft.read('messages').filter((message) => !gone.has(message.messageId));
+  draft.mark(told.seq, 'person');
 }

@@ -3,7 +3,7 @@
 // Pure, like `core.js`: `foldView` leaves what it is given untouched. It takes a batch, and copies once per batch what it
 // writes to. What it does not know it passes over: the log shows it as it is.
 
-import { answered, asked, messageTold, planCopied, planTold, taskTold } from './people.js';
+import { answered, asked, messageTold, planCopied, planTold, takeBack, taskTold } from './people.js';
 import * as spans from './spans.js';
 import { addCosts, addUsage, noCosts } from './spans.js';
 
@@ -72,6 +72,7 @@ const TAKE = {
   PLAN_UPDATE: planTold,
   STATE_UPDATE(draft, content, told) {
     if (content.forkedFrom) draft.forkedFrom = content.forkedFrom;
+    if (content.superseded) takeBack(draft, content.superseded, told);
     for (const message of content.messages ?? []) messageTold(draft, message, 'history', told);
     if (!content.message) return;
     const isCopy = content.forkedFrom != null || !told.runId;

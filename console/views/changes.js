@@ -36,6 +36,8 @@ function author({ source, by, itemId }) {
       return [`model, in ${itemId ?? 'an item'}`, 'agent'];
     case 'user':
       return [by ?? 'a person', 'done'];
+    case 'rewind':
+      return ['taken back', 'run'];
     case 'copy':
       return ['copied with the fork', ''];
     default:

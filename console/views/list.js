@@ -53,7 +53,7 @@ function metOf(status, item) {
 /** Who put the item into the plan, if not the planner. */
 function authorOf(thread, item) {
   const added = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === item.id));
-  if (!added || added.source === 'planner' || added.source === 'copy') return null;
+  if (!added || added.source === 'planner' || added.source === 'copy' || added.source === 'rewind') return null;
   if (added.source === 'refinement') return added.by ?? 'a message';
   return added.source === 'agent' ? `the model, in ${added.itemId ?? 'an item'}` : added.by ?? 'a person';
 }

@@ -92,7 +92,7 @@ function sourceOf(source) {
   return title === '' ? null : { title, address: webAddress(url) };
 }
 
-const WHO = { planner: 'Plan', refinement: 'Plan', agent: 'Plan', user: 'Plan', copy: 'Plan' };
+const WHO = { planner: 'Plan', refinement: 'Plan', agent: 'Plan', user: 'Plan', copy: 'Plan', rewind: 'Plan' };
 
 function Revision({ ctx, entry }) {
   const { added, modified, removed } = entry.changes;

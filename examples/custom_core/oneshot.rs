@@ -67,12 +67,10 @@ impl Machine for Thread {
             Event::Asked { .. } if before.run.is_some() => {
                 return Err(Fault::new(Code::ThreadBusy, "One question at a time.").into());
             }
-            Event::Asked { ask, .. } if !ask.history.is_empty() => {
-                return Err(Fault::new(Code::Invalid, "This core keeps no conversation.")
-                    .at("/history", "is not taken")
-                    .into());
+            Event::Asked { ask, rewind, .. } if !ask.history.is_empty() || rewind.is_some() => {
+                return Err(Fault::new(Code::Invalid, "This core keeps no conversation.").into());
             }
-            Event::Asked { run, message, ask } => turn.begin(&self.id, run, message, *ask),
+            Event::Asked { run, message, ask, .. } => turn.begin(&self.id, run, message, *ask),
             Event::Model(ModelEvent::Replied { stream, attempt, reply }) if turn.waits_for(&stream, attempt) => {
                 turn.answer(ResultStatus::Success, reply.text, &reply.usage);
             }

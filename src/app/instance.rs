@@ -31,7 +31,7 @@ use crate::provider::Catalog;
 use crate::runtime::clock::Clock;
 use crate::service::Service;
 use crate::service::once::Answered;
-use crate::service::runs::{self, ProcessAsk, Receipt};
+use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::store::Store;
 use crate::tool::{Tool, ToolSource};
 
@@ -48,6 +48,8 @@ pub struct AgentProps {
     pub on_busy: OnBusy,
     /// What was said elsewhere before, oldest first; only for a conversation that begins here with this query.
     pub history: Vec<HistoryMessage>,
+    /// Where in the conversation; absent: at its end, whatever that is.
+    pub continue_at: Option<ContinueAt>,
     pub options: CallOptions,
 }
 
@@ -154,6 +156,7 @@ impl Instance {
             trace: None,
             on_busy: props.on_busy,
             history: props.history,
+            continue_at: props.continue_at,
             options: props.options,
             push: None,
             lookups: Vec::new(),

@@ -125,7 +125,7 @@ fn damaged(message: &MessageId) -> Fault {
 }
 
 /// A seq of this thread's log that is still kept; 0 is the thread before its first observation.
-fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
+pub(crate) fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
     if seq < row.min_seq - 1 {
         let detail = format!("The history begins at {}; what was before is gone.", row.min_seq);
         return Err(Fault::new(Code::HistoryCompacted, detail).with("minSeq", row.min_seq));

@@ -64,7 +64,9 @@ pub trait RowStore: Send + Sync + 'static {
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>>;
     /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
-    /// The newest `limit` messages before this one (of all, if it is not there), oldest first.
+    /// The conversation, oldest first: messages that were not superseded.
+    async fn messages(&self, pk: ThreadPk, page: &PageAsk) -> Result<Page<Row>>;
+    /// The newest `limit` messages of the conversation before this one (of all, if it is not there), oldest first.
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>>;
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
     /// Those of these rows that are there, in no order.

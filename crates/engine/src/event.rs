@@ -13,7 +13,7 @@ use crate::domain::run::Ask;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::{PeerFailure, Seen};
 use crate::domain::thread::{AgentState, ForkedFrom};
-use crate::domain::tool::ToolOutcome;
+use crate::domain::tool::{CallRecord, ToolOutcome};
 use crate::history::ShownPlan;
 
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub enum Event {
         run: RunId,
         message: MessageId,
         ask: Box<Ask>,
+        /// The thread goes back first.
+        rewind: Option<Box<Rewind>>,
     },
     Cancel(CancelEvent),
     Model(ModelEvent),
@@ -30,6 +32,26 @@ pub enum Event {
     Peer(PeerEvent),
     Person(PersonEvent),
     System(SystemEvent),
+}
+
+/// A place in the conversation to which a thread without a run goes back: what was said after it counts no more, and the
+/// plan is that of then.
+#[derive(Clone, Debug)]
+pub struct Rewind {
+    /// The thread's last seq when this was put together; later it is refused.
+    pub as_of: i64,
+    /// What was said after the place, each with the number of its row, oldest first. Empty: the thread is there already.
+    pub superseded: Vec<(i64, ConversationMessage)>,
+    /// The plan as of the place, with payload references.
+    pub plan: ShownPlan,
+    /// The calls of its items, as they are stored.
+    pub calls: Vec<CallRecord>,
+    /// What stood for the oldest messages then, its text as it is stored.
+    pub summary: Option<Summary>,
+    /// How much was said before the place that this summary does not tell, in bytes.
+    pub said: u64,
+    /// Who asked for what the plan holds: the names of keys.
+    pub askers: Vec<String>,
 }
 
 /// The two phases of a cancel.

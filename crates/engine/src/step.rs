@@ -121,6 +121,8 @@ pub enum Keep {
     Always = 1,
     /// While its `ord` is not below the thread's floor.
     UntilFloor = 2,
+    /// Never, and conversations leave it out: a message that was said after a place to which the thread went back.
+    Superseded = 3,
 }
 
 impl Keep {
@@ -128,7 +130,7 @@ impl Keep {
         self as i16
     }
     pub fn of_code(code: i16) -> Option<Self> {
-        [Keep::Never, Keep::Always, Keep::UntilFloor].into_iter().find(|keep| keep.code() == code)
+        [Keep::Never, Keep::Always, Keep::UntilFloor, Keep::Superseded].into_iter().find(|keep| keep.code() == code)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
 use crate::service::feed::EarlySubscription;
-use crate::service::runs::{self, ProcessAsk, Receipt, WaitsFor};
+use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, WaitsFor};
 
 /// `AgentProps`: what the agent is asked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -40,6 +40,9 @@ pub(crate) struct Query {
     /// with it.
     #[serde(default)]
     history: Vec<HistoryMessage>,
+    /// The id of a message of the thread, or `start`: the thread goes back there first, and what was said after it counts no
+    /// more. A thread with a run goes back only with `onBusy: interrupt`.
+    after: Option<String>,
     #[serde(default)]
     options: CallOptions,
 }
@@ -91,6 +94,7 @@ pub(crate) async fn accept(
         trace: Some((trace.0.clone(), trace.1.clone())),
         on_busy: preferences.on_busy,
         history: preferences.history,
+        continue_at: preferences.after.map(continue_at),
         options: preferences.options,
         push: None,
         lookups: Vec::new(),
@@ -102,6 +106,10 @@ pub(crate) async fn accept(
         (runs::process(service, caller, thread, ask, key).await?, None)
     };
     Ok((settle(answered, StatusCode::ACCEPTED)?, early))
+}
+
+fn continue_at(after: String) -> ContinueAt {
+    if after == "start" { ContinueAt::Start } else { ContinueAt::After(after.into()) }
 }
 
 fn check(preferences: &Query, longest: usize) -> Result<(), Fault> {

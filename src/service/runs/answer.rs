@@ -9,14 +9,14 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
+use crate::domain::lookup::LookupKey;
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Run, RunStatus};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::failpoint;
-use crate::outbox::PushTarget;
-use crate::runtime::CommitExtras;
 use crate::runtime::rows::read;
+use crate::runtime::{CommitExtras, LookupsToKeep};
 use crate::service::a2a::pushes;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service, threads};
@@ -29,7 +29,24 @@ pub async fn resume(
     answer: Answer,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    settle(service, caller, id, answer, None, Vec::new(), key).await
+    settle(service, caller, id, answer, None, CommitExtras::default(), key).await
+}
+
+/// The same, and the run is to be found under these keys, too.
+pub async fn resume_found(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    answer: Answer,
+    found: (RunId, Vec<LookupKey>),
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    let extras = CommitExtras { lookups: lookups(Some(found)), ..CommitExtras::default() };
+    settle(service, caller, id, answer, None, extras, key).await
+}
+
+fn lookups(found: Option<(RunId, Vec<LookupKey>)>) -> Option<LookupsToKeep> {
+    found.map(|(asked, keys)| LookupsToKeep { asked, keys })
 }
 
 /// Answers a suspension, once, with a message that joins the conversation.
@@ -45,6 +62,7 @@ pub async fn reply(
         Some((run, config, version)) => vec![pushes::receiver(service, caller, run, config, *version)?],
         None => Vec::new(),
     };
+    let extras = CommitExtras { pushes, lookups: lookups(said.found), ..CommitExtras::default() };
     let said = ConversationMessage {
         message_id: service.mint().message(),
         thread_id: id.clone(),
@@ -55,7 +73,7 @@ pub async fn reply(
         requested_by: Some(caller.name.clone()),
         metadata: said.metadata,
     };
-    settle(service, caller, id, answer, Some(Box::new(said)), pushes, key).await
+    settle(service, caller, id, answer, Some(Box::new(said)), extras, key).await
 }
 
 async fn settle(
@@ -64,12 +82,11 @@ async fn settle(
     id: &ThreadId,
     answer: Answer,
     said: Option<Box<ConversationMessage>>,
-    pushes: Vec<PushTarget>,
+    extras: CommitExtras,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let suspension = answer.suspension_id.clone();
     let event = Event::Person(PersonEvent::Resumed { answer: Box::new(answer), by: caller.name.clone(), said });
-    let extras = CommitExtras { pushes, ..CommitExtras::default() };
     match act(service, caller, id, event, extras, key).await {
         Err(fault) if fault.code == Code::NotFound => {
             Err(past(service, caller, id, &suspension).await?.unwrap_or(fault))

@@ -4,6 +4,7 @@ mod answer;
 mod cancel;
 mod process;
 mod read;
+mod rewind;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,10 +19,11 @@ use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
 use crate::domain::trace::TraceOrigin;
 
-pub use answer::{pause, reply, resume, step_in};
+pub use answer::{pause, reply, resume, resume_found, step_in};
 pub use cancel::{cancel, cancel_thread};
 pub use process::{process, process_subscribed};
 pub use read::{get, list, of_thread, wait, wait_for};
+pub use rewind::ContinueAt;
 
 pub(crate) use read::stored;
 
@@ -40,6 +42,8 @@ pub struct ProcessAsk {
     pub on_busy: OnBusy,
     /// What was said elsewhere before, oldest first; only for a thread that begins with this query.
     pub history: Vec<HistoryMessage>,
+    /// Where in the thread's conversation; absent: at its end, whatever that is.
+    pub continue_at: Option<ContinueAt>,
     pub options: CallOptions,
     /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,
@@ -54,6 +58,8 @@ pub struct SaidAsk {
     pub metadata: Option<Map<String, Value>>,
     /// The push receivers of the run's changes from here on.
     pub push: Option<(RunId, PushConfig, Version)>,
+    /// The run that it answers, and what that is to be found under, too.
+    pub found: Option<(RunId, Vec<LookupKey>)>,
 }
 
 /// The 202 of everything that starts or moves a run.

@@ -1,6 +1,6 @@
 //! A query becomes a run: accepted by one decision of the thread's task, answered when that is durable.
 
-use super::{ProcessAsk, Receipt};
+use super::{ProcessAsk, Receipt, rewind};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
@@ -15,7 +15,7 @@ use crate::service::a2a::pushes;
 use crate::service::feed::EarlySubscription;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Service, admission, settings, threads};
-use crate::store::NewThread;
+use crate::store::{NewThread, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
@@ -78,7 +78,10 @@ async fn accept(
         None => Vec::new(),
     };
     for _ in 0..LOOKUPS {
-        let (pk, core, profile, last_seq) = thread_or_new(service, caller, id).await?;
+        let Place { pk, core, profile, row } = thread_or_new(service, caller, id).await?;
+        let last_seq = row.as_ref().map(|row| row.last_seq);
+        let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
+        let goes_back = rewind.is_some();
         let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, last_seq.unwrap_or(0)));
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
         let _place = admission::check(service, caller, &settings)?;
@@ -94,7 +97,7 @@ async fn accept(
             history: ask.history.clone(),
             settings,
         };
-        let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked) };
+        let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked), rewind };
         let created_by = caller.name.clone();
         let new =
             NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
@@ -107,6 +110,8 @@ async fn accept(
         };
         match service.runtime.decide(pk, event, extras).await {
             Err(Refusal::Exists | Refusal::Gone) => {}
+            // Something happened on the thread since it was looked up.
+            Err(Refusal::Fault(fault)) if goes_back && fault.code == Code::ThreadBusy => {}
             Err(refusal) => return Err(refusal),
             Ok(decided) => {
                 failpoint::reached("process.acked");
@@ -130,21 +135,26 @@ fn check_history(history: &[HistoryMessage], most: usize) -> Result<()> {
     }
 }
 
-/// With its last seq, if it is there.
-async fn thread_or_new(
-    service: &Service,
-    caller: &Caller,
-    id: &ThreadId,
-) -> Result<(ThreadPk, String, ThreadProfile, Option<i64>)> {
+/// Where a query goes.
+struct Place {
+    pk: ThreadPk,
+    core: String,
+    profile: ThreadProfile,
+    /// Of a thread that is there.
+    row: Option<ThreadRow>,
+}
+
+async fn thread_or_new(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Place> {
     if let Some(row) = service.store.thread(caller.tenant, id).await? {
         // Not even read any further: that may be what breaks.
         if row.status == ThreadStatus::Quarantined {
             return Err(Fault::quarantined());
         }
-        return Ok((row.pk, row.core, row.profile, Some(row.last_seq)));
+        return Ok(Place { pk: row.pk, core: row.core.clone(), profile: row.profile.clone(), row: Some(row) });
     }
     threads::check_id(service, id)?;
-    Ok((service.runtime.new_pk(), service.config.agent.core.clone(), ThreadProfile::default(), None))
+    let (pk, core) = (service.runtime.new_pk(), service.config.agent.core.clone());
+    Ok(Place { pk, core, profile: ThreadProfile::default(), row: None })
 }
 
 /// The receipt of the run that was asked for, else of the active one.

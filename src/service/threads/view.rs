@@ -53,7 +53,7 @@ pub async fn put_agent_state(
     }
 }
 
-/// The conversation, oldest first.
+/// The conversation, oldest first, without what was superseded.
 pub async fn messages(
     service: &Service,
     caller: &Caller,
@@ -61,7 +61,7 @@ pub async fn messages(
     page: PageAsk,
 ) -> Result<Page<ConversationMessage>> {
     let thread = row(service, caller, id).await?;
-    let page = service.reads.rows(thread.pk, RowKind::Message, false, &page).await?;
+    let page = service.reads.messages(thread.pk, &page).await?;
     let mut items: Vec<ConversationMessage> = page.items.iter().map(read).collect::<store::Result<_>>()?;
     for message in &mut items {
         message.metadata = whole(service, thread.pk, message.metadata.take()).await?;

@@ -80,7 +80,7 @@ WHERE r.tenant = $1 AND r.kind = 7 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.i
 
 const HISTORY: &str = "
 SELECT body FROM (
-    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2
+    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2 AND keep <> 3
         AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = $1 AND kind = 2 AND id = $2), 9223372036854775807)
     ORDER BY ord DESC, id DESC LIMIT $3
 ) newest ORDER BY ord, id";
@@ -149,6 +149,14 @@ impl RowStore for Postgres {
         };
         let from = rows_from(ask, descending)?;
         let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id));
+        let query = query.bind(ask.rows());
+        page_of_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+    }
+
+    async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
+        let sql = select_page!(" AND kind <= 2 AND keep <> 3", ">", "ASC");
+        let from = rows_from(ask, false)?;
+        let query = sqlx::query(sql).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
         page_of_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }

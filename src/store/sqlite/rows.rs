@@ -107,8 +107,11 @@ CROSS JOIN thread_rows r ON r.pk = w.value ->> 0 AND r.kind = w.value ->> 1 AND 
 const TASKS_OF: &str =
     select_found!("r.id > ?2 AND r.id < ?3 AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?4");
 
+/// Without what was superseded.
+const MESSAGES: &str = select_page!("2 AND keep <> 3", ">", "ASC");
+
 const HISTORY: &str = "
-SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2
+SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2 AND keep <> 3
     AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = ?1 AND kind = 2 AND id = ?2), 9223372036854775807)
 ORDER BY ord DESC, id DESC LIMIT ?3";
 
@@ -175,6 +178,12 @@ impl RowStore for Sqlite {
         let query = sqlx::query(select_page(kind, descending)).bind(pk.0).bind(kind.code());
         let query = query.bind(from.at).bind(from.id).bind(ask.rows());
         page_of_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+    }
+
+    async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
+        let from = rows_from(ask, false)?;
+        let query = sqlx::query(MESSAGES).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(from.id);
+        page_of_rows(&query.bind(ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {

@@ -38,6 +38,19 @@ export const CASES = {
     },
   },
 
+  /** A thread that goes back, to the middle and to its start. */
+  back: {
+    async drive(server) {
+      const last = async () => (await server.get('/threads/back/messages')).items.at(-1).messageId;
+      await server.run('back', DINNER);
+      const after = await last();
+      await server.run('back', MENU);
+      await server.run('back', MENU, { after });
+      await server.run('back', DINNER, { after: 'start' });
+      return ['back'];
+    },
+  },
+
   /** An approval with other arguments, a refusal, one that nobody answers, and a fork in the middle that goes on. */
   answers: {
     async drive(server) {

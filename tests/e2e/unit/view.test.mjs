@@ -55,6 +55,13 @@ test('a conversation that was held elsewhere stands before the first query', () 
   assert.equal(messages[1].content, 'Noted. '.repeat(100));
 });
 
+test('a thread that went back shows what is said now', () => {
+  const view = whole('back');
+  assert.deepEqual(view.messages.map(({ kind }) => kind), ['start', 'answer']);
+  assert.equal(view.runs.size, 4);
+  assert.deepEqual(view.revisions.filter(({ source }) => source === 'rewind').map(({ todoList }) => todoList.length > 0), [true, false]);
+});
+
 test('nothing is open in a run that is over', () => {
   for (const [name, log] of logs) {
     const view = foldView(emptyView(), log);

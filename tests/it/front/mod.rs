@@ -32,6 +32,7 @@ mod questions;
 mod reads;
 mod ready;
 mod resume;
+mod rewind;
 mod saturation;
 mod schemas;
 mod session;

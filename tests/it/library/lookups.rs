@@ -6,7 +6,7 @@ use pes::domain::lookup::LookupKey;
 use pes::domain::run::OnBusy;
 use pes::service::lookups;
 use pes::service::once::Answered;
-use pes::service::runs::{self, ProcessAsk, Receipt};
+use pes::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 
 use super::instance;
 
@@ -40,9 +40,34 @@ async fn what_was_accepted_is_found_and_what_was_refused_is_not() {
         assert_eq!((runs.len(), &runs[0].run_id, runs[0].thread_id.as_str()), (1, &run.run_id, "t"), "{digest}");
     }
     assert_eq!(found("refused").await, []);
+
+    let waited = runs::wait(service, caller, &first.run_id, std::time::Duration::ZERO).await.unwrap();
+    let asked = waited.suspensions[0]["suspensionId"].clone();
+    let answer = serde_json::from_value(serde_json::json!({ "suspensionId": asked, "approved": true })).unwrap();
+    let under = (first.run_id.clone(), vec![key("answered")]);
+    runs::resume_found(service, caller, &"t".into(), answer, under, None).await.unwrap();
+    assert_eq!(found("answered").await[0].run_id, first.run_id);
+
     assert!(lookups::listen(service, caller, &key("first"), &first.run_id, 60_000).await.unwrap());
     let listened = &found("first").await[0];
     assert!(listened.listening_until >= listened.created_at + 60_000);
     assert!(!lookups::listen(service, caller, &key("first"), &second.run_id, 60_000).await.unwrap());
+    instance.close().await;
+}
+
+/// Whoever goes on where he saw the conversation end does so there or not at all.
+#[tokio::test]
+async fn a_conversation_that_went_on_does_not_end_there() {
+    let instance = instance().await;
+    let (service, caller) = (instance.service(), instance.caller());
+    let first = instance.process(pes::AgentProps::new("t", "hello")).await.unwrap();
+    let end = ContinueAt::End(first.response.message_id);
+    let again = || pes::AgentProps { continue_at: Some(end.clone()), ..pes::AgentProps::new("t", "hello") };
+    instance.process(again()).await.unwrap();
+    let refused = instance.process(again()).await.unwrap_err();
+    assert_eq!(refused.code, Code::PreconditionFailed);
+    let page = pes::store::PageAsk { limit: 9, ..Default::default() };
+    let said = pes::service::threads::messages(service, caller, &"t".into(), page).await.unwrap();
+    assert_eq!(said.items.len(), 4);
     instance.close().await;
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::bed::{Bed, ids, page, row};
 
 super::on_every_store!(
+    superseded_messages_are_left_out_of_the_conversation,
     what_is_kept_is_loaded_in_order,
     rows_are_paged_both_ways,
     pages_stand_while_rows_are_added,
@@ -125,4 +126,28 @@ async fn a_foreign_cursor_is_refused(bed: Bed) {
     for wanted in [SuspensionsWanted::Open, SuspensionsWanted::OpenByExpiry, past] {
         assert!(matches!(bed.suspensions(wanted, ask.clone()).await, Err(Error::Refused(_))));
     }
+}
+
+/// They are there for whoever asks for all rows, or for one of them.
+async fn superseded_messages_are_left_out_of_the_conversation(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let message = |id: &str, ord, keep| {
+        let body =
+            json!({"messageId": id, "threadId": "t1", "role": "USER", "content": id, "timestamp": 1}).to_string();
+        Row { body, ..row(RowKind::Message, id, ord, keep) }
+    };
+    let marks = [Keep::Never, Keep::Superseded, Keep::Superseded, Keep::Never, Keep::Superseded, Keep::Never];
+    let rows: Vec<Row> =
+        marks.into_iter().enumerate().map(|(at, keep)| message(&format!("m{at}"), at as i64, keep)).collect();
+    bed.write(pk, rows).await;
+    let first = bed.store.messages(pk, &page(2)).await.unwrap();
+    assert_eq!(ids(&first.items), ["m0", "m3"]);
+    let rest = bed.store.messages(pk, &PageAsk { cursor: first.next_cursor, ..page(2) }).await.unwrap();
+    assert_eq!((ids(&rest.items), rest.next_cursor), (vec!["m5"], None));
+    let newest = bed.store.history(pk, &"m5".into(), 2).await.unwrap();
+    assert_eq!(newest.iter().map(|said| said.content.as_str()).collect::<Vec<_>>(), ["m0", "m3"]);
+    assert_eq!(bed.store.rows(pk, RowKind::Message, false, &page(9)).await.unwrap().items.len(), 6);
+    assert!(bed.store.row(pk, RowKind::Message, "m1").await.unwrap().is_some());
+    let (_, loaded) = bed.store.load(pk).await.unwrap().unwrap();
+    assert_eq!(loaded, []);
 }

@@ -30,7 +30,7 @@ pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: 
 /// A handler that refuses has changed nothing.
 fn dispatch(tx: &mut Tx<'_>, event: Event) -> Handled {
     match event {
-        Event::Asked { run, message, ask } => ask::ask(tx, run, message, *ask),
+        Event::Asked { run, message, ask, rewind } => ask::ask(tx, run, message, *ask, rewind.map(|rewind| *rewind)),
         Event::Cancel(event) => by_cancel(tx, event),
         Event::Model(event) => by_model(tx, event),
         Event::Tool(event) => by_tool(tx, event),

@@ -13,7 +13,7 @@ use pes_engine::event::{Event, PersonEvent};
 use pes_engine::history::ShownPlan;
 use pes_engine::history::fold::Fold;
 use pes_engine::pes::Pes;
-use pes_engine::step::{Row, RowKind};
+use pes_engine::step::{Keep, Row, RowKind};
 use serde_json::json;
 
 use super::sim::*;
@@ -23,7 +23,10 @@ impl Sim {
     pub fn recent(&self, recent: &Recent) -> Vec<ConversationMessage> {
         let own = self.machine.run().map(|run| run.message_id.to_string()).unwrap_or_default();
         let before = self.rows.get(&(RowKind::Message, own)).map_or(i64::MAX, |row| row.ord);
-        let mut rows: Vec<&Row> = self.rows().filter(|row| row.kind == RowKind::Message && row.ord < before).collect();
+        let mut rows: Vec<&Row> = self
+            .rows()
+            .filter(|row| row.kind == RowKind::Message && row.keep == Keep::Never && row.ord < before)
+            .collect();
         rows.sort_by_key(|row| row.ord);
         let said = rows.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect();
         let mut said: Vec<ConversationMessage> = recent.kept(said, u32::MAX);

@@ -32,6 +32,7 @@ mod results;
 mod retry;
 mod review;
 mod reviewed;
+mod rewind;
 mod script;
 mod sim;
 mod simple_core;

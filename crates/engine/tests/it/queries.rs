@@ -4,7 +4,7 @@ use pes_engine::Illegal;
 use pes_engine::domain::message::{HistoryMessage, HistoryRole};
 use pes_engine::domain::run::{Ask, OnBusy};
 use pes_engine::domain::settings::RunSettings;
-use pes_engine::event::Event;
+use pes_engine::event::{Event, Rewind};
 use pes_engine::step::Step;
 
 use super::sim::Sim;
@@ -15,14 +15,19 @@ impl Sim {
     }
 
     pub fn ask_with(&mut self, query: &str, on_busy: OnBusy, settings: RunSettings) -> Result<Step, Illegal> {
-        self.ask_more(query, settings, |ask| ask.on_busy = on_busy)
+        self.ask_more(query, settings, None, |ask| ask.on_busy = on_busy)
     }
 
     /// Asks on a thread that is to begin with this conversation.
     pub fn ask_after(&mut self, history: &[(HistoryRole, &str)], query: &str) -> Result<Step, Illegal> {
         let said = |&(role, content): &(HistoryRole, &str)| HistoryMessage { role, content: content.to_owned() };
         let history = history.iter().map(said).collect();
-        self.ask_more(query, RunSettings::default(), |ask| ask.history = history)
+        self.ask_more(query, RunSettings::default(), None, |ask| ask.history = history)
+    }
+
+    /// Asks after the thread went back.
+    pub fn ask_again(&mut self, query: &str, rewind: Rewind) -> Result<Step, Illegal> {
+        self.ask_more(query, RunSettings::default(), Some(rewind), |_| ())
     }
 
     /// Asks, with whatever else is to stand in what is asked.
@@ -30,6 +35,7 @@ impl Sim {
         &mut self,
         query: &str,
         settings: RunSettings,
+        rewind: Option<Rewind>,
         more: impl FnOnce(&mut Ask),
     ) -> Result<Step, Illegal> {
         self.next_run += 1;
@@ -53,6 +59,6 @@ impl Sim {
         };
         more(&mut ask);
         let (run, message) = (format!("run_{n}").into(), format!("msg_u{n}").into());
-        self.apply(Event::Asked { run, message, ask: Box::new(ask) })
+        self.apply(Event::Asked { run, message, ask: Box::new(ask), rewind: rewind.map(Box::new) })
     }
 }

@@ -163,7 +163,7 @@ impl Sim {
         let view = self.machine.view();
         let rows = self.rows.values().filter(|row| match row.keep {
             Keep::Always => true,
-            Keep::Never => false,
+            Keep::Never | Keep::Superseded => false,
             Keep::UntilFloor => row.ord >= self.floor,
         });
         let mut rows: Vec<Row> = rows.cloned().collect();

@@ -150,7 +150,7 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
         Err(complaint) => return Ok(complain(complaint)),
     };
     let push = pushed(asker, request).map(|(config, version)| (task.clone(), config, version));
-    let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push };
+    let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push, found: None };
     let early = if listens { Some(feed::subscribe(service, &asker.caller, &thread).await?) } else { None };
     match runs::reply(service, &asker.caller, &thread, answer, said, once).await {
         Ok(_) => Ok(Accepted { task, complaint: None, early, is_new: false }),

@@ -68,6 +68,10 @@ pub struct WholePlan {
     pub plan_version: i64,
     /// In execution order.
     pub todo_list: Vec<TodoItem>,
+    /// What its settled items came to, of a plan that is told whole in the place of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<std::collections::BTreeMap<String, StepOutputEntry>>))]
+    pub step_outputs: Option<IndexMap<ItemId, StepOutputEntry>>,
     /// What the model replied.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub raw_output: Value,

@@ -25,6 +25,9 @@ pub struct StateUpdateBody {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<ConversationMessage>))]
     pub messages: Vec<RecordedMessage>,
+    /// The messages that count no more: the thread went back to before them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded: Vec<MessageId>,
     /// The application's state, whole.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
@@ -46,6 +49,7 @@ impl StateUpdateBody {
             state_version,
             message: None,
             messages: Vec::new(),
+            superseded: Vec::new(),
             data: None,
             patch: None,
             summary: None,

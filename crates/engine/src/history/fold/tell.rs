@@ -1,12 +1,14 @@
 //! Taking observations in, and giving them back whole.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::Fold;
 use super::list::List;
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, PlanBody, PlanUpdateBody, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate};
-use crate::domain::ids::{ItemId, RunId, ThreadId};
+use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId};
 use crate::domain::observation::{Observation, Record, RecordMetadata};
 use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
 
@@ -95,6 +97,7 @@ impl Fold {
             plan: self.plan.clone(),
             plan_version: self.plan_version,
             todo_list: self.list.items(),
+            step_outputs: told.step_outputs.clone(),
             raw_output: told.raw_output.clone(),
         }
     }
@@ -121,10 +124,23 @@ impl Fold {
 
     fn state_updated(&mut self, told: &StateUpdateBody) {
         self.written.tell(told);
+        self.forget(&told.superseded);
         if !told.is_queued() {
             self.messages.extend(told.message.iter().chain(&told.messages).cloned());
             self.summary = told.summary.clone().or(self.summary.take());
         }
+    }
+}
+
+impl Fold {
+    /// These messages count no more, and no summary that tells of them.
+    fn forget(&mut self, superseded: &[MessageId]) {
+        if superseded.is_empty() {
+            return;
+        }
+        let gone: HashSet<&MessageId> = superseded.iter().collect();
+        self.messages.retain(|message| !gone.contains(&message.message_id));
+        self.summary = self.summary.take().filter(|summary| !gone.contains(&summary.upto));
     }
 }
 

@@ -4,16 +4,21 @@ use crate::domain::facts::RecordedMessage;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
-use crate::pes::run::{begin, cancel, history, message};
+use crate::event::Rewind;
+use crate::pes::run::{begin, cancel, history, message, rewind};
 use crate::pes::state::{Phase, Shape, State, Steer};
 use crate::pes::tx::{Handled, Taken, Tx};
 
 /// Starts the run, or does with it what the caller wants where another one is active.
-pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask) -> Handled {
+pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask, rewind: Option<Rewind>) -> Handled {
     if tx.state.head.quarantined {
         return Err(Fault::quarantined());
     }
     history::check(tx, &ask.history)?;
+    if let Some(rewind) = rewind {
+        rewind::check(tx, &rewind)?;
+        rewind::go_back(tx, rewind);
+    }
     history::take_in(tx, std::mem::take(&mut ask.history));
     let on_busy = ask.on_busy;
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));

@@ -73,7 +73,14 @@ fn copied_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMes
 fn copied(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
     let keeps = todo.status.is_settled();
     let calls = if keeps { copied_calls(tx, &todo) } else { Vec::new() };
-    let result = todo.result.filter(|_| keeps).map(|result| tx.store(format!("item-{}.result", todo.id), result));
+    let result =
+        todo.result.clone().filter(|_| keeps).map(|result| tx.store(format!("item-{}.result", todo.id), result));
+    item_of(ord, TodoItem { result, ..todo }, calls, tx.state.head.plan_version)
+}
+
+/// An item as a list of another time shows it: settled as it was, or pending. Its result stands there as it is stored.
+pub(crate) fn item_of(ord: i64, todo: TodoItem, calls: Vec<CallId>, version: i64) -> Item {
+    let keeps = todo.status.is_settled();
     let def = Definition {
         id: todo.id,
         description: todo.description,
@@ -83,13 +90,13 @@ fn copied(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
         expected_outcome: todo.expected_outcome,
         tool_validation_mode: todo.tool_validation_mode,
         created: todo.created_timestamp,
-        since: tx.state.head.plan_version,
+        since: version,
         edited: None,
     };
     let progress = Progress {
         status: if keeps { todo.status } else { ItemStatus::Pending },
         reason: todo.reason.filter(|_| keeps),
-        result,
+        result: todo.result.filter(|_| keeps),
         validation: todo.validation_status.filter(|_| keeps),
         updated: todo.updated_timestamp,
         run: todo.run_id.filter(|_| keeps),

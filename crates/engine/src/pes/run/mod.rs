@@ -10,6 +10,7 @@ pub(crate) mod flow;
 pub(crate) mod fork;
 pub(crate) mod history;
 pub(crate) mod message;
+pub(crate) mod rewind;
 pub(crate) mod simple;
 pub(crate) mod summary;
 pub(crate) mod synthesize;

@@ -84,6 +84,11 @@ pub(crate) fn message(ord: i64, message: &ConversationMessage) -> Row {
     row(RowKind::Message, message.message_id.as_str(), ord, Keep::Never, message)
 }
 
+/// A message that counts no more, under the number that it has.
+pub(crate) fn superseded_message(ord: i64, message: &ConversationMessage) -> Row {
+    Row { keep: Keep::Superseded, ..self::message(ord, message) }
+}
+
 pub(crate) fn run(ord: i64, run: &Run) -> Row {
     let keep = if run.status.is_terminal() { Keep::Never } else { Keep::Always };
     row(RowKind::Run, run.run_id.as_str(), ord, keep, run)

@@ -1,0 +1,137 @@
+//! A thread goes back to a place in its conversation: what was said after it counts no more, and the plan is that of then.
+//! Nothing is deleted; the log tells what was taken back, and goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::facts::{IntentBody, PlanBody, StateUpdateBody, Summary};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{CallId, MessageId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::tool::CallRecord;
+use crate::event::Rewind;
+use crate::history::{ShownPlan, view};
+use crate::pes::run::{fork, summary};
+use crate::pes::state::{Call, Item, Shape, rows};
+use crate::pes::tx::{self, Tx};
+
+/// A run holds on to the plan that it began with, and what happened since the place was looked up may have moved it.
+pub(crate) fn check(tx: &Tx<'_>, rewind: &Rewind) -> Result<(), Fault> {
+    if tx.state.run.is_some() || !tx.state.head.queue.is_empty() {
+        return Err(busy());
+    }
+    if tx.state.last_seq != rewind.as_of {
+        return Err(Fault::new(Code::ThreadBusy, "Something happened on the thread meanwhile; ask again."));
+    }
+    Ok(())
+}
+
+/// Why a thread with a run does not go back.
+pub(crate) fn busy() -> Fault {
+    let detail = "A run is active, and a thread goes back only without one; wait for it, or set onBusy to interrupt.";
+    Fault::new(Code::ThreadBusy, detail)
+}
+
+pub(crate) fn go_back(tx: &mut Tx<'_>, rewind: Rewind) {
+    let Rewind { as_of: _, superseded, plan, calls, summary, said, askers } = rewind;
+    if superseded.is_empty() {
+        return;
+    }
+    supersede(tx, superseded, summary, said);
+    if tx.state.shape == Shape::Planned {
+        restore(tx, plan, calls, &askers);
+    }
+}
+
+/// Marks the messages and tells so. A summary that tells of one of them gives way to that of then.
+fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then: Option<Summary>, said: u64) {
+    let mut bytes = 0;
+    for (ord, message) in &superseded {
+        tx.rows.push(rows::superseded_message(*ord, message));
+        bytes += if message.is_error() { 0 } else { message.content.len() as u64 };
+    }
+    let ids: Vec<MessageId> = superseded.into_iter().map(|(_, message)| message.message_id).collect();
+    let is_told = tx.state.head.summary.as_ref().is_some_and(|summary| ids.contains(&summary.upto));
+    let body = StateUpdateBody { superseded: ids, ..tx.state_update(vec!["messages".to_owned()]) };
+    tx.record(None, "Conversation taken back", body);
+    if !is_told {
+        tx.state.head.said = tx.state.head.said.saturating_sub(bytes);
+        return;
+    }
+    tx.state.head.summary = None;
+    tx.state.head.said = said;
+    if let Some(then) = then {
+        summary::summarised(tx, then, 0);
+    }
+}
+
+/// Puts the plan of then in the place of the one that is there. Its number is a new one: who saw a later plan under that of
+/// then must not edit this one by it.
+fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[String]) {
+    let now = view::plan(tx.state);
+    if now.intent != then.intent {
+        tx.state.head.intent.clone_from(&then.intent);
+        tx.record(None, "Intent", IntentBody { intent: then.intent });
+    }
+    if now.plan == then.plan && now.todo_list == then.todo_list {
+        return;
+    }
+    tx.state.head.plan = then.plan;
+    tx.state.head.plan_version += 1;
+    let mut known: BTreeMap<CallId, CallRecord> =
+        calls.into_iter().map(|record| (record.call_id.clone(), record)).collect();
+    let items: Vec<Item> =
+        then.todo_list.into_iter().enumerate().map(|(at, todo)| restored(tx, at as i64, todo, &mut known)).collect();
+    forget_others(tx, &items);
+    if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
+        tx::add_names(&mut tx.state.head.shapers, askers);
+    }
+    for item in &items {
+        tx.definition_changed(&item.def.id);
+    }
+    tx.state.list.rebuild(|list| *list = items);
+    record_list(tx);
+}
+
+fn restored(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<CallId, CallRecord>) -> Item {
+    let ids = if todo.status.is_settled() { &todo.tool_calls[..] } else { &[] };
+    let mut calls = Vec::with_capacity(ids.len());
+    for called in ids {
+        let id = &called.call_id;
+        if !tx.state.calls.contains_key(id) {
+            let Some(record) = known.remove(id) else { continue };
+            let ord = tx.next_ord();
+            tx.state.calls.insert(id.clone(), Call { ord, record });
+            tx.change_call(id, |_| ());
+        }
+        calls.push(id.clone());
+    }
+    fork::item_of(ord, todo, calls, tx.state.head.plan_version)
+}
+
+/// What the restored list does not hold is no longer loaded; what was called for it stays readable.
+fn forget_others(tx: &mut Tx<'_>, restored: &[Item]) {
+    let ids: BTreeSet<_> = restored.iter().map(|item| &item.def.id).collect();
+    let calls: BTreeSet<_> = restored.iter().flat_map(|item| &item.calls).collect();
+    let others = tx.state.list.iter().filter(|item| !ids.contains(&item.def.id));
+    let rows: Vec<_> = others.flat_map(rows::forgotten_item).collect();
+    tx.rows.extend(rows);
+    let listed = tx.state.list.iter().flat_map(|item| &item.calls);
+    let gone: Vec<CallId> = listed.filter(|id| !calls.contains(id)).cloned().collect();
+    for call in gone.iter().filter_map(|id| tx.state.calls.remove(id)) {
+        tx.rows.push(rows::forgotten_call(&call));
+    }
+}
+
+fn record_list(tx: &mut Tx<'_>) {
+    let ShownPlan { plan, plan_version, todo_list, step_outputs, .. } = view::plan(tx.state);
+    let body = PlanBody {
+        plan,
+        plan_version,
+        raw_output: "".into(),
+        changes: None,
+        todo_list: Some(todo_list),
+        step_outputs: Some(step_outputs),
+    };
+    tx.record(None, "Plan restored", body);
+}

@@ -1,0 +1,141 @@
+//! A thread goes back to a place in its conversation. `Sim` compares what the log tells with the state after every commit.
+
+use pes_engine::domain::fault::Code;
+use pes_engine::domain::message::ConversationMessage;
+use pes_engine::domain::observation::{Observation, ObservationType};
+use pes_engine::domain::tool::CallRecord;
+use pes_engine::event::Rewind;
+use pes_engine::history::ShownPlan;
+use pes_engine::history::fold::Fold;
+use pes_engine::step::{Keep, Row, RowKind};
+use serde_json::{Value, json};
+
+use super::sim::*;
+
+impl Sim {
+    fn conversation(&self) -> Vec<(i64, ConversationMessage)> {
+        let is_said = |row: &&Row| row.kind == RowKind::Message && row.keep != Keep::Superseded;
+        let mut rows: Vec<&Row> = self.rows().filter(is_said).collect();
+        rows.sort_by_key(|row| row.ord);
+        rows.into_iter().map(|row| (row.ord, serde_json::from_str(&row.body).unwrap())).collect()
+    }
+
+    /// Back to after that many messages.
+    fn back_to(&self, messages: usize) -> Rewind {
+        let mut said = self.conversation();
+        let superseded = said.split_off(messages);
+        let is_first = |content: &Value| content["message"]["messageId"] == json!(superseded[0].1.message_id);
+        let at = self.records.iter().position(|record| is_first(&record.fact.content())).unwrap();
+        let mut fold = Fold::default();
+        for (at, record) in self.records[..at].iter().enumerate() {
+            fold.tell(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
+        }
+        let plan = ShownPlan::of(&fold.view()).unwrap();
+        let ids: Vec<&str> =
+            plan.todo_list.iter().flat_map(|item| &item.tool_calls).map(|call| call.call_id.as_str()).collect();
+        let calls = self.rows().filter(|row| row.kind == RowKind::Call && ids.contains(&row.id.as_str()));
+        let calls: Vec<CallRecord> = calls.map(|row| serde_json::from_str(&row.body).unwrap()).collect();
+        let said = said.iter().map(|(_, message)| message.content.len() as u64).sum();
+        let (as_of, summary) = (self.records.len() as i64, fold.summary().cloned());
+        Rewind { as_of, superseded, plan, calls, summary, said, askers: vec!["ann".to_owned()] }
+    }
+
+    fn contents_said(&self) -> Vec<String> {
+        self.conversation().into_iter().map(|(_, message)| message.content).collect()
+    }
+}
+
+/// Plans one item for the first query, and another in its place for the second; calls a tool for each.
+fn planner() -> Sim {
+    Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["read"])]),
+        "refinement" => says(
+            r#"{"intent":"another","plan":"another","todoList":[{"id":"b","description":"b","requiredTools":["read"],"status":"pending"}]}"#,
+        ),
+        "synthesis" => says("done"),
+        _ if request.messages.iter().any(|message| format!("{message:?}").contains("Tool {")) => says("fine"),
+        _ => calls(&[("read", json!({ "x": 1 }))]),
+    })
+}
+
+#[test]
+fn what_was_said_after_the_place_counts_no_more() {
+    let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
+    for query in ["first", "second", "third"] {
+        sim.ask(query).unwrap();
+        sim.go();
+    }
+    let back = sim.back_to(2);
+    let gone: Vec<Value> = back.superseded.iter().map(|(_, message)| json!(message.message_id)).collect();
+    let rows = sim.rows.len();
+    sim.ask_again("second, once more", back).unwrap();
+    let update = sim.contents(ObservationType::StateUpdate).pop().unwrap();
+    assert_eq!((&update["superseded"], &update["keys"]), (&json!(gone), &json!(["messages"])));
+    assert_eq!(gone.len(), 4);
+    sim.reload();
+    sim.go();
+    assert_eq!(sim.contents_said(), ["first", "yes", "second, once more", "yes"]);
+    let prompt = format!("{:?}", sim.prompts.last().unwrap().messages);
+    assert!(prompt.contains("first") && !prompt.contains("third"), "{prompt}");
+    assert!(sim.rows.len() > rows, "nothing is deleted");
+    let to_the_start = sim.back_to(0);
+    sim.ask_again("anew", to_the_start).unwrap();
+    assert_eq!(sim.machine.needs(&sim.machine.running()[0]).history, None, "nothing is said but the query");
+    sim.go();
+    assert_eq!(sim.contents_said(), ["anew", "yes"]);
+}
+
+/// With its calls, which are read again by whoever takes the thread over.
+#[test]
+fn the_plan_is_that_of_then_under_a_number_of_its_own() {
+    let mut sim = planner();
+    sim.ask("first").unwrap();
+    sim.go();
+    let then = sim.machine.view();
+    assert_eq!(then["todoList"][0]["toolCalls"].as_array().map(Vec::len), Some(1), "{then:#}");
+    sim.ask("second").unwrap();
+    sim.go();
+    let changed = sim.machine.view();
+    assert!(changed["todoList"].to_string().contains("\"b\""), "{changed:#}");
+    let back = sim.back_to(2);
+    sim.ask_again("second, otherwise", back).unwrap();
+    let told = sim.contents(ObservationType::Plan).pop().unwrap();
+    assert_eq!(told["todoList"], then["todoList"]);
+    let version = changed["planVersion"].as_i64().unwrap() + 1;
+    assert_eq!(told["planVersion"], json!(version));
+    let view = sim.machine.view();
+    for key in ["intent", "plan", "todoList", "stepOutputs"] {
+        assert_eq!(view[key], then[key], "{key}");
+    }
+    sim.reload();
+    sim.go();
+    assert!(sim.is_idle());
+}
+
+#[test]
+fn a_thread_goes_back_to_its_start_without_a_plan() {
+    let mut sim = planner();
+    sim.ask("first").unwrap();
+    sim.go();
+    let back = sim.back_to(0);
+    sim.ask_again("anew", back).unwrap();
+    assert_eq!(sim.machine.view()["todoList"], json!([]));
+    assert_eq!(sim.contents(ObservationType::LlmStreamStart).pop().unwrap()["phase"], "planning");
+    sim.reload();
+    sim.go();
+    assert_eq!(sim.item("a")["status"], "completed");
+}
+
+#[test]
+fn a_thread_with_a_run_and_one_that_moved_do_not_go_back() {
+    let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
+    sim.ask("first").unwrap();
+    sim.go();
+    let back = sim.back_to(0);
+    sim.ask("second").unwrap();
+    let running = sim.back_to(0);
+    assert_eq!(sim.ask_again("anew", running).unwrap_err().0.code, Code::ThreadBusy);
+    sim.go();
+    assert_eq!(sim.ask_again("anew", back).unwrap_err().0.code, Code::ThreadBusy);
+    assert_eq!(sim.contents_said().len(), 4);
+}

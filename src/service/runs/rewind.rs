@@ -1,0 +1,184 @@
+//! Going back to a place in a thread's conversation: what stands behind it, and the plan of then, are looked up here; whether
+//! that still holds is decided with the query.
+
+use std::collections::HashSet;
+
+use super::{ProcessAsk, cancel};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{CallId, MessageId, ThreadId, ThreadPk};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::run::OnBusy;
+use crate::domain::tool::CallRecord;
+use crate::engine::event::Rewind;
+use crate::engine::history::ShownPlan;
+use crate::engine::step::{Row, RowKind};
+use crate::runtime::rows::{legible, read};
+use crate::service::{Service, feed, fork};
+use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
+
+type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// Where in its conversation a thread goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContinueAt {
+    /// Before everything that was said: it counts no more.
+    Start,
+    /// After this message: what was said later counts no more.
+    After(MessageId),
+    /// At its end, which must be this message: if anything was said since, that is refused.
+    End(MessageId),
+}
+
+/// Rows and observations that are read at once.
+const CHUNK: u32 = 500;
+
+/// Messages stand in these.
+const TELLING: [ObservationType; 3] =
+    [ObservationType::RunStarted, ObservationType::FinalResponse, ObservationType::StateUpdate];
+
+/// Frees the thread of its runs, where the caller wants that; else a thread with a run is a fault.
+async fn make_way(service: &Service, caller: &Caller, id: &ThreadId, row: &ThreadRow, on_busy: OnBusy) -> Result<()> {
+    if row.status.is_at_rest() {
+        return Ok(());
+    }
+    match on_busy {
+        OnBusy::Interrupt => cancel::cancel_thread(service, caller, id, None).await.map(drop),
+        OnBusy::Enqueue | OnBusy::Steer | OnBusy::Reject => {
+            let detail =
+                "A run is active, and a thread goes back only without one; wait for it, or set onBusy to interrupt.";
+            Err(Fault::new(Code::ThreadBusy, detail))
+        }
+    }
+}
+
+/// What it takes to go on there; `None`: the thread begins.
+pub(super) async fn of(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    row: Option<&ThreadRow>,
+    ask: &ProcessAsk,
+) -> Result<Option<Box<Rewind>>> {
+    match (&ask.continue_at, row) {
+        (None, _) | (Some(ContinueAt::Start), None) => Ok(None),
+        (Some(ContinueAt::After(_) | ContinueAt::End(_)), None) => Err(unknown()),
+        (Some(at), Some(row)) => {
+            match at {
+                ContinueAt::Start | ContinueAt::After(_) => make_way(service, caller, id, row, ask.on_busy).await?,
+                ContinueAt::End(_) => {}
+            }
+            Ok(Some(Box::new(look_up(service, row, at).await?)))
+        }
+    }
+}
+
+/// What it takes to go on after this message.
+async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<Rewind> {
+    let mut said = conversation(service, row.pk).await?;
+    let position = |id: &MessageId| said.iter().position(|(_, message)| message.message_id == *id);
+    let place = match at {
+        ContinueAt::Start => 0,
+        ContinueAt::After(id) => 1 + position(id).ok_or_else(unknown)?,
+        ContinueAt::End(id) if row.status.is_at_rest() && position(id).is_some_and(|at| at + 1 == said.len()) => {
+            said.len()
+        }
+        ContinueAt::End(_) => {
+            let detail = "Something was said on the thread since; look at it again.";
+            return Err(Fault::new(Code::PreconditionFailed, detail));
+        }
+    };
+    let superseded = said.split_off(place);
+    let mut rewind = Rewind {
+        as_of: row.last_seq,
+        superseded,
+        plan: ShownPlan::default(),
+        calls: Vec::new(),
+        summary: None,
+        said: 0,
+        askers: askers(&said),
+    };
+    let Some((_, first)) = rewind.superseded.first() else { return Ok(rewind) };
+    let seq = fork::within(row, told_at(service, row, &first.message_id).await? - 1)?;
+    let fold = feed::fold_to(service, row.pk, seq).await?;
+    rewind.summary = fold.summary().cloned();
+    rewind.said = bytes_behind(&said, rewind.summary.as_ref().map(|summary| &summary.upto));
+    rewind.plan =
+        ShownPlan::of(&fold.view()).map_err(|error| store::Error::Damaged(format!("the plan in the log: {error}")))?;
+    rewind.calls = calls(service, row.pk, &rewind.plan).await?;
+    rewind.askers.extend(askers(&rewind.superseded));
+    Ok(rewind)
+}
+
+/// What `after` must be.
+fn unknown() -> Fault {
+    let how = "must be `start`, or the id of a message of this thread's conversation";
+    Fault::new(Code::Invalid, format!("`after` {how}.")).at("/after", how)
+}
+
+async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, ConversationMessage)>> {
+    let (mut said, mut page) = (Vec::new(), PageAsk { limit: CHUNK, ..PageAsk::default() });
+    loop {
+        let found = service.reads.messages(pk, &page).await?;
+        let rows: &[Row] = &found.items;
+        for row in rows {
+            said.push((row.ord, read(row)?));
+        }
+        match found.next_cursor {
+            Some(cursor) => page.cursor = Some(cursor),
+            None => return Ok(said),
+        }
+    }
+}
+
+/// The seq of the observation that told this message.
+async fn told_at(service: &Service, row: &ThreadRow, message: &MessageId) -> Result<i64> {
+    let mut after = row.min_seq - 1;
+    loop {
+        let ask = ObservationAsk { after, limit: CHUNK, types: TELLING.to_vec(), ..ObservationAsk::default() };
+        let told = service.reads.observations(row.pk, &ask).await?;
+        if let Some(found) = told.iter().find(|told| tells(told, message)) {
+            return Ok(found.seq);
+        }
+        match told.last() {
+            Some(last) => after = last.seq,
+            // Older than the log: that is refused by the caller.
+            None => return Ok(row.min_seq - 1),
+        }
+    }
+}
+
+/// A message of a run that waits is told again when the run begins, which is where it stands.
+fn tells(told: &Observation, message: &MessageId) -> bool {
+    let content = &told.content;
+    let is_it = |one: &serde_json::Value| one["messageId"] == message.as_str();
+    let is_queued = || content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == "queue"));
+    let many = content["messages"].as_array();
+    (is_it(&content["message"]) && !is_queued()) || many.is_some_and(|all| all.iter().any(is_it))
+}
+
+/// The names of the keys that said any of these.
+fn askers(said: &[(i64, ConversationMessage)]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let names = said.iter().filter_map(|(_, message)| message.requested_by.clone());
+    names.filter(|name| seen.insert(name.clone())).collect()
+}
+
+/// How long the messages after this one are together.
+fn bytes_behind(said: &[(i64, ConversationMessage)], told: Option<&MessageId>) -> u64 {
+    let first = said.iter().position(|(_, message)| Some(&message.message_id) == told).map_or(0, |at| at + 1);
+    let counted = said[first..].iter().filter(|(_, message)| !message.is_error());
+    counted.map(|(_, message)| message.content.len() as u64).sum()
+}
+
+/// The calls of the plan's settled items.
+async fn calls(service: &Service, pk: ThreadPk, plan: &ShownPlan) -> Result<Vec<CallRecord>> {
+    let settled = plan.todo_list.iter().filter(|item| item.status.is_settled());
+    let ids: Vec<&CallId> = settled.flat_map(|item| &item.tool_calls).map(|call| &call.call_id).collect();
+    let wanted: Vec<_> = ids.into_iter().map(|id| (pk, RowKind::Call, id.to_string())).collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(service.reads.rows_by_id(&wanted).await?.iter().filter_map(|(_, row)| legible(row)).collect())
+}

@@ -1,0 +1,115 @@
+//! `after` of `POST /threads/{thread}/process`: a thread goes back to a place in its conversation.
+
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+
+async fn items(app: &App, path: &str) -> Vec<Value> {
+    app.get(path).await.expect(200)["items"].as_array().unwrap().clone()
+}
+
+async fn said(app: &App, thread: &str) -> Vec<Value> {
+    items(app, &format!("/threads/{thread}/messages?limit=100")).await
+}
+
+async fn go_back(app: &App, query: &str, after: &Value) -> Value {
+    let body = json!({ "query": query, "after": after });
+    app.ask("POST", "/threads/t1/process").header("prefer", "wait=30").json(&body).send().await.expect(200)
+}
+
+fn contents(messages: &[Value]) -> Vec<&str> {
+    messages.iter().map(|message| message["content"].as_str().unwrap()).collect()
+}
+
+/// Messages, contexts and copies leave it out; runs and log keep it.
+#[tokio::test]
+async fn what_was_said_after_the_place_counts_no_more() {
+    let app = App::start().await;
+    for query in ["count", "hello", "hello"] {
+        app.finish("t1", query).await;
+    }
+    let before = said(&app, "t1").await;
+    go_back(&app, "hello", &before[1]["messageId"]).await;
+    let after = said(&app, "t1").await;
+    assert_eq!((after.len(), &after[..2]), (4, &before[..2]));
+    let page = app.get("/threads/t1/messages?limit=3").await.expect(200);
+    let cursor = page["nextCursor"].as_str().expect("a page of three is full");
+    assert_eq!(items(&app, &format!("/threads/t1/messages?limit=3&cursor={cursor}")).await, after[3..]);
+
+    let updates = items(&app, "/threads/t1/events?types=STATE_UPDATE").await;
+    let gone: Vec<&Value> = before[2..].iter().map(|message| &message["messageId"]).collect();
+    assert_eq!(updates.last().unwrap()["content"]["superseded"], json!(gone));
+    let runs = items(&app, "/threads/t1/runs").await;
+    assert_eq!(runs.len(), 4);
+    let run = app.get(&format!("/runs/{}", runs[1]["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(run["result"]["response"]["messageId"], before[3]["messageId"], "its answer is there: {run:#}");
+
+    let copy = app.post("/threads/t1/fork", json!({ "threadId": "t2" })).await.expect(201);
+    assert_eq!(contents(&said(&app, "t2").await), contents(&after), "{copy:#}");
+}
+
+/// And the state that is put together from the log is that of the thread.
+#[tokio::test]
+async fn the_plan_is_that_of_then() {
+    let app = App::with(|config| config.models.demo.script = None).await;
+    let prompts = items(&app, "/models").await[0]["prompts"].clone();
+    let (first, third) = (prompts[0].as_str().unwrap(), prompts[2].as_str().unwrap());
+    app.finish("t1", first).await;
+    let then = app.get("/threads/t1/state").await.expect(200);
+    let place = said(&app, "t1").await[1]["messageId"].clone();
+    app.finish("t1", third).await;
+    assert_ne!(app.get("/threads/t1/state").await.expect(200)["todoList"], then["todoList"]);
+    go_back(&app, third, &place).await;
+    let plans = items(&app, "/threads/t1/events?types=PLAN").await;
+    let told = plans.iter().find(|told| told["runId"] == "").expect("the plan is told");
+    assert_eq!(told["content"]["todoList"], then["todoList"]);
+    for key in ["plan", "todoList", "stepOutputs"] {
+        let at = app.get(&format!("/threads/t1/state?at={}", told["seq"])).await.expect(200);
+        assert_eq!(at[key], then[key], "{key}");
+    }
+    let call = &then["todoList"][0]["toolCalls"][0]["callId"];
+    let call = app.get(&format!("/threads/t1/tool-calls/{}", call.as_str().unwrap())).await.expect(200);
+    assert_eq!(call["status"], "done", "{call:#}");
+    let now = app.get("/threads/t1/state").await.expect(200);
+    let at = app.get(&format!("/threads/t1/state?at={}", now["lastSeq"])).await.expect(200);
+    assert_eq!((&at["todoList"], &at["stepOutputs"]), (&now["todoList"], &now["stepOutputs"]));
+
+    go_back(&app, first, &json!("start")).await;
+    assert_eq!(said(&app, "t1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_place_is_a_message_of_the_conversation() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let first = said(&app, "t1").await;
+    go_back(&app, "hello", &json!("start")).await;
+    let gone = first[0]["messageId"].as_str().unwrap();
+    for (thread, after) in [("t1", "msg_none"), ("t1", ""), ("t1", gone), ("new", "msg_none")] {
+        let body = json!({ "query": "hello", "after": after });
+        let refused = app.post(&format!("/threads/{thread}/process"), body).await.problem("invalid");
+        assert_eq!(refused["errors"][0]["pointer"], "/after", "{after}");
+    }
+    app.get("/threads/new").await.problem("not_found");
+    let body = json!({ "query": "hello", "after": "start" });
+    app.post("/threads/new/process", body).await.expect(202);
+}
+
+#[tokio::test]
+async fn a_thread_with_a_run_goes_back_only_where_that_is_wanted() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    app.suspend("t1", "send").await;
+    let place = said(&app, "t1").await[1]["messageId"].clone();
+    for on_busy in ["enqueue", "steer", "reject"] {
+        let body = json!({ "query": "hello", "after": place, "onBusy": on_busy });
+        app.post("/threads/t1/process", body).await.problem("thread_busy");
+    }
+    assert_eq!(app.get("/threads/t1").await.expect(200)["status"], "suspended");
+    let body = json!({ "query": "hello", "after": place, "onBusy": "interrupt" });
+    app.ask("POST", "/threads/t1/process").header("prefer", "wait=30").json(&body).send().await.expect(200);
+    let runs = items(&app, "/threads/t1/runs").await;
+    let stands: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
+    assert_eq!(stands, ["completed", "cancelled", "completed"]);
+    assert_eq!(said(&app, "t1").await.len(), 4);
+}
