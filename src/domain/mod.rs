@@ -9,5 +9,6 @@ pub mod lookup;
 pub(crate) mod pointer;
 pub(crate) mod typed;
 pub mod webhook;
+pub mod which_thread;
 
 pub use pes_engine::domain::*;

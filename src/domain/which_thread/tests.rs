@@ -1,0 +1,285 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn user(text: &str) -> Said {
+    Said::User(text.to_owned())
+}
+
+fn answer(text: &str) -> Said {
+    Said::Assistant { text: text.to_owned(), calls: Vec::new() }
+}
+
+fn sender(user: Option<&str>) -> Sender<'_> {
+    Sender { tenant: TenantPk(1), key: "shared", user }
+}
+
+#[test]
+fn the_next_request_comes_to_the_key_of_the_one_before() {
+    let first = [user("hi")];
+    let next = [user(" hi\n"), answer("Hello."), user("and?")];
+    assert_eq!(key_before(sender(None), &next), Some(key_of(sender(None), &first)));
+    assert_eq!(key_before(sender(None), &first), None);
+    let called = Said::Assistant { text: String::new(), calls: vec!["sus_1".to_owned()] };
+    let result = |text: &str| Said::ToolResult { call: "sus_1".to_owned(), text: text.to_owned() };
+    let with_result = [user("hi"), called.clone(), result("7")];
+    let after = [user("hi"), called, result("7"), answer("Seven."), user("and?")];
+    assert_eq!(key_before(sender(None), &after), Some(key_of(sender(None), &with_result)));
+    assert_ne!(key_of(sender(None), &[result("7")]), key_of(sender(None), &[result("8")]));
+}
+
+#[test]
+fn other_senders_come_to_other_keys() {
+    let said = [user("hi")];
+    let mine = key_of(sender(Some("ann")), &said);
+    let others = [
+        sender(Some("bob")),
+        sender(None),
+        Sender { key: "other", ..sender(Some("ann")) },
+        Sender { tenant: TenantPk(2), ..sender(Some("ann")) },
+        Sender { key: "sharedann", ..sender(None) },
+    ];
+    for other in others {
+        assert_ne!(key_of(other, &said), mine, "{other:?}");
+    }
+    // What stands in one message never reads as two.
+    let one = [user("a\",\"b")];
+    assert_ne!(key_of(sender(None), &one), key_of(sender(None), &[user("a"), user("b")]));
+}
+
+#[test]
+fn an_answer_is_known_in_other_clothes_and_not_in_other_words() {
+    for same in ["It is  seven.\n", "<think>3 + 4</think>It is seven.", "It is<details open>x\n</details> seven."] {
+        assert_eq!(normal(same), "It is seven.", "{same}");
+    }
+    assert_eq!(normal("<think>it goes on"), "<think>it goes on");
+    assert_ne!(normal("It is eight."), normal("It is seven."));
+}
+
+fn candidate(thread: &str, shown: &[&str], ends_there: bool) -> Candidate {
+    let shown = shown.iter().map(|text| Shown::Text((*text).to_owned())).collect();
+    Candidate { thread: thread.into(), run: "run_1".into(), shown, ends_there }
+}
+
+#[test]
+fn the_newest_thread_that_ends_there_goes_on_else_the_newest_is_copied() {
+    let said = [user("hi"), answer("Hello."), user("and?")];
+    let other = candidate("other", &["Good day."], true);
+    let longer = candidate("longer", &["Hello.", "Hello."], true);
+    let [went_on, ended, older] =
+        [("went on", false), ("ended", true), ("older", true)].map(|(id, ends)| candidate(id, &["Hello."], ends));
+    let found = [other.clone(), longer.clone(), went_on.clone(), ended.clone(), older];
+    assert_eq!(choose(&said, &found), Choice::Continue(&ended));
+    assert_eq!(choose(&said, &[other.clone(), went_on.clone()]), Choice::Fork(&went_on));
+    assert_eq!(choose(&said, &[other, longer]), Choice::Begin);
+}
+
+/// An answer that was edited is none that an agent gave.
+#[test]
+fn a_thread_with_another_answer_anywhere_is_not_taken() {
+    let said = [user("hi"), answer("Hello!"), user("and?"), answer("So."), user("well?")];
+    assert_eq!(choose(&said, &[candidate("t", &["Hello.", "So."], true)]), Choice::Begin);
+    let history = earlier(&said);
+    let texts: Vec<&str> = history.iter().map(|one| one.content.as_str()).collect();
+    assert_eq!(texts, ["hi", "Hello!", "and?", "So."]);
+    assert_eq!(news(&said), [user("well?")]);
+}
+
+fn message(id: &str, role: MessageRole, content: &str) -> ConversationMessage {
+    ConversationMessage {
+        message_id: id.into(),
+        thread_id: "t".into(),
+        role,
+        content: content.to_owned(),
+        timestamp: 1,
+        run_id: None,
+        requested_by: None,
+        metadata: None,
+    }
+}
+
+#[test]
+fn on_a_named_thread_the_last_answer_says_where_it_goes_on() {
+    let (human, agent) = (MessageRole::User, MessageRole::Ai);
+    let thread = [
+        message("u1", human, "hi"),
+        message("a1", agent, "Hello."),
+        message("u2", human, "and?"),
+        message("a2", agent, "So."),
+    ];
+    let hello = MessageId::from("a1");
+    let cases: [(&[Said], Place<'_>); 6] = [
+        (&[answer("So."), user("new")], Place::End),
+        (&[user("hi"), answer("<think>x</think> Hello."), user("and?")], Place::After(&hello)),
+        (&[user("hi")], Place::Start),
+        (&[user("hi there")], Place::End),
+        (&[user("hi"), answer("Unheard of."), user("and?")], Place::End),
+        // A client may prune what it sends.
+        (&[answer("Hello."), user("otherwise?")], Place::After(&hello)),
+    ];
+    for (said, wants) in cases {
+        assert_eq!(place(said, &thread), wants, "{said:?}");
+    }
+    assert_eq!(place(&[user("hi")], &[]), Place::End);
+    let twice = [&thread[..2], &[message("u2", human, "again"), message("a2", agent, "Hello.")]].concat();
+    assert_eq!(
+        place(&[user("hi"), answer("Hello."), user("x")], &twice),
+        Place::End,
+        "the later of two that are equal"
+    );
+}
+
+/// A server that holds threads and chooses as a door does.
+#[derive(Default)]
+struct Server {
+    threads: Vec<Thread>,
+    /// Newest last.
+    keys: Vec<(LookupKey, usize, usize)>,
+    answered: usize,
+}
+
+#[derive(Clone, Default)]
+struct Thread {
+    said: Vec<Said>,
+    /// Where each run ended: how many messages there were.
+    runs: Vec<usize>,
+    users: Vec<Option<usize>>,
+}
+
+impl Server {
+    fn candidates(&self, key: &LookupKey) -> Vec<(Candidate, usize, usize)> {
+        let of = |&(_, thread, run): &(LookupKey, usize, usize)| {
+            let found = &self.threads[thread];
+            let candidate = Candidate {
+                thread: thread.to_string().as_str().into(),
+                run: run.to_string().as_str().into(),
+                shown: shown_by(&found.said[..found.runs[run]]),
+                ends_there: found.runs.len() == run + 1,
+            };
+            (candidate, thread, run)
+        };
+        self.keys.iter().rev().filter(|(known, ..)| known == key).map(of).collect()
+    }
+
+    /// Takes a request; gives the answer, and what the model was shown.
+    fn serve(&mut self, by: Option<usize>, said: &[Said], words: usize) -> (String, Vec<Said>) {
+        let name = by.map(|by| format!("user {by}"));
+        let sender = sender(name.as_deref());
+        let found = key_before(sender, said).map(|key| self.candidates(&key)).unwrap_or_default();
+        let candidates: Vec<Candidate> = found.iter().map(|(one, ..)| one.clone()).collect();
+        let at =
+            |one: &Candidate| found.iter().find(|(known, ..)| known == one).map(|(_, thread, run)| (*thread, *run));
+        let thread = match choose(said, &candidates) {
+            Choice::Continue(one) => at(one).unwrap().0,
+            Choice::Fork(one) => {
+                let (thread, run) = at(one).unwrap();
+                let mut copy = self.threads[thread].clone();
+                copy.said.truncate(copy.runs[run]);
+                copy.runs.truncate(run + 1);
+                self.add(copy)
+            }
+            Choice::Begin => {
+                let taken_in = earlier(said).into_iter().map(|one| match one.role {
+                    HistoryRole::User => Said::User(one.content),
+                    HistoryRole::Assistant => answer(&one.content),
+                });
+                let said = taken_in.collect();
+                self.add(Thread { said, ..Thread::default() })
+            }
+        };
+        self.answered += 1;
+        let text = ["yes", "no"][(words + self.answered) % 2].to_owned();
+        let into = &mut self.threads[thread];
+        into.said.extend(news(said).iter().cloned());
+        into.users.push(by);
+        let shown = into.said.clone();
+        into.said.push(answer(&text));
+        into.runs.push(into.said.len());
+        self.keys.push((key_of(sender, said), thread, into.runs.len() - 1));
+        (text, shown)
+    }
+
+    fn add(&mut self, thread: Thread) -> usize {
+        self.threads.push(thread);
+        self.threads.len() - 1
+    }
+}
+
+/// What somebody does with one of his conversations.
+#[derive(Clone, Debug)]
+enum Deed {
+    Say(usize),
+    AskAgain,
+    /// Another text in the place of an earlier one, from there on anew.
+    Edit(usize, usize),
+    EditAnswer(usize),
+    Begin,
+}
+
+const WORDS: [&str; 3] = ["hi", "and?", "ok"];
+
+fn deed() -> impl Strategy<Value = (usize, Deed, usize)> {
+    let deed = prop_oneof![
+        4 => (0..WORDS.len()).prop_map(Deed::Say),
+        2 => Just(Deed::AskAgain),
+        2 => (0..4usize, 0..WORDS.len()).prop_map(|(at, word)| Deed::Edit(at, word)),
+        1 => (0..4usize).prop_map(Deed::EditAnswer),
+        1 => Just(Deed::Begin),
+    ];
+    (0..5usize, deed, 0..2usize)
+}
+
+fn plain(said: &[Said]) -> Vec<(bool, String)> {
+    let texts = said.iter().filter_map(|said| match said {
+        Said::User(text) => Some((true, text.trim().to_owned())),
+        Said::Assistant { text, .. } => Some((false, normal(text))),
+        Said::ToolResult { .. } => None,
+    });
+    texts.collect()
+}
+
+/// Leaves the request that the deed comes to in `said`; `false`: there is nothing to send.
+fn act(said: &mut Vec<Said>, deed: &Deed) -> bool {
+    let places: Vec<usize> = (0..said.len()).filter(|at| matches!(said[*at], Said::User(_))).collect();
+    match deed {
+        Deed::Say(word) => said.push(user(WORDS[*word])),
+        Deed::AskAgain => drop(said.pop()),
+        Deed::Edit(at, word) => {
+            let Some(place) = places.get(*at) else { return false };
+            said.truncate(*place);
+            said.push(user(WORDS[*word]));
+        }
+        Deed::EditAnswer(at) => {
+            let Some(place) = places.get(*at) else { return false };
+            said[place + 1] = answer("an answer that nobody gave");
+            said.push(user("ok"));
+        }
+        Deed::Begin => *said = vec![user("hi")],
+    }
+    !news(said).is_empty()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Three people whose client sends their names, and two behind one key, who all say the same few words.
+    #[test]
+    fn the_model_is_shown_what_the_client_sent_and_no_thread_is_two_users(deeds in prop::collection::vec(deed(), 1..40)) {
+        let mut server = Server::default();
+        let mut clients: Vec<Vec<Said>> = vec![Vec::new(); 5];
+        for (who, deed, words) in &deeds {
+            let said = &mut clients[*who];
+            if !act(said, deed) {
+                continue;
+            }
+            let by = Some(*who).filter(|who| *who < 3);
+            let (text, shown) = server.serve(by, said, *words);
+            prop_assert_eq!(plain(&shown), plain(said));
+            // A client shows the answer in clothes of its own.
+            said.push(answer(&format!("<think>why</think>\n{text}  ")));
+        }
+        for thread in &server.threads {
+            prop_assert!(thread.users.windows(2).all(|pair| pair[0] == pair[1]), "{:?}", thread.users);
+        }
+    }
+}
