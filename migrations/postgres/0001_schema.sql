@@ -21,6 +21,12 @@ CREATE TABLE api_keys (
     scopes text NOT NULL,
     created_at bigint NOT NULL,
     revoked_at bigint,
+    expires_at bigint,
+    -- Written once an hour at most.
+    used_at bigint,
+    -- What it was before it was rotated, and until when that counts, too.
+    former_hash text COLLATE "C" UNIQUE,
+    former_until bigint,
     -- Decisions are told by name: one that was revoked keeps its own.
     UNIQUE (tenant, name)
 );

@@ -21,6 +21,12 @@ CREATE TABLE api_keys (
     scopes TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     revoked_at INTEGER,
+    expires_at INTEGER,
+    -- Written once an hour at most.
+    used_at INTEGER,
+    -- What it was before it was rotated, and until when that counts, too.
+    former_hash TEXT UNIQUE,
+    former_until INTEGER,
     -- Decisions are told by name: one that was revoked keeps its own.
     UNIQUE (tenant, name)
 ) STRICT;

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use secrecy::ExposeSecret;
-use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use super::ledger::{self, ApiKey, Issued, NewKey};
+use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, same};
 use super::mint::hash;
 use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
@@ -58,6 +57,9 @@ impl Pass {
 
 /// Tells the time of the process.
 pub type Now = Arc<dyn Fn() -> Millis + Send + Sync>;
+
+/// How often it is written down that a key is used.
+const TOUCH_EVERY: Millis = 3_600_000;
 
 /// Answers kept at most; guessing keys must not fill the memory, so only good ones are kept.
 const KEPT: usize = 10_000;
@@ -166,10 +168,25 @@ impl Keys {
             return Ok(caller);
         }
         match self.store.key_by_hash(hash).await.map_err(unavailable)? {
-            Some(row) if row.revoked_at.is_none() && same(&row.hash, hash) => Ok(self.remember(hash, caller(row))),
+            Some(row) if ledger::admits(&row, hash, (self.now)()) => {
+                self.touch(&row).await;
+                Ok(self.remember(hash, caller(row)))
+            }
             // Whoever may call without a key may call with one: programs made for keys always send some.
             None => self.local_if_open(refused).await,
             Some(_) => Err(refused()),
+        }
+    }
+
+    /// Writes down that the key is used, if that was not done within the hour. It lets its holder in all the same where
+    /// that cannot be written.
+    async fn touch(&self, key: &KeyRow) {
+        let now = (self.now)();
+        let since = now - TOUCH_EVERY;
+        if key.used_at.is_none_or(|at| at <= since)
+            && let Err(error) = self.store.touch_key(&key.key_id, now, since).await
+        {
+            tracing::debug!(%error, keyId = key.key_id, "the use of a key was not written down");
         }
     }
 
@@ -198,7 +215,7 @@ impl Keys {
 
     /// Makes a key for the caller's own tenant; on an open server, whose caller is the operator, for any.
     pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
-        new.check()?;
+        new.check((self.now)())?;
         if new.tenant != caller.tenant_name && !self.is_open().await? {
             let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
             return Err(Fault::new(Code::Forbidden, detail));
@@ -226,6 +243,20 @@ impl Keys {
         if is_own && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)? {
             self.forget_callers();
             return Ok(());
+        }
+        Err(Fault::not_found("active key"))
+    }
+
+    /// Makes another key in the place of a stored one of the caller's tenant. The old one counts until the overlap is over.
+    pub async fn rotate(&self, caller: &Caller, key_id: &str, how: &KeyRotation) -> Result<Issued, Fault> {
+        let now = (self.now)();
+        how.check(now)?;
+        if self.list(caller).await?.iter().any(|key| key.key_id == key_id)
+            && let Some(issued) =
+                ledger::rotate(&*self.store, key_id, how, &caller.name, now).await.map_err(unavailable)?
+        {
+            self.forget_callers();
+            return Ok(issued);
         }
         Err(Fault::not_found("active key"))
     }
@@ -285,16 +316,12 @@ fn caller(row: KeyRow) -> Caller {
     Caller { scopes: ledger::scopes(&row), tenant: row.tenant, tenant_name: row.tenant_name, name: row.name }
 }
 
-fn same(one: &str, other: &str) -> bool {
-    one.as_bytes().ct_eq(other.as_bytes()).into()
-}
-
 fn missing() -> Fault {
     Fault::new(Code::Unauthorized, "Send a key: `Authorization: Bearer pes_…`; `pes keys new` makes one.")
 }
 
 fn refused() -> Fault {
-    Fault::new(Code::Unauthorized, "This key is not known or was revoked; `pes keys new` makes another.")
+    Fault::new(Code::Unauthorized, "This key is not known, was revoked or has expired; `pes keys new` makes another.")
 }
 
 fn over() -> Fault {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use subtle::ConstantTimeEq;
 
 use super::mint::{hash, mint_id, mint_key};
 use crate::config::auth::{check_key_name, check_name, scope, scope_name};
@@ -9,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
-use crate::store::{AuditRow, KeyRow, Result, Store};
+use crate::store::{AuditRow, KeyRow, Result, Rotation, Store};
 
 /// What a key is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -19,13 +20,49 @@ pub struct NewKey {
     /// Who or what will use it: what its decisions are told by. No two keys of a tenant have had the same.
     pub name: String,
     pub scopes: Vec<Scope>,
+    /// Nobody is let in with it from then on; absent = until it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+}
+
+/// How a key is replaced by another that is the same to everybody else: id, name and scopes stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyRotation {
+    /// How long the old key counts, too, in milliseconds: at most 30 days.
+    #[serde(default)]
+    pub overlap_ms: Millis,
+    /// Absent = as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+}
+
+const LONGEST_OVERLAP: Millis = 30 * 24 * 3_600_000;
+
+fn invalid(at: &str, how: &str) -> std::result::Result<(), Fault> {
+    Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how))
+}
+
+fn check_end(expires_at: Option<Millis>, now: Millis) -> std::result::Result<(), Fault> {
+    if expires_at.is_some_and(|end| end <= now) {
+        return invalid("expiresAt", "must be a time to come, in Unix milliseconds");
+    }
+    Ok(())
+}
+
+impl KeyRotation {
+    pub fn check(&self, now: Millis) -> std::result::Result<(), Fault> {
+        if !(0..=LONGEST_OVERLAP).contains(&self.overlap_ms) {
+            return invalid("overlapMs", "must be from 0 to 2592000000 (30 days)");
+        }
+        check_end(self.expires_at, now)
+    }
 }
 
 impl NewKey {
-    /// Refuses names that nobody could tell apart, and a key that may do nothing.
-    pub fn check(&self) -> std::result::Result<(), Fault> {
-        let invalid =
-            |at: &str, how: &str| Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how));
+    /// Refuses names that nobody could tell apart, a key that may do nothing, and one that has ended.
+    pub fn check(&self, now: Millis) -> std::result::Result<(), Fault> {
+        check_end(self.expires_at, now)?;
         check_tenant(&self.tenant)?;
         check_key_name(&self.name).or_else(|how| invalid("name", how))?;
         if self.scopes.is_empty() {
@@ -65,6 +102,14 @@ pub struct ApiKey {
     pub created_at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    /// When somebody was let in with it last, within the hour; absent: nobody was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Millis>,
+    /// Until when the key that it was before it was rotated counts, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_until: Option<Millis>,
 }
 
 /// Makes a key that was checked; after `Ok` it is stored and counts. `None`: its name is taken.
@@ -80,6 +125,10 @@ pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Re
         scopes: scopes.join(" "),
         created_at: now,
         revoked_at: None,
+        expires_at: new.expires_at,
+        used_at: None,
+        former_hash: None,
+        former_until: None,
     };
     let line = line(&row, "make key", by, now);
     Ok(store.add_key(row, line).await?.then_some(issued))
@@ -113,6 +162,38 @@ pub async fn revoke(store: &dyn Store, key_id: &str, by: &str, now: Millis) -> R
     }
 }
 
+/// Makes another key in the place of one that counts, which was checked. `None`: there is no such key.
+pub async fn rotate(
+    store: &dyn Store,
+    key_id: &str,
+    how: &KeyRotation,
+    by: &str,
+    now: Millis,
+) -> Result<Option<Issued>> {
+    let Some(row) = store.keys().await?.into_iter().find(|key| key.key_id == key_id) else { return Ok(None) };
+    let issued = Issued { key_id: key_id.to_owned(), key: mint_key() };
+    let rotation = Rotation {
+        key_id: key_id.to_owned(),
+        hash: hash(&issued.key),
+        former_until: now + how.overlap_ms,
+        expires_at: how.expires_at,
+        now,
+    };
+    Ok(store.rotate_key(rotation, line(&row, "rotate key", by, now)).await?.then_some(issued))
+}
+
+/// Whether somebody is let in with what has this hash.
+pub(super) fn admits(key: &KeyRow, hash: &str, now: Millis) -> bool {
+    let is_former = key.former_hash.as_ref().is_some_and(|former| same(former, hash));
+    let counts = same(&key.hash, hash) || is_former && key.former_until.is_some_and(|until| until > now);
+    counts && key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+}
+
+/// Takes as long whatever they are.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
 /// What the holder of this key may do.
 pub(super) fn scopes(key: &KeyRow) -> Vec<Scope> {
     key.scopes.split(' ').filter_map(|name| scope(name).ok()).collect()
@@ -126,5 +207,8 @@ fn shown(row: KeyRow) -> ApiKey {
         name: row.name,
         created_at: row.created_at,
         revoked_at: row.revoked_at,
+        expires_at: row.expires_at,
+        last_used_at: row.used_at,
+        former_until: row.former_until,
     }
 }

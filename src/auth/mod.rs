@@ -13,7 +13,7 @@ mod wrong_key_throttle;
 pub use keys::Now;
 pub(crate) use keys::taken;
 pub use keys::{Keys, LOOK_AGAIN, OPEN_TENANT, Pass};
-pub use ledger::{ApiKey, Issued, NewKey, check_tenant, issue, list, revoke};
+pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, check_tenant, issue, list, revoke, rotate};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use toml::{Table, Value};
 
-use super::client::ClientCommand;
+use super::client::{ClientCommand, duration};
 use crate::config::auth::scope;
 use crate::config::env::Variables;
 use crate::config::layers::Layers;
@@ -70,6 +71,19 @@ pub(super) enum KeysCommand {
         /// read, run, approve, admin; else admin for the first key, read,run,approve for the others
         #[arg(long, value_delimiter = ',', value_parser = scope)]
         scopes: Option<Vec<Scope>>,
+        /// It ends after this time: 12h, 90d; else when it is revoked
+        #[arg(long, value_parser = duration)]
+        expires: Option<Duration>,
+    },
+    /// Replace a key by another with the same id, name and scopes; it is shown once
+    Rotate {
+        key_id: String,
+        /// How long the old one counts, too: 30m, 24h, 7d
+        #[arg(long, value_parser = duration, default_value = "0s")]
+        overlap: Duration,
+        /// The new one ends after this time; else as before
+        #[arg(long, value_parser = duration)]
+        expires: Option<Duration>,
     },
     /// List keys, never the keys themselves
     Ls,

@@ -2,14 +2,16 @@
 //! itself. Never in another one than that of the server that is running.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::args::KeysCommand;
 use super::server::Server;
 use super::{Error, health};
-use crate::auth::{self, ApiKey, Issued, NewKey, OPEN_TENANT};
+use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT};
 use crate::config::auth::scope_name;
 use crate::config::env::Variables;
 use crate::config::{Auth, Config};
+use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::runtime::clock::{Clock, System};
 use crate::store::{Store, sqlite};
@@ -39,16 +41,24 @@ enum KeysLocation {
 
 async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
     match command {
-        KeysCommand::New { tenant, name, scopes } => {
+        KeysCommand::New { tenant, name, scopes, expires } => {
             let is_first = place.is_first().await?;
             let usual = if is_first { vec![Scope::Admin] } else { vec![Scope::Read, Scope::Run, Scope::Approve] };
             let name = name.unwrap_or_else(|| format!("cli-{}", &auth::mint_key()[4..12]));
-            let new = NewKey { tenant, name, scopes: scopes.unwrap_or(usual) };
-            new.check().map_err(|fault| Error::Failed(fault.detail))?;
+            let new = NewKey { tenant, name, scopes: scopes.unwrap_or(usual), expires_at: expires.map(end) };
+            new.check(System::default().now()).map_err(|fault| Error::Failed(fault.detail))?;
             let issued = place.issue(&new).await?;
             if is_first {
                 say_first(&new);
             }
+            eprintln!("{} (shown only now)", issued.key_id);
+            println!("{}", issued.key);
+        }
+        KeysCommand::Rotate { key_id, overlap, expires } => {
+            let overlap_ms = Millis::try_from(overlap.as_millis()).unwrap_or(Millis::MAX);
+            let how = KeyRotation { overlap_ms, expires_at: expires.map(end) };
+            how.check(System::default().now()).map_err(|fault| Error::Failed(fault.detail))?;
+            let issued = place.rotate(&key_id, &how).await?;
             eprintln!("{} (shown only now)", issued.key_id);
             println!("{}", issued.key);
         }
@@ -63,6 +73,10 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn end(after: Duration) -> Millis {
+    System::default().now().saturating_add(Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX))
 }
 
 /// What the first key of a server shuts.
@@ -85,8 +99,17 @@ fn say_first(new: &NewKey) {
 
 fn print(key: &ApiKey) {
     let scopes: Vec<&str> = key.scopes.iter().copied().map(scope_name).collect();
-    let state = if key.revoked_at.is_some() { "revoked" } else { "active" };
-    println!("{}  {state:7}  {}  {}  {}", key.key_id, key.tenant, scopes.join("+"), key.name);
+    let state = match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(end)) if end <= System::default().now() => "expired",
+        (None, _) => "active",
+    };
+    let day = |at: Option<Millis>| {
+        let at = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+        at.map_or("never".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
+    };
+    let (used, ends) = (day(key.last_used_at), day(key.expires_at));
+    println!("{}  {state:7}  {}  {}  {}  used {used}  ends {ends}", key.key_id, key.tenant, scopes.join("+"), key.name);
 }
 
 impl KeysLocation {
@@ -153,6 +176,16 @@ impl KeysLocation {
         match self {
             KeysLocation::Server(server) => server.list().await,
             KeysLocation::Store(store, _) => Ok(auth::list(&**store).await?),
+        }
+    }
+
+    async fn rotate(&self, key_id: &str, how: &KeyRotation) -> Result<Issued, Error> {
+        match self {
+            KeysLocation::Server(server) => server.rotate(key_id, how).await,
+            KeysLocation::Store(store, _) => {
+                let rotated = auth::rotate(&**store, key_id, how, OPERATOR, System::default().now()).await?;
+                rotated.ok_or_else(|| Error::Failed(format!("there is no active key {key_id}")))
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::Error;
-use crate::auth::{ApiKey, Issued, NewKey};
+use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
 use crate::config::env::Variables;
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
 
@@ -80,6 +80,11 @@ impl Server {
     pub(super) async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         let body = serde_json::to_vec(new).map_err(|error| Error::Failed(error.to_string()))?;
         read(&self.call(Method::POST, "/keys", body).await?)
+    }
+
+    pub(super) async fn rotate(&self, key_id: &str, how: &KeyRotation) -> Result<Issued, Error> {
+        let body = serde_json::to_vec(how).map_err(|error| Error::Failed(error.to_string()))?;
+        read(&self.call(Method::POST, &format!("/keys/{key_id}/rotate"), body).await?)
     }
 
     pub(super) async fn list(&self) -> Result<Vec<ApiKey>, Error> {

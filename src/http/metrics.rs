@@ -164,6 +164,7 @@ pub(crate) fn render(values: &[Figure]) -> String {
         }
         let labels: Vec<String> = labels.iter().map(|(label, of)| format!("{label}=\"{of}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let value = if value.is_infinite() { "+Inf".to_owned() } else { value.to_string() };
         text.push_str(&format!("{name}{labels} {value}\n"));
     }
     text

@@ -94,6 +94,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(session::begin, session::end))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(keys::rotate))
         .routes(routes!(http_tools::list, http_tools::create))
         .routes(routes!(http_tools::get, http_tools::put, http_tools::delete))
         .routes(routes!(webhooks::list, webhooks::create))

@@ -18,6 +18,8 @@ pub struct Figures {
     pub deliveries: u64,
     pub oldest_due: Option<Millis>,
     pub threads: LateThreads,
+    /// When the key ends that ends next.
+    pub next_key_end: Option<Millis>,
     pub size: Size,
 }
 
@@ -76,7 +78,7 @@ pub trait FigureStore: Send + Sync + 'static {
 
 impl Figures {
     /// Of four queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of deliveries,
-    /// `count, since, running` of threads.
+    /// `count, since, running` of threads with `key_end`.
     pub(crate) fn read<R: Columns>(
         runs: &[R],
         questions: &[R],
@@ -99,6 +101,7 @@ impl Figures {
                 due_since: threads.number_or_none("since")?,
                 running_since: threads.number_or_none("running")?,
             },
+            next_key_end: threads.number_or_none("key_end")?,
             size,
         })
     }

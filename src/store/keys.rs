@@ -21,6 +21,25 @@ pub struct KeyRow {
     pub scopes: String,
     pub created_at: Millis,
     pub revoked_at: Option<Millis>,
+    pub expires_at: Option<Millis>,
+    /// Within the hour.
+    pub used_at: Option<Millis>,
+    /// What `hash` was before the key was rotated, and until when that counts, too.
+    pub former_hash: Option<String>,
+    pub former_until: Option<Millis>,
+}
+
+/// Another key in the place of one that stays who it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotation {
+    pub key_id: String,
+    /// Of the new key.
+    pub hash: String,
+    /// Until when the old one counts.
+    pub former_until: Millis,
+    /// `None`: as before.
+    pub expires_at: Option<Millis>,
+    pub now: Millis,
 }
 
 /// A part of every [`Store`](super::Store).
@@ -38,7 +57,11 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn keys(&self) -> Result<Vec<KeyRow>>;
     /// With its audit line. `false`: no such active key, and nothing is stored.
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
-    /// The key with this hash, revoked or not.
+    /// With its audit line. `false`: there is no such key that counts, and nothing is stored.
+    async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool>;
+    /// It was used now; written if that was not said since then.
+    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()>;
+    /// The key that has or had this hash, revoked or not.
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
 }
 
@@ -53,6 +76,10 @@ impl KeyRow {
             scopes: row.text("scopes")?.to_owned(),
             created_at: row.number("created_at")?,
             revoked_at: row.number_or_none("revoked_at")?,
+            expires_at: row.number_or_none("expires_at")?,
+            used_at: row.number_or_none("used_at")?,
+            former_hash: row.text_or_none("former_hash")?.map(str::to_owned),
+            former_until: row.number_or_none("former_until")?,
         })
     }
 }

@@ -37,7 +37,7 @@ pub use audit::{AuditRow, AuditStore};
 pub use commit::{Commit, Committed, NewThread};
 pub use figures::{FigureStore, Figures, LateThreads, OpenQuestions, Pooled, Size};
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
-pub use keys::{KeyRow, KeyStore};
+pub use keys::{KeyRow, KeyStore, Rotation};
 pub use leases::*;
 pub use log::{LogStore, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};

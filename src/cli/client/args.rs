@@ -179,13 +179,14 @@ pub(in crate::cli) struct ReplayArguments {
     pub speed: f64,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write 90s, 5m or 2h");
+pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time; write 90s, 5m, 2h or 7d");
     let (number, unit) = text.split_at(text.len().saturating_sub(1));
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
         "h" => 3600,
+        "d" => 86_400,
         _ => return Err(wrong()),
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;

@@ -24,7 +24,7 @@ use std::ffi::OsString;
 
 use serde_json::{Value, json};
 
-pub(super) use args::ClientCommand;
+pub(super) use args::{ClientCommand, duration};
 
 use super::Error;
 use super::server::Server;

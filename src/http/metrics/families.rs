@@ -91,6 +91,7 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_run_no_progress_seconds", Gauge, "Since when the running thread that waits longest was not committed."),
     ("pes_threads_overdue", Gauge, "Threads whose timer is due, of all replicas."),
     ("pes_thread_overdue_seconds", Gauge, "How late the latest of them is."),
+    ("pes_auth_key_expiry_seconds", Gauge, "Until the key ends that ends next; +Inf: none does."),
     ("pes_outbox_waiting", Gauge, "Deliveries that are not over, of all replicas."),
     ("pes_outbox_oldest_due_seconds", Gauge, "How late the oldest of them is."),
     ("pes_mcp_changed_tools", Gauge, "Tools of MCP servers that are off because they changed."),

@@ -72,6 +72,7 @@ fn open(figures: &Figures, now: Millis) -> Vec<Figure> {
         ("pes_run_no_progress_seconds", age(threads.running_since)),
         ("pes_threads_overdue", threads.due as f64),
         ("pes_thread_overdue_seconds", age(threads.due_since)),
+        ("pes_auth_key_expiry_seconds", figures.next_key_end.map_or(f64::INFINITY, |end| (end - now) as f64 / 1000.0)),
         ("pes_outbox_waiting", figures.deliveries as f64),
         ("pes_outbox_oldest_due_seconds", age(figures.oldest_due)),
     ];

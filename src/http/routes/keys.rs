@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::auth::{ApiKey, Issued, NewKey};
+use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::{JsonBody, OptionalJsonBody};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -34,6 +34,22 @@ pub(crate) async fn create(
     sent: JsonBody<NewKey>,
 ) -> HttpResult<(StatusCode, Json<Issued>)> {
     Ok((StatusCode::CREATED, Json(app.keys.issue(&caller, &sent.value).await?)))
+}
+
+/// Replace a key by another with the same id, name and scopes.
+///
+/// The answer is the only place where it is ever shown. The old one counts until `overlapMs` is over.
+#[utoipa::path(post, path = "/keys/{key}/rotate", operation_id = "rotateKey", tag = "keys",
+    request_body = KeyRotation, responses((status = 200, body = Issued)))]
+pub(crate) async fn rotate(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    OptionalJsonBody(sent): OptionalJsonBody<KeyRotation>,
+) -> HttpResult<Json<Issued>> {
+    let key: String = ids.get("key")?;
+    Ok(Json(app.keys.rotate(&caller, &key, &sent.value).await?))
 }
 
 /// Revoke a key. It stops working within five seconds.

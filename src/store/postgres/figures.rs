@@ -20,7 +20,8 @@ const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM de
 
 const THREADS: &str = "
 SELECT count(*) AS count, min(wake_at) AS since,
-    (SELECT min(updated_at) FROM threads WHERE status = 'running') AS running
+    (SELECT min(updated_at) FROM threads WHERE status = 'running') AS running,
+    (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > $1) AS key_end
 FROM threads WHERE wake_at <= $1";
 
 const TABLES: &str = "

@@ -10,16 +10,23 @@ use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyRow, KeyStore, Result};
+use crate::store::{AuditRow, KeyRow, KeyStore, Result, Rotation};
 
 const KEYS: &str = "
-SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
+SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at,
+    k.expires_at, k.used_at, k.former_hash, k.former_until
 FROM api_keys k JOIN tenants t ON t.pk = k.tenant
-WHERE $1::text IS NULL OR k.hash = $1 ORDER BY k.created_at, k.key_id";
+WHERE $1::text IS NULL OR k.hash = $1 OR k.former_hash = $1 ORDER BY k.created_at, k.key_id";
 
 const ADD_KEY: &str = "
-INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant, name) DO NOTHING";
+INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, name) DO NOTHING";
+
+const ROTATE: &str = "
+UPDATE api_keys SET former_hash = hash, former_until = $3, hash = $2, expires_at = coalesce($4, expires_at)
+WHERE key_id = $1 AND revoked_at IS NULL AND coalesce(expires_at, $5 + 1) > $5";
+
+const TOUCH: &str = "UPDATE api_keys SET used_at = $2 WHERE key_id = $1 AND (used_at IS NULL OR used_at <= $3)";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
 
@@ -65,7 +72,8 @@ impl KeyStore for Postgres {
             .bind(key.hash)
             .bind(key.scopes)
             .bind(key.created_at)
-            .bind(key.revoked_at);
+            .bind(key.revoked_at)
+            .bind(key.expires_at);
         self.pool.with_connection(async |connection| change_with_audit(connection, add, &audit).await).await
     }
 
@@ -80,6 +88,21 @@ impl KeyStore for Postgres {
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
         let revoke = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
         self.pool.with_connection(async |connection| change_with_audit(connection, revoke, &audit).await).await
+    }
+
+    async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool> {
+        let rotate = sqlx::query(ROTATE)
+            .bind(rotation.key_id)
+            .bind(rotation.hash)
+            .bind(rotation.former_until)
+            .bind(rotation.expires_at)
+            .bind(rotation.now);
+        self.pool.with_connection(async |connection| change_with_audit(connection, rotate, &audit).await).await
+    }
+
+    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()> {
+        let touch = sqlx::query(TOUCH).bind(key_id).bind(now).bind(since);
+        self.pool.with_query(async |connection| touch.execute(connection).await).await.map(drop)
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {

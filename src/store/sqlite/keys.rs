@@ -8,15 +8,15 @@ use super::fault::unreadable;
 use super::{Sqlite, audit};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyRow, KeyStore, Result};
+use crate::store::{AuditRow, KeyRow, KeyStore, Result, Rotation};
 
 const NEW_TENANT: &str = "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
 const TENANT: &str = "SELECT pk FROM tenants WHERE name = ?1";
 
 const ADD: &str = "
-INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (tenant, name) DO NOTHING";
+INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (tenant, name) DO NOTHING";
 
 /// Whether a tenant has more than keys.
 const IS_USED: &str = "
@@ -27,7 +27,8 @@ SELECT EXISTS (SELECT 1 FROM threads WHERE tenant = ?1)
 macro_rules! select_key {
     ($rest:literal) => {
         concat!(
-            "SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at
+            "SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at,
+             k.expires_at, k.used_at, k.former_hash, k.former_until
              FROM api_keys k JOIN tenants t ON t.pk = k.tenant ",
             $rest
         )
@@ -36,7 +37,13 @@ macro_rules! select_key {
 
 const ALL: &str = select_key!("ORDER BY k.rowid");
 
-const BY_HASH: &str = select_key!("WHERE k.hash = ?");
+const BY_HASH: &str = select_key!("WHERE k.hash = ?1 OR k.former_hash = ?1");
+
+const ROTATE: &str = "
+UPDATE api_keys SET former_hash = hash, former_until = ?3, hash = ?2, expires_at = coalesce(?4, expires_at)
+WHERE key_id = ?1 AND revoked_at IS NULL AND coalesce(expires_at, ?5 + 1) > ?5";
+
+const TOUCH: &str = "UPDATE api_keys SET used_at = ?2 WHERE key_id = ?1 AND (used_at IS NULL OR used_at <= ?3)";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?2 WHERE key_id = ?1 AND revoked_at IS NULL";
 
@@ -63,8 +70,9 @@ impl KeyStore for Sqlite {
 
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
         let add = move |tx: &Transaction<'_>| {
-            let KeyRow { key_id, tenant, name, hash, scopes, created_at, revoked_at, .. } = key;
-            let added = tx.execute(ADD, params![key_id, tenant.0, name, hash, scopes, created_at, revoked_at])?;
+            let KeyRow { key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at, .. } = key;
+            let values = params![key_id, tenant.0, name, hash, scopes, created_at, revoked_at, expires_at];
+            let added = tx.execute(ADD, values)?;
             audit_if_changed(tx, added, &audit)
         };
         self.writer.write(add).await
@@ -82,6 +90,20 @@ impl KeyStore for Sqlite {
             audit_if_changed(tx, revoked, &audit)
         };
         self.writer.write(revoke).await
+    }
+
+    async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool> {
+        let rotate = move |tx: &Transaction<'_>| {
+            let Rotation { key_id, hash, former_until, expires_at, now } = rotation;
+            let rotated = tx.execute(ROTATE, params![key_id, hash, former_until, expires_at, now])?;
+            audit_if_changed(tx, rotated, &audit)
+        };
+        self.writer.write(rotate).await
+    }
+
+    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()> {
+        let key_id = key_id.to_owned();
+        self.writer.write(move |tx| tx.execute(TOUCH, params![key_id, now, since]).map(drop)).await
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {

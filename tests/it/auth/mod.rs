@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::support::store::{Moody, fresh_store};
-use pes::auth::{Issued, Keys, NewKey, Pass, issue, list, mint_key, revoke};
+use pes::auth::{Issued, KeyRotation, Keys, NewKey, Pass, issue, list, mint_key, revoke};
 use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
@@ -16,7 +16,7 @@ fn configured(keys: &[&str]) -> Auth {
 }
 
 fn new_key(scopes: &[Scope]) -> NewKey {
-    NewKey { tenant: "acme".to_owned(), name: "ci".to_owned(), scopes: scopes.to_vec() }
+    NewKey { tenant: "acme".to_owned(), name: "ci".to_owned(), scopes: scopes.to_vec(), expires_at: None }
 }
 
 async fn made(store: &dyn Store, scopes: &[Scope]) -> Issued {
@@ -142,12 +142,12 @@ fn names_that_are_the_servers_or_cannot_be_seen_are_refused() {
     let ours = ["policy", "Timer", "local", "engine", "interrupt", "configured-1", "Configured-x"];
     let unseen = ["", " ann", "ann ", "a\nb", "a\u{202e}b", "a\u{2066}b", "a\u{200b}b", "\u{feff}a", "a\u{e0041}"];
     for name in ours.iter().chain(&unseen) {
-        let fault = named(name).check().unwrap_err();
+        let fault = named(name).check(1).unwrap_err();
         assert_eq!((fault.code, fault.errors[0].pointer.as_str()), (Code::Invalid, "/name"), "{name:?}");
         assert!(format!("acme/{name}:run:k").parse::<ConfiguredKey>().is_err(), "{name:?}");
     }
-    assert!(named("Зоя's laptop (2)").check().is_ok());
-    assert_eq!(NewKey { tenant: "a\u{202e}b".to_owned(), ..named("ci") }.check().unwrap_err().code, Code::Invalid);
+    assert!(named("Зоя's laptop (2)").check(1).is_ok());
+    assert_eq!(NewKey { tenant: "a\u{202e}b".to_owned(), ..named("ci") }.check(1).unwrap_err().code, Code::Invalid);
 }
 
 #[tokio::test]
@@ -206,4 +206,56 @@ async fn a_session_lasts_twelve_hours() {
         assert_eq!(keys.let_in(&pass).await.is_ok(), is_let_in, "{at}");
         assert_eq!(keys.still_admits(&pass).await, is_let_in, "{at}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_has_ended_lets_nobody_in_any_more() {
+    let store = Moody::fresh().await;
+    let clock = Arc::new(AtomicI64::new(10));
+    let now = clock.clone();
+    let keys = Keys::open(&configured(&["acme:admin:a"]), store.clone(), Arc::new(move || now.load(Ordering::SeqCst)))
+        .await
+        .unwrap();
+    let boss = keys.authenticate(Some("a")).await.unwrap();
+    let until = |end| NewKey { expires_at: Some(end), ..new_key(&[Scope::Read]) };
+    assert_eq!(keys.issue(&boss, &until(10)).await.unwrap_err().code, Code::Invalid);
+    let issued = keys.issue(&boss, &until(1_000)).await.unwrap();
+    keys.authenticate(Some(&issued.key)).await.unwrap();
+    let listed = keys.list(&boss).await.unwrap().remove(0);
+    assert_eq!((listed.expires_at, listed.last_used_at), (Some(1_000), Some(10)));
+    clock.store(1_000, Ordering::SeqCst);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(keys.authenticate(Some(&issued.key)).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(keys.rotate(&boss, &issued.key_id, &KeyRotation::default()).await.unwrap_err().code, Code::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_key_is_the_same_caller_and_the_old_one_counts_until_the_overlap_is_over() {
+    let store = Moody::fresh().await;
+    let clock = Arc::new(AtomicI64::new(10));
+    let now = clock.clone();
+    let keys = Keys::open(
+        &configured(&["acme:admin:a", "zeta:admin:z"]),
+        store.clone(),
+        Arc::new(move || now.load(Ordering::SeqCst)),
+    )
+    .await
+    .unwrap();
+    let (boss, other) = (keys.authenticate(Some("a")).await.unwrap(), keys.authenticate(Some("z")).await.unwrap());
+    let first = keys.issue(&boss, &new_key(&[Scope::Read])).await.unwrap();
+    let before = keys.authenticate(Some(&first.key)).await.unwrap();
+    let how = KeyRotation { overlap_ms: 100, expires_at: None };
+    assert_eq!(keys.rotate(&other, &first.key_id, &how).await.unwrap_err().code, Code::NotFound);
+    let longer = KeyRotation { overlap_ms: 31 * 24 * 3_600_000, expires_at: None };
+    assert_eq!(keys.rotate(&boss, &first.key_id, &longer).await.unwrap_err().code, Code::Invalid);
+    let second = keys.rotate(&boss, &first.key_id, &how).await.unwrap();
+    assert_eq!(second.key_id, first.key_id);
+    for key in [&first.key, &second.key] {
+        let caller = keys.authenticate(Some(key)).await.unwrap();
+        assert_eq!((&caller.name, &caller.scopes), (&before.name, &before.scopes));
+    }
+    clock.store(110, Ordering::SeqCst);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(keys.authenticate(Some(&first.key)).await.unwrap_err().code, Code::Unauthorized);
+    keys.authenticate(Some(&second.key)).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! Tenants and their keys.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{AuditRow, KeyRow};
+use pes::store::{AuditRow, KeyRow, Rotation};
 
 use super::bed::{Bed, page};
 
@@ -9,6 +9,7 @@ super::on_every_store!(
     a_tenant_keeps_its_key,
     keys_are_found_by_their_hash,
     a_key_is_revoked_once,
+    a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour,
     a_name_is_used_once_in_a_tenant,
     making_and_revoking_a_key_leave_a_line_each,
     a_tenant_takes_over_what_another_has_if_it_has_nothing_itself,
@@ -25,6 +26,10 @@ fn key(bed: &Bed, key_id: &str) -> KeyRow {
         scopes: "read run".into(),
         created_at: 7,
         revoked_at: None,
+        expires_at: None,
+        used_at: None,
+        former_hash: None,
+        former_until: None,
     }
 }
 
@@ -112,4 +117,34 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     other.thread("t").await;
     assert!(!rename("acme", "other").await, "two that have something stay two");
     assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
+}
+
+async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(bed: Bed) {
+    let rotation = |key_id: &str, now: i64| Rotation {
+        key_id: key_id.into(),
+        hash: format!("new hash of {key_id} at {now}"),
+        former_until: now + 10,
+        expires_at: None,
+        now,
+    };
+    let rotate = async |rotation| bed.store.rotate_key(rotation, line(&bed, "rotate key")).await.unwrap();
+    assert!(add(&bed, KeyRow { expires_at: Some(100), ..key(&bed, "k1") }).await);
+    assert!(rotate(rotation("k1", 20)).await);
+    let rotated = bed.store.key_by_hash("new hash of k1 at 20").await.unwrap().unwrap();
+    let former = (rotated.former_hash.as_deref(), rotated.former_until, rotated.expires_at);
+    assert_eq!(former, (Some("hash of k1"), Some(30), Some(100)));
+    assert_eq!(bed.store.key_by_hash("hash of k1").await.unwrap(), Some(rotated));
+
+    assert!(rotate(Rotation { expires_at: Some(500), ..rotation("k1", 99) }).await);
+    assert_eq!(bed.store.key_by_hash("hash of k1").await.unwrap(), None);
+    assert!(!rotate(rotation("k1", 500)).await, "it has ended");
+    assert!(add(&bed, key(&bed, "k2")).await && revoke(&bed, "k2", 9).await);
+    assert!(!rotate(rotation("k2", 10)).await && !rotate(rotation("k3", 10)).await);
+    assert_eq!(bed.store.key_by_hash("hash of k2").await.unwrap().unwrap().former_hash, None);
+
+    let used = async || bed.store.keys().await.unwrap().into_iter().find(|key| key.key_id == "k1").unwrap().used_at;
+    for (now, expected) in [(5_000, 5_000), (5_999, 5_000), (6_000, 6_000)] {
+        bed.store.touch_key("k1", now, now - 1_000).await.unwrap();
+        assert_eq!(used().await, Some(expected));
+    }
 }

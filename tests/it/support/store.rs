@@ -21,8 +21,8 @@ use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Erasure, Error, FigureStore, Figures, FoundRow,
     IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, ObservationAsk,
-    Outline, Page, PageAsk, Pooled, Registration, Result, RowStore, SessionRow, SessionStore, StandingAsk, Store,
-    SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
+    Outline, Page, PageAsk, Pooled, Registration, Result, Rotation, RowStore, SessionRow, SessionStore, StandingAsk,
+    Store, SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -290,6 +290,8 @@ passed_on! {
     add_key(key: KeyRow, audit: AuditRow) -> bool;
     keys() -> Vec<KeyRow>;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
+    rotate_key(rotation: Rotation, audit: AuditRow) -> bool;
+    touch_key(key_id: &str, now: Millis, since: Millis) -> ();
     key_by_hash(hash: &str) -> Option<KeyRow>;
 }
 
