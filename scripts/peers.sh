@@ -65,6 +65,22 @@ install_mcp_servers() {
     fi
 }
 
+# The client libraries of MCP, from PyPI and npm: the tests run them; see tests/peers/mcp_client.py and mcp_client.mjs.
+install_mcp_clients() {
+    local py=$PEERS/mcp js=$PEERS/mcp-js version=2.3.0 old=1.32.2 current=2.4.0
+    need_node || return 1
+    if ! "$py/bin/pip" show -q mcp >/dev/null 2>&1; then
+        echo "installing mcp $version into $py" >&2
+        { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check "mcp==$version"; } >&2 ||
+            { missing 'the MCP client for Python' "mcp==$version could not be installed from the package index"; return 1; }
+    fi
+    if [ ! -d "$js/node_modules/@modelcontextprotocol/client" ]; then
+        npm install --prefix "$js" --no-audit --no-fund --silent \
+            "@modelcontextprotocol/sdk@$old" "@modelcontextprotocol/client@$current" ||
+            { missing 'the MCP clients for JavaScript' 'they could not be installed from the package index'; return 1; }
+    fi
+}
+
 # The protocol library of A2A, from PyPI: the tests run its client, and speak to agents of it; see tests/peers/a2a_server.py.
 start_a2a_sdk() {
     local home=$PEERS/a2a log=$PEERS/a2a.log version=1.3.0 old=0.3.24

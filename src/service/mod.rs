@@ -9,6 +9,7 @@ pub mod a2a;
 mod admission;
 pub mod audit;
 pub mod callbacks;
+pub mod carried;
 pub mod changes;
 pub mod delegated_tasks;
 pub mod feed;

@@ -10,6 +10,7 @@ const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/AGENTS.md",
     "docs/ARCHITECTURE.md",
+    "docs/CLIENTS.md",
     "docs/DEMO_SCRIPT.md",
     "docs/DESIGN.md",
     "docs/ERRORS.md",

@@ -9,6 +9,7 @@ pub const RUN: &[&str] = &["README.md", "docs/AGENTS.md", "docs/GUIDE.md", "docs
 pub const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/AGENTS.md",
+    "docs/CLIENTS.md",
     "docs/DEMO_SCRIPT.md",
     "docs/EVENTS.md",
     "docs/GUIDE.md",

@@ -3,6 +3,10 @@
 mod endpoint;
 mod hanging_up;
 mod host;
+mod ours;
+mod peers;
+mod progress;
+mod questions;
 mod replicas;
 mod tools;
 mod versions;

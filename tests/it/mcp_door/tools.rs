@@ -19,7 +19,7 @@ async fn a_key_is_shown_what_it_may_use() {
     let app = App::with_keys().await;
     let app = app.key("key-a-0123456789abcdef0123456789");
     let all = listed(&app).await;
-    assert_eq!(names(&all), ["ask", "start", "status", "cancel"]);
+    assert_eq!(names(&all), ["ask", "start", "status", "cancel", "answer"]);
     assert!(all[0]["description"].as_str().unwrap().contains("Answers questions and carries out tasks"));
     assert_eq!(all[2]["annotations"]["readOnlyHint"], true);
     for tool in &all {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::tools::{LONGEST_ASK, LONGEST_STATUS, WAIT};
 use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::Answer;
 use crate::http::json::typed;
 
 /// Of `ask` and `start`.
@@ -84,6 +85,11 @@ impl Cancel {
     pub(super) fn read(arguments: Value) -> Result<Self, Fault> {
         read(arguments)
     }
+}
+
+/// Of `answer`.
+pub(super) fn answer(arguments: Value) -> Result<Answer, Fault> {
+    read(arguments)
 }
 
 /// The arguments of a call, which may have none.

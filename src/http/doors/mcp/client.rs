@@ -27,6 +27,8 @@ const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(super) struct Client {
     /// 2026-07-28 or newer: requests may be answered with questions, and closing a stream takes its request back.
     pub(super) is_modern: bool,
+    /// It can put a form to a person.
+    pub(super) has_forms: bool,
     /// Wants to be told how it goes on, under this name.
     pub(super) progress_token: Option<Value>,
 }
@@ -56,7 +58,8 @@ impl Client {
             return Err(mismatch(format!("MCP-Protocol-Version says {sent}, the body {version}.")));
         }
         spoken(version)?;
-        meta.get(META_CAPABILITIES).and_then(Value::as_object).ok_or_else(|| missing(META_CAPABILITIES))?;
+        let capabilities = meta.get(META_CAPABILITIES).and_then(Value::as_object);
+        let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?;
         if is_newer {
             agrees(headers, "mcp-method", &request.method)?;
             if request.method == "tools/call"
@@ -65,7 +68,7 @@ impl Client {
                 agrees(headers, "mcp-name", tool)?;
             }
         }
-        Ok(Self { is_modern: is_newer, progress_token })
+        Ok(Self { is_modern: is_newer, has_forms: is_newer && has_forms(capabilities), progress_token })
     }
 
     /// A result in the form of the client's version.
@@ -84,6 +87,12 @@ impl Client {
         }
         self.result(result)
     }
+}
+
+/// Who names no kind of elicitation has the one that was there first: forms.
+fn has_forms(capabilities: &Map<String, Value>) -> bool {
+    let kinds = capabilities.get("elicitation").and_then(Value::as_object);
+    kinds.is_some_and(|kinds| kinds.is_empty() || kinds.contains_key("form"))
 }
 
 /// The version that `initialize` is answered with.

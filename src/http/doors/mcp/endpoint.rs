@@ -59,7 +59,7 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
         }
         "tools/call" => match call(&asker, request.params).await? {
             Called::Done(result) => done(&asker.client.result(result)),
-            Called::Waits(wait) => waiting::stream(&asker, request.id, wait),
+            Called::Waits(wait) => waiting::stream(&asker, request.id, wait).await,
         },
         other => return Err(no_method(&asker, other)),
     })

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::forms::is_about_a_call;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::plan::TodoItem;
@@ -19,18 +20,20 @@ pub(super) struct Standing {
     pub(super) questions: Vec<Value>,
     /// The run's own items, as far as they are known.
     pub(super) items: Vec<TodoItem>,
+    /// Whether whoever is told may hand over people's answers.
+    pub(super) may_answer: bool,
 }
 
 impl Standing {
     /// `items` are those of the thread.
-    pub(super) fn of(waited: Waited, items: Vec<TodoItem>) -> Self {
+    pub(super) fn of(waited: Waited, items: Vec<TodoItem>, may_answer: bool) -> Self {
         let Waited { run, suspensions } = waited;
         let is_own = |item: &TodoItem| {
             let is_open = !run.status.is_terminal() && run.status != RunStatus::Queued && !item.status.is_settled();
             item.run_id.as_ref() == Some(&run.run_id) || is_open
         };
         let items = items.into_iter().filter(is_own).collect();
-        Self { run, questions: suspensions, items }
+        Self { run, questions: suspensions, items, may_answer }
     }
 
     /// The result of the call of a tool.
@@ -81,10 +84,33 @@ impl Standing {
                 format!("It waits for another run of its thread `{}` to be over. {later}", self.run.thread_id)
             }
             RunStatus::Running | RunStatus::Waiting | RunStatus::Suspended => {
-                let asked = self.questions.iter().map(|question| asked(question) + "\n\n").collect::<String>();
+                let asked = self.questions.iter().map(|question| self.asked(question) + "\n\n").collect::<String>();
                 format!("{asked}{} {later}", self.progress())
             }
         }
+    }
+
+    /// A question as text.
+    fn asked(&self, question: &Value) -> String {
+        let about: Option<AskedQuestion> = serde_json::from_value(question.clone()).ok();
+        let message = about.as_ref().map_or("A person is asked.", |about| about.message.trim());
+        let call = about.as_ref().filter(|about| is_about_a_call(about.kind)).and_then(|about| {
+            let arguments = about.tool_input.as_ref().map(Value::to_string).unwrap_or_default();
+            let cut = &arguments[..arguments.floor_char_boundary(MOST_SHOWN)];
+            let more = if cut.len() < arguments.len() { "…" } else { "" };
+            Some(format!("\nIt is about the tool `{}` with {cut}{more}", about.tool_name.as_ref()?))
+        });
+        let place = match question.get("url").and_then(Value::as_str) {
+            Some(url) => format!("at {url}"),
+            None => "in the page of this server, under Questions".to_owned(),
+        };
+        let hand_over = match question.get("suspensionId").and_then(Value::as_str) {
+            Some(id) if self.may_answer => {
+                format!("; or `answer` with the suspensionId `{id}` hands over what the person says")
+            }
+            Some(_) | None => String::new(),
+        };
+        format!("A person is asked: {message}{}\nIt can be answered {place}{hand_over}.", call.unwrap_or_default())
     }
 
     fn said(&self) -> String {
@@ -134,21 +160,4 @@ fn shown(question: &Value) -> Value {
     ];
     let member = |name: &str| Some((name.to_owned(), question.get(name)?.clone()));
     Value::Object(SHOWN.into_iter().filter_map(member).collect::<Map<_, _>>())
-}
-
-/// A question as text.
-fn asked(question: &Value) -> String {
-    let about: Option<AskedQuestion> = serde_json::from_value(question.clone()).ok();
-    let message = about.as_ref().map_or("A person is asked.", |about| about.message.trim());
-    let call = about.as_ref().and_then(|about| {
-        let arguments = about.tool_input.as_ref().map(Value::to_string).unwrap_or_default();
-        let cut = &arguments[..arguments.floor_char_boundary(MOST_SHOWN)];
-        let more = if cut.len() < arguments.len() { "…" } else { "" };
-        Some(format!("\nIt is about the tool `{}` with {cut}{more}", about.tool_name.as_ref()?))
-    });
-    let place = match question.get("url").and_then(Value::as_str) {
-        Some(url) => format!("at {url}"),
-        None => "in the page of this server, under Questions".to_owned(),
-    };
-    format!("A person is asked: {message}{}\nIt can be answered {place}", call.unwrap_or_default())
 }

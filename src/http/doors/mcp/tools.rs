@@ -18,10 +18,12 @@ pub(super) enum Tool {
     Start,
     Status,
     Cancel,
+    /// For those who may decide what people are asked.
+    Answer,
 }
 
 impl Tool {
-    const ALL: [Tool; 4] = [Tool::Ask, Tool::Start, Tool::Status, Tool::Cancel];
+    const ALL: [Tool; 5] = [Tool::Ask, Tool::Start, Tool::Status, Tool::Cancel, Tool::Answer];
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
@@ -33,6 +35,7 @@ impl Tool {
             Tool::Start => "start",
             Tool::Status => "status",
             Tool::Cancel => "cancel",
+            Tool::Answer => "answer",
         }
     }
 
@@ -40,6 +43,7 @@ impl Tool {
         match self {
             Tool::Ask | Tool::Start | Tool::Cancel => Scope::Run,
             Tool::Status => Scope::Read,
+            Tool::Answer => Scope::Approve,
         }
     }
 
@@ -49,6 +53,7 @@ impl Tool {
             Tool::Start => "Give the agent work",
             Tool::Status => "See how the work stands",
             Tool::Cancel => "Stop the work",
+            Tool::Answer => "Hand over a person's answer",
         }
     }
 
@@ -70,6 +75,9 @@ impl Tool {
             }
             Tool::Status => "Tells how a run stands: its plan, what it asks a person, its answer.".to_owned(),
             Tool::Cancel => "Stops a run. What was done stays done.".to_owned(),
+            Tool::Answer => "Hands over what a person said to a question of a run. Never decide for the person: ask, and pass on \
+                             the words. An approval takes `approved`, what is in doubt `action`, any other question `value`."
+                .to_owned(),
         }
     }
 
@@ -93,6 +101,7 @@ impl Tool {
             Tool::Start => (json!({ "query": query, "thread": thread, "idempotencyKey": key }), json!(["query"])),
             Tool::Status => (json!({ "runId": run, "wait": wait(0, LONGEST_STATUS) }), json!(["runId"])),
             Tool::Cancel => (json!({ "runId": run }), json!(["runId"])),
+            Tool::Answer => (answer(), json!(["suspensionId"])),
         };
         json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
     }
@@ -102,6 +111,7 @@ impl Tool {
             Tool::Ask | Tool::Start => (false, false, false),
             Tool::Status => (true, false, true),
             Tool::Cancel => (false, true, true),
+            Tool::Answer => (false, true, false),
         };
         json!({
             "title": self.title(),
@@ -109,6 +119,19 @@ impl Tool {
             "openWorldHint": matches!(self, Tool::Ask | Tool::Start),
         })
     }
+}
+
+/// What `POST /threads/{thread}/resume` takes.
+fn answer() -> Value {
+    json!({
+        "suspensionId": { "type": "string" },
+        "approved": { "type": "boolean" },
+        "value": { "description": "Of the form that the question has." },
+        "modifiedArgs": { "type": "object", "description": "What is approved instead." },
+        "reason": { "type": "string" },
+        "action": { "type": "string", "enum": ["retry", "done", "skip", "abort"] },
+        "digest": { "type": "string", "description": "The question's, as the person saw it." },
+    })
 }
 
 /// Those that this caller may use.

@@ -1,0 +1,186 @@
+//! Questions as forms that a host shows to a person (elicitation), and what came back. Pure.
+//!
+//! A form is flat: members of one object, each a text, a number, a truth value or a choice. What does not fit into one, and
+//! what cannot be shown whole, is not asked so.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::hitl::{Answer, AskedQuestion, FeedbackSchema, InDoubtAction, InputType, SuspensionKind};
+
+/// Of arguments and plans as much is shown, in bytes. Nobody approves what he has not seen whole.
+const MOST_SHOWN: usize = 2048;
+
+/// What a person said.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Said {
+    Answer(Box<Answer>),
+    /// The person does not want to answer here.
+    Nothing,
+    /// It is no answer to this form.
+    Unclear,
+}
+
+/// The request that a host puts to a person; `None`: it cannot be asked so.
+pub(super) fn form(asked: &AskedQuestion) -> Option<Value> {
+    let properties = match asked.kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => {
+            approval(asked.kind)
+        }
+        SuspensionKind::InDoubt => {
+            let actions = json!(["retry", "done", "skip", "abort"]);
+            json!({ "type": "object", "properties": { "action": { "type": "string", "enum": actions } },
+                "required": ["action"] })
+        }
+        SuspensionKind::Input | SuspensionKind::PeerInput => input(&asked.feedback_schema)?,
+        SuspensionKind::ClientTool | SuspensionKind::PeerAuth => return None,
+    };
+    let params = json!({ "mode": "form", "message": message(asked)?, "requestedSchema": properties });
+    Some(json!({ "method": "elicitation/create", "params": params }))
+}
+
+/// What the host's result says to the question.
+pub(super) fn said(asked: &AskedQuestion, result: &Value) -> Said {
+    let nothing = Map::new();
+    let content = result.get("content").and_then(Value::as_object).unwrap_or(&nothing);
+    match result.get("action").and_then(Value::as_str) {
+        Some("accept") => accepted(asked, content).map_or(Said::Unclear, |answer| Said::Answer(Box::new(answer))),
+        Some("decline") if is_approval(asked.kind) => {
+            Said::Answer(Box::new(Answer { approved: Some(false), ..blank(asked) }))
+        }
+        Some("decline" | "cancel") => Said::Nothing,
+        Some(_) | None => Said::Unclear,
+    }
+}
+
+fn accepted(asked: &AskedQuestion, content: &Map<String, Value>) -> Option<Answer> {
+    let blank = blank(asked);
+    match asked.kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => {
+            let approved = content.get("approved")?.as_bool()?;
+            let reason = content.get("reason").and_then(Value::as_str).filter(|reason| !reason.trim().is_empty());
+            Some(Answer { approved: Some(approved), reason: reason.map(str::to_owned), ..blank })
+        }
+        SuspensionKind::InDoubt => {
+            let action: InDoubtAction = serde_json::from_value(content.get("action")?.clone()).ok()?;
+            Some(Answer { action: Some(action), ..blank })
+        }
+        SuspensionKind::Input | SuspensionKind::PeerInput => {
+            Some(Answer { value: Some(value(&asked.feedback_schema, content)?), ..blank })
+        }
+        SuspensionKind::ClientTool | SuspensionKind::PeerAuth => None,
+    }
+}
+
+/// An answer that says nothing yet, to the question as it was shown.
+fn blank(asked: &AskedQuestion) -> Answer {
+    Answer {
+        suspension_id: asked.suspension_id.clone(),
+        digest: asked.digest.clone(),
+        approved: None,
+        value: None,
+        modified_args: None,
+        reason: None,
+        action: None,
+    }
+}
+
+fn is_approval(kind: SuspensionKind) -> bool {
+    match kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => true,
+        SuspensionKind::Pause
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Input
+        | SuspensionKind::PeerInput
+        | SuspensionKind::ClientTool
+        | SuspensionKind::PeerAuth => false,
+    }
+}
+
+/// Whether people decide about what is called or planned; else the question says all itself.
+pub(super) fn is_about_a_call(kind: SuspensionKind) -> bool {
+    match kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::InDoubt => true,
+        SuspensionKind::Budget
+        | SuspensionKind::Pause
+        | SuspensionKind::Input
+        | SuspensionKind::PeerInput
+        | SuspensionKind::ClientTool
+        | SuspensionKind::PeerAuth => false,
+    }
+}
+
+fn approval(kind: SuspensionKind) -> Value {
+    let title = if kind == SuspensionKind::Pause { "Go on" } else { "Approve" };
+    let reason = json!({ "type": "string", "title": "Reason" });
+    json!({
+        "type": "object",
+        "properties": { "approved": { "type": "boolean", "title": title }, "reason": reason },
+        "required": ["approved"],
+    })
+}
+
+fn input(form: &FeedbackSchema) -> Option<Value> {
+    let labels = || form.options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>();
+    let value = match form.input_type {
+        InputType::Boolean | InputType::Confirm => json!({ "type": "boolean" }),
+        InputType::Text => json!({ "type": "string" }),
+        InputType::Number => json!({ "type": "number" }),
+        InputType::Date => json!({ "type": "string", "format": "date" }),
+        InputType::Datetime => json!({ "type": "string", "format": "date-time" }),
+        InputType::Select => json!({ "type": "string", "enum": labels() }),
+        InputType::Multiselect => json!({ "type": "array", "items": { "type": "string", "enum": labels() } }),
+        InputType::Custom => return form.custom_schema.as_ref().filter(|schema| is_flat(schema)).cloned(),
+        InputType::File => return None,
+    };
+    Some(json!({ "type": "object", "properties": { "value": value }, "required": ["value"] }))
+}
+
+fn is_flat(schema: &Value) -> bool {
+    let is_plain =
+        |member: &Value| matches!(member["type"].as_str(), Some("string" | "number" | "integer" | "boolean"));
+    schema["type"] == "object"
+        && schema["properties"].as_object().is_some_and(|members| !members.is_empty() && members.values().all(is_plain))
+}
+
+/// The value as the question's own form wants it; whether it fits is judged with every other answer.
+fn value(form: &FeedbackSchema, content: &Map<String, Value>) -> Option<Value> {
+    let meant = |label: &Value| {
+        let option = form.options.iter().find(|option| Some(option.label.as_str()) == label.as_str())?;
+        Some(option.value.clone())
+    };
+    match form.input_type {
+        InputType::Custom => Some(Value::Object(content.clone())),
+        InputType::Select => meant(content.get("value")?),
+        InputType::Multiselect => content.get("value")?.as_array()?.iter().map(meant).collect(),
+        InputType::Boolean
+        | InputType::Confirm
+        | InputType::Text
+        | InputType::Number
+        | InputType::Date
+        | InputType::Datetime
+        | InputType::File => content.get("value").cloned(),
+    }
+}
+
+/// The question with all that it is about; `None`: that is too long.
+fn message(asked: &AskedQuestion) -> Option<String> {
+    let mut message = asked.message.trim().to_owned();
+    if !is_about_a_call(asked.kind) {
+        return Some(message);
+    }
+    if let Some(tool) = &asked.tool_name {
+        message.push_str(&format!("\nTool: {tool}"));
+    }
+    for (name, about) in [("Arguments", &asked.tool_input), ("Plan", &asked.plan)] {
+        let Some(about) = about else { continue };
+        let text = serde_json::to_string_pretty(about).ok().filter(|text| text.len() <= MOST_SHOWN)?;
+        message.push_str(&format!("\n{name}: {text}"));
+    }
+    if let Some(risk) = asked.risk_level {
+        message.push_str(&format!("\nRisk: {}", json!(risk).as_str().unwrap_or_default()));
+    }
+    Some(message)
+}
+
+#[cfg(test)]
+mod tests;
