@@ -106,6 +106,16 @@ start_a2a_sdk() {
     export A2A_SDK_URL="http://127.0.0.1:$port"
 }
 
+# OpenAI's own library, from PyPI: the tests tell a whole story with it; see tests/peers/openai_client.py.
+install_openai() {
+    local home=$PEERS/openai version=3.54.0
+    if ! "$home/bin/pip" show -q openai >/dev/null 2>&1; then
+        echo "installing openai $version into $home" >&2
+        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "openai==$version"; } >&2 ||
+            { missing openai "openai==$version could not be installed from the package index"; return 1; }
+    fi
+}
+
 # Clients in TypeScript and Python, generated from the OpenAPI document by other people's generators. The tests run a whole
 # story with each; see tests/peers/client.ts and tests/peers/client.py.
 generate_clients() {

@@ -14,6 +14,7 @@ mod openai;
 mod progress;
 mod question;
 mod sse;
+mod standing;
 mod text_reply;
 mod told;
 

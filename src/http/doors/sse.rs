@@ -8,3 +8,8 @@ use serde_json::Value;
 pub(super) fn data(data: &Value) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
 }
+
+/// An event with a name.
+pub(super) fn named(name: &str, data: &Value) -> Bytes {
+    Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
+}

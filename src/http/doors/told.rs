@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
+use crate::domain::Millis;
 use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
 use crate::domain::frame::Token;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{ItemId, RunId};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::RunStatus;
 use crate::live::{Encoded, EncodedKind};
@@ -16,6 +17,8 @@ pub(super) enum Told {
     Token(Box<Token>),
     /// How a run stands now.
     Stands(RunId, RunStatus),
+    /// What had happened before was told.
+    CaughtUp,
     /// The reader was too slow: what follows is not all.
     Gap,
     /// The server stops.
@@ -27,7 +30,10 @@ pub(super) enum Told {
 /// What an observation says, and of what.
 #[derive(Clone, Debug)]
 pub(super) struct ToldFact {
+    pub(super) seq: i64,
     pub(super) run: RunId,
+    pub(super) item: Option<ItemId>,
+    pub(super) at: Millis,
     pub(super) says: Says,
 }
 
@@ -56,10 +62,10 @@ impl Told {
             },
             EncodedKind::Run { run_id, status } => Told::Stands(run_id.clone(), *status),
             EncodedKind::Gap => Told::Gap,
+            EncodedKind::CaughtUp => Told::CaughtUp,
             EncodedKind::Draining => Told::Draining,
             EncodedKind::Token { .. }
             | EncodedKind::ToolStarted { .. }
-            | EncodedKind::CaughtUp
             | EncodedKind::Thread
             | EncodedKind::ThreadDeleted
             | EncodedKind::Suspension => Told::Other,
@@ -83,6 +89,7 @@ impl ToldFact {
             ObservationType::PlanUpdate => Says::PlanUpdate(WholePlanUpdate::deserialize(content)?),
             kind => Says::Fact(Fact::read(kind, content)?),
         };
-        Ok(Self { run: observation.run_id, says })
+        let Observation { seq, run_id, parent_id, timestamp, .. } = observation;
+        Ok(Self { seq, run: run_id, item: parent_id, at: timestamp, says })
     }
 }

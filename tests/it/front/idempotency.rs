@@ -169,6 +169,7 @@ const KEYLESS: [(&str, &str); 11] = [
     ("/tasks/{task}/cancel", "twice is once"),
     ("/threads/{thread}/plan/forecast", "nothing is changed"),
     ("/threads/{thread}/release", "twice is once"),
+    ("/v1/responses/{response}/cancel", "twice is once"),
 ];
 
 #[tokio::test]

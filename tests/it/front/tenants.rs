@@ -54,7 +54,7 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
     let nobody = BTreeMap::from(
-        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent", "item"]
+        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent", "item", "response"]
             .map(|name| (name, "x1".to_owned())),
     );
     for (method, path) in operations() {
@@ -88,6 +88,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         ("delivery", "dlv_1".to_owned()),
         ("thread", "t1".to_owned()),
         ("run", id(run)),
+        ("response", format!("resp_{}_0", id(run))),
         ("call", id(&suspension["callId"])),
         ("suspension", id(&suspension["suspensionId"])),
         ("task", "task_1".to_owned()),
@@ -111,7 +112,11 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         }
         let said = ask.send().await;
         assert_eq!(said.status, 404, "{method} {path}: {}", said.text());
-        said.problem("not_found");
+        if path.starts_with("/v1/") {
+            assert_eq!(said.json()["error"]["code"], "not_found", "{method} {path}");
+        } else {
+            said.problem("not_found");
+        }
     }
     let (status, _) = app.try_socket("/threads/t1/events", &[]).await.err().unwrap();
     assert_eq!(status, 404);

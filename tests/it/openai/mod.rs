@@ -3,6 +3,8 @@
 mod chat;
 mod errors;
 mod models;
+mod peer;
+mod responses;
 
 use serde_json::{Value, json};
 

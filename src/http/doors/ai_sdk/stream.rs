@@ -128,7 +128,7 @@ impl Telling {
             Told::Observation(told) => self.events.observation(&told),
             Told::Token(token) => self.events.token(&token),
             Told::Stands(run, RunStatus::Suspended) => self.events.suspended(&run),
-            Told::Stands(..) => Vec::new(),
+            Told::Stands(..) | Told::CaughtUp => Vec::new(),
             Told::Other => self.call_begins(frame),
             Told::Draining => self.events.interrupted(STOPPING),
             Told::Gap => self.events.interrupted("The chat goes faster than it is read; reload it."),

@@ -137,12 +137,13 @@ pub(super) struct Reply<'a> {
 
 impl Reply<'_> {
     /// Results answer the calls that they name, approvals their questions, a text the oldest question that it can answer.
-    /// Where nothing is answered, what is asked is asked again.
-    pub(super) async fn given(self, key: Option<Idempotent>) -> Result<Follow, Refusal> {
+    /// Where nothing is answered, what is asked is asked again. Returns where the log stood before, and how
+    /// much was answered, too.
+    pub(super) async fn given(self, key: Option<Idempotent>) -> Result<(Follow, After, u32), Refusal> {
         let (service, caller) = (&self.asker.app.service, &self.asker.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
         let after = early.after();
-        let mut status = None;
+        let (mut status, mut given) = (None, 0);
         for (at, (open, answer)) in self.answers()?.into_iter().enumerate() {
             let key = key.clone().map(|key| Idempotent { key: format!("{}.{at}", key.key), ..key });
             let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
@@ -153,13 +154,15 @@ impl Reply<'_> {
                 runs::resume(service, caller, self.thread, answer, key).await?
             };
             status = Some(receipt(answered)?.status);
+            given += 1;
         }
-        Ok(match status {
+        let follow = match status {
             None => Follow::AskedAgain,
             // It still asks, and says so in the log alone.
             Some(RunStatus::Suspended) => Follow::After(after),
             Some(_) => Follow::Live(early),
-        })
+        };
+        Ok((follow, after, given))
     }
 
     fn answers(&self) -> Result<Vec<(&Suspension, Answer)>, Refusal> {

@@ -9,6 +9,7 @@ mod chat;
 mod content;
 mod models;
 mod refusal;
+mod responses;
 mod tools;
 
 use axum::routing::get;
@@ -25,4 +26,9 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         // Ids may hold slashes.
         .route("/v1/models/{*id}", get(models::get))
         .routes(routes!(chat::create))
+        .routes(routes!(responses::create))
+        .routes(routes!(responses::get))
+        .routes(routes!(responses::cancel))
+        .routes(routes!(responses::input_items))
+        .route("/v1/responses/{response}", axum::routing::delete(responses::delete))
 }

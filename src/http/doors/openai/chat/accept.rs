@@ -54,7 +54,7 @@ pub(super) async fn accept(
             let run = oldest.run_id.clone();
             let approvals = HashMap::new();
             let reply = Reply { asker, thread, open: &open, results: &results, approvals: &approvals, text: &text };
-            let follow = reply.given(key).await?;
+            let (follow, ..) = reply.given(key).await?;
             let open = open.iter().map(Suspension::asked).collect();
             return Ok(Accepted { thread: thread.clone(), run, open, follow, is_found_again });
         }

@@ -141,7 +141,7 @@ impl Telling {
                 Some(Told::Observation(told)) => self.events.observation(&told),
                 Some(Told::Token(token)) => self.events.token(&token),
                 Some(Told::Stands(run, RunStatus::Suspended)) if run == self.run => self.events.suspended(),
-                Some(Told::Stands(..) | Told::Other) => Vec::new(),
+                Some(Told::Stands(..) | Told::CaughtUp | Told::Other) => Vec::new(),
                 Some(Told::Draining) => {
                     self.events.interrupted(Code::Draining.as_str(), "The server is stopping; send this again.")
                 }

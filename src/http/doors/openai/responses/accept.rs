@@ -1,0 +1,157 @@
+//! A request becomes a response: a new run, or a run that goes on with what was answered.
+
+use serde_json::{Map, Value};
+
+use super::object::{Head, ResponseId, STORED};
+use super::read;
+use super::request::{ResponseRequest, no_previous};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::observation::ObservationType;
+use crate::domain::run::OnBusy;
+use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, open_on};
+use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::refusal::Refusal;
+use crate::http::ids::new_thread_id;
+use crate::service::a2a::tasks;
+use crate::service::feed::After;
+use crate::service::once::Idempotent;
+use crate::service::{fork, runs, suspensions, threads};
+
+/// A response that has begun.
+pub(super) struct Accepted {
+    pub(super) thread: ThreadId,
+    pub(super) id: ResponseId,
+    pub(super) follow: Follow,
+}
+
+pub(super) async fn accept(
+    asker: &Asker,
+    model: &NamedModel,
+    request: &ResponseRequest,
+    key: Option<Idempotent>,
+) -> Result<Accepted, Refusal> {
+    let input = &request.input;
+    if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
+        return Err(Refusal::wrong("invalid", "input", "It must say something that is new, or answer something."));
+    }
+    let thread = match answered_thread(asker, request).await? {
+        Some(thread) => Some(thread),
+        None => thread_of(asker, request).await?,
+    };
+    if let Some(thread) = &thread {
+        let open = open_on(asker, thread).await?;
+        if !open.is_empty() {
+            let run = open[0].run_id.clone();
+            let (results, approvals) = (&input.results, &input.approvals);
+            let reply = Reply { asker, thread, open: &open, results, approvals, text: &input.text };
+            let (follow, after, answers) = reply.given(key).await?;
+            let id = ResponseId { run, start: seq(after), answers: Some(answers) };
+            return Ok(Accepted { thread: thread.clone(), id, follow });
+        }
+    }
+    if !input.results.is_empty() || !input.approvals.is_empty() {
+        let message = "It was answered already, or its run is over.";
+        return Err(Fault::new(Code::AlreadyResolved, message).at("/input", message).into());
+    }
+    let new = NewRun {
+        thread: thread.unwrap_or_else(|| format!("resp-{}", threads::new_id(&asker.app.service)).into()),
+        query: input.text.clone(),
+        metadata: Some(Map::from_iter([(STORED.to_owned(), Value::Object(request.stored.clone()))])),
+        user: request.user.clone(),
+        // The response before may still be written: its client knows it.
+        on_busy: OnBusy::Enqueue,
+        options: request.options.clone(),
+        history: Vec::new(),
+    };
+    let begun = new.begin(asker, model, key).await?;
+    let start = match &begun.follow {
+        Follow::Live(early) => seq(early.after()),
+        // A repetition: it begins where its run did.
+        Follow::After(_) | Follow::AskedAgain => {
+            let started = read::seq_of(asker, &begun.thread, &begun.run, ObservationType::RunStarted).await?;
+            started.map_or(0, |started| started - 1)
+        }
+    };
+    let id = ResponseId { run: begun.run, start, answers: None };
+    Ok(Accepted { thread: begun.thread, id, follow: begun.follow })
+}
+
+/// An answer says itself where it belongs.
+async fn answered_thread(asker: &Asker, request: &ResponseRequest) -> Result<Option<ThreadId>, Refusal> {
+    let input = &request.input;
+    let approvals = input.approvals.keys().cloned();
+    for id in approvals.chain(input.results.keys().map(|call| call.as_str().into())) {
+        match suspensions::get(&asker.app.service, &asker.caller, &id).await {
+            Err(fault) if fault.code == Code::NotFound => {}
+            found => return Ok(Some(found?.thread_id)),
+        }
+    }
+    Ok(None)
+}
+
+/// What the request names: a response, a conversation, or something of ours that it sends back.
+async fn thread_of(asker: &Asker, request: &ResponseRequest) -> Result<Option<ThreadId>, Refusal> {
+    if let Some(previous) = &request.previous {
+        return after(asker, previous).await.map(Some);
+    }
+    if let Some(named) = &request.conversation {
+        return Ok(Some(new_thread_id(named.as_str(), asker.app.config.limits.id_length, "/conversation")?));
+    }
+    for id in request.input.ours.iter().rev() {
+        if let Some(response) = ResponseId::of_item(id) {
+            return after(asker, &response).await.map(Some);
+        }
+        if let Ok(open) = suspensions::get(&asker.app.service, &asker.caller, &id.as_str().into()).await {
+            return Ok(Some(open.thread_id));
+        }
+    }
+    if request.input.has_history {
+        let message = "Earlier turns are not taken in: name the response before with `previous_response_id`.";
+        return Err(Refusal::unsupported("input", message));
+    }
+    Ok(None)
+}
+
+/// The thread that goes on behind this response: its own, or a fork where it went on since.
+async fn after(asker: &Asker, response: &ResponseId) -> Result<ThreadId, Refusal> {
+    let (service, caller) = (&asker.app.service, &asker.caller);
+    let run = match runs::get(service, caller, &response.run).await {
+        Err(fault) if fault.code == Code::NotFound => return Err(no_previous(&response.to_string())),
+        found => found?,
+    };
+    let thread = threads::get(service, caller, &run.thread_id).await?;
+    let is_last = thread.last_run.as_ref().is_none_or(|last| last.run_id == run.run_id);
+    if is_last || !run.status.is_terminal() {
+        return Ok(run.thread_id);
+    }
+    let end = read::end_of(asker, &run.thread_id, &run.run_id).await?;
+    let new_id: ThreadId = format!("resp-{}", threads::new_id(service)).into();
+    fork::fork(service, caller, &run.thread_id, Some(end), Some(new_id.clone()), None).await?;
+    Ok(new_id)
+}
+
+fn seq(after: After) -> i64 {
+    match after {
+        After::Seq(seq) => seq,
+        After::Latest => 0,
+    }
+}
+
+/// What is known of a response from its beginning on.
+pub(super) async fn head(asker: &Asker, id: &ResponseId) -> Result<Head, Refusal> {
+    let run = runs::get(&asker.app.service, &asker.caller, &id.run).await?;
+    let metadata = stored(asker, &id.run).await?;
+    Ok(Head::of(id.clone(), &run, metadata.as_ref()))
+}
+
+async fn stored(asker: &Asker, run: &RunId) -> Result<Option<Map<String, Value>>, Refusal> {
+    let snapshot = tasks::get(&asker.app.service, &asker.caller, run, true).await?;
+    let asked = snapshot.messages.into_iter().find(|message| message.message_id == snapshot.run.message_id);
+    Ok(asked.and_then(|message| message.metadata))
+}
+
+/// From where its log is read: a response that goes on needs what its run did before.
+pub(super) fn from(id: &ResponseId) -> After {
+    After::Seq(if id.answers.is_some() { 0 } else { id.start })
+}

@@ -1,0 +1,206 @@
+//! Every type of observation as events, compared with `tests/golden/openai/`; and that whoever reads the log later is told
+//! what those were told who heard it live.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::frame::Token;
+use crate::domain::observation::Observation;
+use crate::http::doors::openai::responses::object::ResponseId;
+
+const LOG: &str = include_str!("../../../../../../tests/golden/openai/log.json");
+const RESPONSE: &str = include_str!("../../../../../../tests/golden/openai/response.txt");
+
+fn log() -> Vec<Observation> {
+    serde_json::from_str(LOG).expect("observations")
+}
+
+fn events_from(start: i64) -> ResponseEvents {
+    let id = ResponseId { run: "run_1".into(), start, answers: (start > 1).then_some(1) };
+    let run = json!({
+        "runId": "run_1", "threadId": "t", "status": "running", "query": "Count", "traceId": "", "model": "demo",
+        "provider": "demo", "createdAt": 1_700_000_000_000_i64, "llmCalls": 0, "toolCalls": 0,
+        "usage": { "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 },
+    });
+    let stored = json!({ "openai": { "model": "pes", "metadata": { "k": "v" } } });
+    let head = Head::of(id, &serde_json::from_value(run).unwrap(), stored.as_object());
+    ResponseEvents::new(head, None)
+}
+
+fn told(observation: &Observation) -> ToldFact {
+    ToldFact::of(observation.clone()).expect("it can be read")
+}
+
+/// All events of a response that begins behind `start`, told from the log alone.
+fn replayed(log: &[Observation], start: i64) -> Vec<Event> {
+    let mut events = events_from(start);
+    log.iter().for_each(|observation| events.observation(&told(observation)));
+    if !events.is_over() {
+        events.suspended();
+    }
+    events.take()
+}
+
+#[test]
+fn every_observation_comes_to_these_events() {
+    let mut written = String::new();
+    for start in [1, 18] {
+        let mut events = events_from(start);
+        for observation in log() {
+            events.observation(&told(&observation));
+            written += &format!("{}\n", observation.kind.as_str());
+            written.extend(events.take().into_iter().map(|Event { data, .. }| format!("    {data}\n")));
+        }
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp");
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(format!("{folder}/openai-response.txt"), &written).unwrap();
+    assert!(written == RESPONSE, "tests/golden/openai/response.txt is not {folder}/openai-response.txt");
+}
+
+/// The log of a run that answers this, after attempts that broke off.
+fn answering(text: &str, failures: usize) -> Vec<Observation> {
+    let mut log = Vec::new();
+    let mut add = |kind: &str, content: Value| {
+        let seq = log.len() + 1;
+        log.push(
+            serde_json::from_value(json!({
+                "seq": seq, "id": format!("obs_{seq}"), "threadId": "t", "runId": "run_1", "traceId": "",
+                "timestamp": 1_700_000_000_000_i64 + i64::try_from(seq).unwrap(), "type": kind, "title": "",
+                "content": content,
+            }))
+            .unwrap(),
+        );
+    };
+    let start = |at: usize| json!({ "streamId": format!("s{at}"), "phase": "synthesis", "provider": "d", "model": "d", "attempt": at });
+    for at in 0..failures {
+        add("LLM_STREAM_START", start(at));
+        add(
+            "LLM_STREAM_ERROR",
+            json!({ "streamId": format!("s{at}"), "code": "broken", "message": "", "retryable": true }),
+        );
+    }
+    add("LLM_STREAM_START", start(failures));
+    add("LLM_STREAM_END", json!({ "streamId": format!("s{failures}"), "text": text }));
+    let message = json!({ "messageId": "m", "threadId": "t", "role": "AI", "content": text.trim(), "timestamp": 1 });
+    add("FINAL_RESPONSE", json!({ "message": message }));
+    let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
+    add(
+        "RUN_FINISHED",
+        json!({ "status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage }),
+    );
+    log
+}
+
+fn token(stream: &str, offset: usize, data: &str) -> Token {
+    serde_json::from_value(json!({
+        "type": "TOKEN", "data": data, "tokenType": "SYNTHESIS_LLM_RESPONSE", "phase": "synthesis", "streamId": stream,
+        "offset": offset, "threadId": "t", "runId": "run_1", "traceId": "",
+    }))
+    .unwrap()
+}
+
+/// The same, heard live: each stream with its tokens, cut at `ends`, of which the one at `lost` never comes.
+fn heard(log: &[Observation], text: &str, ends: &[usize], lost: Option<usize>) -> Vec<Event> {
+    let mut events = events_from(0);
+    for observation in log {
+        events.observation(&told(observation));
+        if observation.kind == ObservationType::LlmStreamStart {
+            let stream = observation.content["streamId"].as_str().unwrap();
+            let mut from = 0;
+            for (at, end) in ends.iter().enumerate() {
+                if lost != Some(at) {
+                    events.token(&token(stream, from, &text[from..*end]));
+                }
+                from = *end;
+            }
+        }
+    }
+    events.take()
+}
+
+fn text_of(events: &[Event]) -> String {
+    let deltas = events.iter().filter(|event| event.kind == "response.output_text.delta");
+    deltas.filter_map(|event| event.data["delta"].as_str()).collect()
+}
+
+proptest! {
+    /// However the tokens come, and whichever are lost, the events are those of the log, so that any cut of a stream and
+    /// what is told behind it are the whole.
+    #[test]
+    fn live_is_what_is_told_again(
+        text in "[ \n]{0,2}[a-cé]{1,70}([ \n]{1,3}[a-c]{1,9}){0,6}[ \n]{0,2}",
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        lost in prop::option::of(0usize..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let log = answering(&text, 0);
+        let mut ends: Vec<usize> = cuts.iter().map(|at| text.floor_char_boundary(at.index(text.len() + 1))).collect();
+        ends.push(text.len());
+        ends.sort_unstable();
+        let (live, again) = (heard(&log, &text, &ends, lost), replayed(&log, 0));
+        prop_assert_eq!(&live, &again);
+        prop_assert_eq!(text_of(&live), text.trim());
+        prop_assert!(live.iter().enumerate().all(|(at, event)| event.number == at as u64));
+        let seen = &live[..=cut.index(live.len())];
+        let behind = again.into_iter().filter(|event| event.number > seen.last().unwrap().number);
+        prop_assert_eq!(seen.iter().cloned().chain(behind).collect::<Vec<_>>(), live.clone());
+    }
+
+    /// What follows an attempt that broke off is never mistaken for it.
+    #[test]
+    fn after_an_attempt_that_broke_off_live_goes_on_as_the_log(
+        failures in 1usize..3,
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+    ) {
+        let text = "one two three";
+        let log = answering(text, failures);
+        let mut ends: Vec<usize> = cuts.iter().map(|at| at.index(text.len() + 1)).collect();
+        ends.sort_unstable();
+        let last = failures as u64 * 1_000_000;
+        let behind = |events: Vec<Event>| events.into_iter().filter(|event| event.number >= last).collect::<Vec<_>>();
+        let (live, again) = (heard(&log, text, &ends, None), replayed(&log, 0));
+        prop_assert_eq!(text_of(&behind(live.clone())), text);
+        prop_assert_eq!(behind(live), behind(again));
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_after_a_question_is_another_response() {
+    let log = log();
+    let asked = log.iter().position(|observation| observation.kind == ObservationType::AgentSuspended).unwrap();
+    let first = replayed(&log[..=asked], 1);
+    assert_eq!(first.last().unwrap().kind, "response.completed");
+    assert_eq!(replayed(&log, 1), first, "whatever came later");
+    let response = &first.last().unwrap().data["response"];
+    let question = response["output"].as_array().unwrap().last().unwrap();
+    assert!(question["content"][0]["text"].as_str().unwrap().starts_with("Send the mail?"), "{question:#}");
+    let second = replayed(&log, log[asked].seq + 1);
+    assert_eq!(text_of(&second), "Two and two are four.");
+    assert_eq!(second[0].data["response"]["id"], format!("resp_run_1_{}c1", log[asked].seq + 1));
+}
+
+#[test]
+fn the_name_of_a_response_is_read_back() {
+    for (run, start, answers) in [("run_01a-b", 7, None), ("run_1", 0, Some(2))] {
+        let id = ResponseId { run: run.into(), start, answers };
+        assert_eq!(ResponseId::parse(&id.to_string()), Some(id.clone()));
+        let item = format!("msg_{}_3", id.to_string().trim_start_matches("resp_"));
+        assert_eq!(ResponseId::of_item(&item), Some(id));
+    }
+    for wrong in [
+        "",
+        "resp_",
+        "resp_run_1_",
+        "resp_run_1_-1",
+        "resp_run_1_x",
+        "resp_run_1_+1",
+        "resp_run_1_1c",
+        "resp_run_1_c1",
+        "run_1_1",
+        "resp_1",
+    ] {
+        assert_eq!(ResponseId::parse(wrong), None, "{wrong}");
+    }
+}

@@ -1,0 +1,124 @@
+//! `/v1/responses`: a query, or answers, as a response that can be had again: whole or as events, from any of them on, at any
+//! time and from any replica. It is read from its thread's log; nothing is stored for it but what its client said.
+
+mod accept;
+mod events;
+mod object;
+mod read;
+mod request;
+mod telling;
+mod words;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::asking::Asker;
+use super::models;
+use super::refusal::Refusal;
+use crate::domain::fault::Fault;
+use crate::http::app_state::AppState;
+use crate::http::caller::{MayRead, MayRun};
+use crate::http::idempotency::IdempotencyKey;
+use crate::http::ids::Ids;
+use crate::http::json::JsonBody;
+use crate::http::params::{NoParams, Params};
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::runs;
+use object::ResponseId;
+pub(crate) use request::Sent;
+
+/// Ask the agent: OpenAI's Responses.
+///
+/// With `background`, answered at once; with `stream`, by events that a later GET tells again, byte for byte.
+#[utoipa::path(post, path = "/v1/responses", operation_id = "createOpenAiResponse", tag = "openai", request_body = Object,
+    params(("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, description = "A response, or its events", content(
+        (Object = "application/json"), (String = "text/event-stream")))))]
+pub(crate) async fn create(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
+    _: NoParams,
+    key: IdempotencyKey,
+    sent: JsonBody<Sent>,
+) -> Result<Response, Refusal> {
+    let model = models::find(&app, &sent.value.model)?;
+    let request = sent.value.read(&model)?;
+    let asker = Asker { app, caller, preferences };
+    let accepted = accept::accept(&asker, &model, &request, key.with(sent.fingerprint)).await?;
+    telling::respond(asker, &request, accepted).await
+}
+
+/// A response as it stands; with `stream=true` its events, those behind `starting_after` if that is given.
+#[utoipa::path(get, path = "/v1/responses/{response}", operation_id = "getOpenAiResponse", tag = "openai",
+    params(("stream" = Option<bool>, Query), ("starting_after" = Option<u64>, Query)),
+    responses((status = 200, description = "A response, or its events", content(
+        (Object = "application/json"), (String = "text/event-stream")))))]
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    preferences: ReplyPreferences,
+    mut params: Params,
+) -> Result<Response, Refusal> {
+    let id = named(&ids)?;
+    let is_streamed = params.flag("stream", false).map_err(Refusal::from)?;
+    let after = params.text("starting_after").map(|text| text.parse::<u64>().map_err(|_| no_number()));
+    let after = after.transpose()?;
+    let asker = Asker { app, caller, preferences };
+    if is_streamed { telling::again(asker, id, after).await } else { read::object(&asker, &id).await }
+}
+
+/// End the run of a response that goes on; again, the same.
+#[utoipa::path(post, path = "/v1/responses/{response}/cancel", operation_id = "cancelOpenAiResponse", tag = "openai",
+    responses((status = 200, body = Object)))]
+pub(crate) async fn cancel(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    preferences: ReplyPreferences,
+) -> Result<Response, Refusal> {
+    let id = named(&ids)?;
+    let asker = Asker { app, caller, preferences };
+    if !read::state(&asker, &id).await?.is_over() {
+        runs::cancel(&asker.app.service, &asker.caller, &id.run, None).await?;
+    }
+    read::object(&asker, &id).await
+}
+
+/// What the response was asked with.
+#[utoipa::path(get, path = "/v1/responses/{response}/input_items", operation_id = "listOpenAiInputItems", tag = "openai",
+    responses((status = 200, body = Object)))]
+pub(crate) async fn input_items(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+) -> Result<Json<Value>, Refusal> {
+    let id = named(&ids)?;
+    let run = runs::get(&app.service, &caller, &id.run).await?;
+    let item = json!({
+        "id": format!("msg_{}", run.run_id), "type": "message", "role": "user", "status": "completed",
+        "content": [{ "type": "input_text", "text": run.query }],
+    });
+    let data = if id.answers.is_some() { Vec::new() } else { vec![item] };
+    let ends = [data.first(), data.last()].map(|item| item.map(|item| item["id"].clone()));
+    Ok(Json(json!({
+        "object": "list", "data": data, "first_id": ends[0], "last_id": ends[1], "has_more": false,
+    })))
+}
+
+/// A response is a part of its thread, and goes with it.
+pub(super) async fn delete(_: MayRun, State(_): State<AppState>) -> Refusal {
+    Refusal::unsupported("response_id", "A response goes with its thread: DELETE /threads/{thread}.")
+}
+
+fn named(ids: &Ids) -> Result<ResponseId, Refusal> {
+    let id = ids.get::<String>("response").map_err(|problem| Refusal::from(problem.0))?;
+    ResponseId::parse(&id).ok_or_else(|| Fault::not_found("response").into())
+}
+
+fn no_number() -> Refusal {
+    Refusal::wrong("invalid", "starting_after", "It is the number of an event.")
+}

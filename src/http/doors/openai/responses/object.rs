@@ -1,0 +1,174 @@
+//! A response as an object: what never changes of it, and how it stands.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::Millis;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::model::Usage;
+use crate::domain::run::RunResource;
+
+/// What stands in the metadata of the message that a client of OpenAI asks with.
+pub(super) const STORED: &str = "openai";
+
+/// The name of a response: a run, and where its thread's log stood before. Nothing else is needed to find it, or to tell it
+/// again.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ResponseId {
+    pub(super) run: RunId,
+    pub(super) start: i64,
+    /// The run had begun before, and so many answers made it go on; `None`: it begins here.
+    pub(super) answers: Option<u32>,
+}
+
+impl ResponseId {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (run, place) = text.strip_prefix("resp_")?.rsplit_once('_')?;
+        let (start, answers) = match place.split_once('c') {
+            Some((start, answers)) => (start, Some(digits(answers)?.parse().ok()?)),
+            None => (place, None),
+        };
+        Some(Self { run: run.into(), start: digits(start)?.parse().ok()?, answers })
+    }
+
+    /// Of the response that an item belongs to, by the item's id.
+    pub(super) fn of_item(text: &str) -> Option<Self> {
+        let (prefix, rest) = text.split_once('_')?;
+        let (response, _) = rest.rsplit_once('_')?;
+        ["msg", "rs", "mcp", "fc"].contains(&prefix).then(|| Self::parse(&format!("resp_{response}")))?
+    }
+}
+
+impl std::fmt::Display for ResponseId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "resp_{}_{}", self.run, self.start)?;
+        self.answers.map_or(Ok(()), |answers| write!(f, "c{answers}"))
+    }
+}
+
+fn digits(text: &str) -> Option<&str> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)
+}
+
+/// What of a response is known from its beginning on.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    id: ResponseId,
+    pub(super) run: RunId,
+    pub(super) start: i64,
+    /// How many answers made the run go on.
+    pub(super) answers: u32,
+    pub(super) takes_approvals: bool,
+    thread: ThreadId,
+    created_at: Millis,
+    /// As its client said them.
+    stored: Map<String, Value>,
+}
+
+impl Head {
+    /// Of a response of this run, whose message has `metadata`.
+    pub(super) fn of(id: ResponseId, run: &RunResource, metadata: Option<&Map<String, Value>>) -> Self {
+        let stored = metadata.and_then(|metadata| metadata.get(STORED)?.as_object().cloned()).unwrap_or_default();
+        Self {
+            run: id.run.clone(),
+            start: id.start,
+            answers: id.answers.unwrap_or(0),
+            id,
+            takes_approvals: stored.get("approvals") == Some(&json!(true)),
+            thread: run.thread_id.clone(),
+            created_at: run.created_at,
+            stored,
+        }
+    }
+
+    pub(super) fn item_id(&self, prefix: &str, index: usize) -> String {
+        let id = self.id.to_string();
+        format!("{prefix}_{}_{index}", id.trim_start_matches("resp_"))
+    }
+
+    pub(super) fn is_background(&self) -> bool {
+        self.stored.get("background") == Some(&json!(true))
+    }
+
+    pub(super) fn response(&self, state: &State) -> Value {
+        let said = |name: &str| self.stored.get(name).cloned().unwrap_or(Value::Null);
+        let status = state.status.unwrap_or("in_progress");
+        let mut metadata = self.stored.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        metadata.insert("pes_thread".to_owned(), json!(self.thread));
+        metadata.insert("pes_run".to_owned(), json!(self.run));
+        if let Some(code) = &state.code {
+            metadata.insert("pes_code".to_owned(), json!(code));
+        }
+        let is_done = state.status.is_some();
+        let incomplete = (status == "incomplete").then(|| json!({ "reason": "max_output_tokens" }));
+        json!({
+            "id": self.id.to_string(),
+            "object": "response",
+            "created_at": self.created_at / 1000,
+            "status": status,
+            "background": self.is_background(),
+            "error": state.failure.as_ref().map(|message| json!({ "code": "server_error", "message": message })),
+            "incomplete_details": incomplete,
+            "instructions": said("instructions"),
+            "max_output_tokens": null,
+            "model": said("model"),
+            "output": state.output,
+            "parallel_tool_calls": true,
+            "previous_response_id": said("previous_response_id"),
+            "conversation": { "id": self.thread },
+            "reasoning": { "effort": null, "summary": null },
+            "store": true,
+            "temperature": said("temperature"),
+            "text": { "format": { "type": "text" } },
+            "tool_choice": "auto",
+            "tools": self.stored.get("tools").cloned().unwrap_or_else(|| json!([])),
+            "top_p": said("top_p"),
+            "truncation": "disabled",
+            "usage": is_done.then(|| usage(&state.usage)),
+            "completed_at": is_done.then_some(state.at / 1000),
+            "metadata": metadata,
+        })
+    }
+}
+
+/// How far a response is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// `None`: it goes on.
+    pub(super) status: Option<&'static str>,
+    pub(super) output: Vec<Value>,
+    pub(super) usage: Usage,
+    pub(super) failure: Option<String>,
+    /// This server's own name of what failed.
+    pub(super) code: Option<String>,
+    /// Of the last observation.
+    pub(super) at: Millis,
+}
+
+impl State {
+    pub(super) fn is_over(&self) -> bool {
+        self.status.is_some()
+    }
+
+    /// Of the last item.
+    pub(super) fn index(&self) -> usize {
+        self.output.len().saturating_sub(1)
+    }
+
+    pub(super) fn next_index(&self) -> usize {
+        self.output.len()
+    }
+
+    pub(super) fn last_id(&self) -> String {
+        self.output.last().and_then(|item| item["id"].as_str()).unwrap_or_default().to_owned()
+    }
+}
+
+fn usage(used: &Usage) -> Value {
+    json!({
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": { "cached_tokens": used.cached_input_tokens, "cache_write_tokens": 0 },
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": { "reasoning_tokens": used.thinking_tokens },
+        "total_tokens": used.input_tokens + used.output_tokens,
+    })
+}

@@ -1,0 +1,218 @@
+//! What a response is asked with: what is honoured of it, what is refused, what is let pass.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::object::ResponseId;
+use crate::domain::ids::{SuspensionId, ThreadId};
+use crate::domain::prompt::SystemPrompt;
+use crate::domain::settings::CallOptions;
+use crate::domain::tool::ClientTool;
+use crate::http::doors::openai::content;
+use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::tools;
+
+/// The body. Members that are not here are let pass.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Sent {
+    pub(super) model: String,
+    input: Value,
+    #[serde(default)]
+    instructions: Option<String>,
+    #[serde(default)]
+    previous_response_id: Option<String>,
+    #[serde(default)]
+    conversation: Option<Value>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    background: Option<bool>,
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+    #[serde(default)]
+    tools: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_choice: Option<Value>,
+    #[serde(default)]
+    text: Option<Value>,
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    safety_identifier: Option<String>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+/// A request that can be carried out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ResponseRequest {
+    pub(super) input: Input,
+    pub(super) previous: Option<ResponseId>,
+    pub(super) conversation: Option<ThreadId>,
+    pub(super) is_streamed: bool,
+    pub(super) is_background: bool,
+    pub(super) user: Option<String>,
+    pub(super) options: CallOptions,
+    /// What is told of it whenever the response is.
+    pub(super) stored: Map<String, Value>,
+}
+
+/// What is said, in order of what counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Input {
+    /// What the user says after the last thing of the agent's that is sent back.
+    pub(super) text: String,
+    /// Of the client's functions, by the ids of the suspensions.
+    pub(super) results: HashMap<String, String>,
+    pub(super) approvals: HashMap<SuspensionId, (bool, Option<String>)>,
+    /// Things of this server's that are sent back: they say which conversation it is.
+    pub(super) ours: Vec<String>,
+    /// Something was said by the agent before that is not known by its id.
+    pub(super) has_history: bool,
+}
+
+/// The label under which this server's own tools are shown.
+const LABEL: &str = "pes";
+
+impl Sent {
+    pub(super) fn read(self, named: &NamedModel) -> Result<ResponseRequest, Refusal> {
+        let (client_tools, takes_approvals) = self.declared()?;
+        tools::plain_text("text.format", self.text.as_ref().and_then(|text| text.get("format")))?;
+        let mut params = self.others.clone();
+        if let Some(effort) = params.get("reasoning").and_then(|reasoning| reasoning.get("effort")).cloned() {
+            params.insert("reasoning_effort".to_owned(), effort);
+        }
+        let options = CallOptions {
+            provider_config: named.provider.clone(),
+            llm_params: Some(tools::params(&params)?),
+            system_prompt: self.instructions.clone().filter(|text| !text.trim().is_empty()).map(SystemPrompt::Text),
+            client_tools,
+            ..CallOptions::default()
+        };
+        let previous =
+            self.previous_response_id.as_deref().map(|id| ResponseId::parse(id).ok_or_else(|| no_previous(id)));
+        let is_background = self.background.unwrap_or(false);
+        let mut stored = Map::from_iter([
+            ("model".to_owned(), json!(self.model)),
+            ("instructions".to_owned(), json!(self.instructions)),
+            ("previous_response_id".to_owned(), json!(self.previous_response_id)),
+            ("metadata".to_owned(), json!(self.metadata.clone().unwrap_or_default())),
+            ("tools".to_owned(), json!(self.tools.clone().unwrap_or_default())),
+            ("background".to_owned(), json!(is_background)),
+            ("approvals".to_owned(), json!(takes_approvals)),
+        ]);
+        for name in ["temperature", "top_p"] {
+            stored.extend(self.others.get(name).map(|value| (name.to_owned(), value.clone())));
+        }
+        Ok(ResponseRequest {
+            input: read_input(&self.input)?,
+            previous: previous.transpose()?,
+            conversation: self.conversation.as_ref().and_then(named_conversation),
+            is_streamed: self.stream.unwrap_or(false),
+            is_background,
+            user: self.user.or(self.safety_identifier),
+            options,
+            stored,
+        })
+    }
+
+    /// The client's functions, and whether it can show an approval.
+    fn declared(&self) -> Result<(Vec<ClientTool>, bool), Refusal> {
+        let (mut functions, mut takes_approvals) = (Vec::new(), false);
+        let is_offered = tools::offered("tool_choice", self.tool_choice.as_ref())?;
+        for (at, tool) in self.tools.iter().flatten().enumerate() {
+            match tool["type"].as_str().unwrap_or_default() {
+                "function" if is_offered => functions.push(tools::client_tool(&format!("tools[{at}]"), tool)?),
+                "function" => {}
+                "mcp" if tool["server_label"] == LABEL => takes_approvals = true,
+                other => {
+                    let message = format!("Tools of the type `{other}` are not known; declare functions.");
+                    return Err(Refusal::unsupported(format!("tools[{at}]"), message));
+                }
+            }
+        }
+        Ok((functions, takes_approvals))
+    }
+}
+
+pub(super) fn no_previous(id: &str) -> Refusal {
+    let message = format!("There is no response `{id}`.");
+    Refusal::wrong("previous_response_not_found", "previous_response_id", message)
+}
+
+fn named_conversation(value: &Value) -> Option<ThreadId> {
+    let id = value.as_str().or_else(|| value["id"].as_str())?.trim();
+    (!id.is_empty()).then(|| id.into())
+}
+
+fn read_input(input: &Value) -> Result<Input, Refusal> {
+    let items = match input {
+        Value::String(text) => return Ok(Input { text: text.clone(), ..Input::default() }),
+        Value::Array(items) => items,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            return Err(Refusal::wrong("invalid", "input", "It must be a text or a list of items."));
+        }
+    };
+    let mut read = Input::default();
+    for (at, item) in items.iter().enumerate() {
+        read.item(&format!("input[{at}]"), item)?;
+    }
+    Ok(read)
+}
+
+impl Input {
+    fn item(&mut self, place: &str, item: &Value) -> Result<(), Refusal> {
+        let text = |name: &str| item[name].as_str().map(str::to_owned);
+        let missing = |name: &str| Refusal::wrong("invalid", format!("{place}.{name}"), "It is missing.");
+        match item["type"].as_str().unwrap_or("message") {
+            "message" => self.message(place, item)?,
+            "function_call_output" => {
+                let call = text("call_id").ok_or_else(|| missing("call_id"))?;
+                self.results.insert(call, content::text(&format!("{place}.output"), item.get("output"))?);
+            }
+            "mcp_approval_response" => {
+                let id = text("approval_request_id").ok_or_else(|| missing("approval_request_id"))?;
+                let approves = item["approve"].as_bool().ok_or_else(|| missing("approve"))?;
+                self.approvals.insert(id.into(), (approves, text("reason")));
+            }
+            "item_reference"
+            | "function_call"
+            | "mcp_call"
+            | "mcp_approval_request"
+            | "reasoning"
+            | "mcp_list_tools" => {
+                self.said_before(text("call_id").or_else(|| text("id")));
+            }
+            other => {
+                let message = format!("Items of the type `{other}` are not taken.");
+                return Err(Refusal::wrong("unsupported_content", place, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, place: &str, item: &Value) -> Result<(), Refusal> {
+        let said = content::text(&format!("{place}.content"), item.get("content"))?;
+        match item["role"].as_str().unwrap_or_default() {
+            "user" if self.text.is_empty() => self.text = said,
+            "user" => self.text = format!("{}\n\n{said}", self.text),
+            "assistant" => self.said_before(item["id"].as_str().map(str::to_owned)),
+            "system" | "developer" => {}
+            other => {
+                let message = format!("There is no role `{other}`; known: system, developer, user and assistant.");
+                return Err(Refusal::wrong("invalid", format!("{place}.role"), message));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the user said before that is answered.
+    fn said_before(&mut self, id: Option<String>) {
+        self.text.clear();
+        self.has_history = true;
+        self.ours.extend(id);
+    }
+}

@@ -1,0 +1,132 @@
+//! A response being told: live, or again.
+
+use std::collections::VecDeque;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use serde_json::{Value, json};
+
+use super::accept::{self, Accepted};
+use super::events::{Event, ResponseEvents};
+use super::object::ResponseId;
+use super::read;
+use super::request::ResponseRequest;
+use crate::domain::fault::Code;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::run::RunStatus;
+use crate::http::doors::answer_headers::name_run;
+use crate::http::doors::openai::asking::{Asker, Follow};
+use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::sse;
+use crate::http::doors::told::Told;
+use crate::http::events::sse::written;
+use crate::service::feed::{self, Feed, FeedAsk};
+use crate::service::suspensions;
+
+const STOPS: &str = "The server is stopping; the response can be had again from its successor.";
+
+/// The answer to a request.
+pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: Accepted) -> Result<Response, Refusal> {
+    let Accepted { thread, id, follow } = accepted;
+    let run = id.run.clone();
+    let mut response = if request.is_streamed {
+        let telling = Telling::of(&asker, &id, &thread, follow).await?;
+        streamed(asker, telling, None)
+    } else if request.is_background {
+        read::object(&asker, &id).await?
+    } else {
+        Json(Telling::of(&asker, &id, &thread, follow).await?.to_its_end().await).into_response()
+    };
+    name_run(response.headers_mut(), &thread, &run);
+    Ok(response)
+}
+
+/// The events of a response, those behind `after`.
+pub(super) async fn again(asker: Asker, id: ResponseId, after: Option<u64>) -> Result<Response, Refusal> {
+    let thread = read::thread_of(&asker, &id).await?;
+    let telling = Telling::of(&asker, &id, &thread, Follow::After(accept::from(&id))).await?;
+    let mut response = streamed(asker, telling, after);
+    name_run(response.headers_mut(), &thread, &id.run);
+    Ok(response)
+}
+
+fn streamed(asker: Asker, telling: Telling, after: Option<u64>) -> Response {
+    let goodbye = json!({ "type": "error", "code": Code::Draining.as_str(), "message": STOPS, "param": null });
+    let events = stream::unfold(telling, move |mut telling| async move {
+        loop {
+            let Event { number, kind, data } = telling.next().await?;
+            if after.is_none_or(|after| number > after) {
+                return Some((sse::named(kind, &data), telling));
+            }
+        }
+    });
+    let goodbye: Bytes = sse::named("error", &goodbye);
+    written(&asker.app, asker.preferences.pass, Box::pin(events), Some(goodbye))
+}
+
+/// A response's events, one after the other.
+pub(super) struct Telling {
+    run: RunId,
+    pub(super) events: ResponseEvents,
+    ready: VecDeque<Event>,
+    feed: Feed,
+}
+
+impl Telling {
+    pub(super) async fn of(asker: &Asker, id: &ResponseId, thread: &ThreadId, follow: Follow) -> Result<Self, Refusal> {
+        let head = accept::head(asker, id).await?;
+        let (service, caller) = (&asker.app.service, &asker.caller);
+        let mut events = ResponseEvents::new(head, suspensions::urls(service));
+        let ready = events.take().into();
+        let ask = FeedAsk {
+            after: accept::from(id),
+            types: ResponseEvents::HEARD.to_vec(),
+            tokens: true,
+            until: Some(id.run.clone()),
+            ends_suspended: true,
+        };
+        let feed = match follow {
+            Follow::Live(early) if id.answers.is_none() => feed::continued(service, caller, thread, early, ask).await?,
+            Follow::Live(_) | Follow::After(_) | Follow::AskedAgain => feed::open(service, caller, thread, ask).await?,
+        };
+        Ok(Self { run: id.run.clone(), events, ready, feed: feed.with_joined_tokens() })
+    }
+
+    /// `None`: the response is told.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.events.is_over() {
+                return None;
+            }
+            self.hear().await;
+        }
+    }
+
+    /// The next frame, and what it means; `true`: all that had happened is told.
+    pub(super) async fn hear(&mut self) -> bool {
+        let frame = self.feed.next().await;
+        let mut has_caught_up = false;
+        match frame.as_deref().map(Told::of) {
+            Some(Told::Observation(told)) => self.events.observation(&told),
+            Some(Told::Token(token)) => self.events.token(&token),
+            Some(Told::Stands(run, RunStatus::Suspended)) if run == self.run => self.events.suspended(),
+            Some(Told::CaughtUp) => has_caught_up = true,
+            Some(Told::Stands(..) | Told::Other) => {}
+            Some(Told::Draining) => self.events.interrupted(STOPS),
+            Some(Told::Gap) => self.events.interrupted("The client reads too slowly; get the response again."),
+            None => self.events.interrupted("The thread was erased."),
+        }
+        self.ready.extend(self.events.take());
+        has_caught_up
+    }
+
+    async fn to_its_end(mut self) -> Value {
+        while self.next().await.is_some() {}
+        self.events.response()
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether anything of a run goes on, by its log alone: so that whoever reads the log later comes to the same end as those
+//! who heard it live.
+
+use std::collections::{HashMap, HashSet};
+
+use super::told::{Says, ToldFact};
+use crate::domain::Millis;
+use crate::domain::facts::Fact;
+use crate::domain::hitl::{AskedQuestion, ExpiryPolicy};
+use crate::domain::ids::{CallId, ItemId, SuspensionId};
+
+/// What of a run is under way, and what it asks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    /// The open questions, oldest first.
+    open: Vec<AskedQuestion>,
+    /// Items (`None`: the run itself) whose model is asked, or will be.
+    thinking: HashSet<Option<ItemId>>,
+    /// Calls without a result, and whether another agent has them.
+    calls: HashMap<CallId, (Option<ItemId>, bool)>,
+    last_asked: Millis,
+}
+
+impl Standing {
+    pub(super) fn open(&self) -> &[AskedQuestion] {
+        &self.open
+    }
+
+    /// Nothing goes on before somebody answers.
+    pub(super) fn is_suspended(&self) -> bool {
+        let is_parked = |call: &CallId| self.open.iter().any(|open| open.call_id.as_ref() == Some(call));
+        let goes_on = |(call, (_, is_at_peer)): (&CallId, &(Option<ItemId>, bool))| !is_at_peer && !is_parked(call);
+        !self.open.is_empty() && self.thinking.is_empty() && !self.calls.iter().any(goes_on)
+    }
+
+    /// Whether the run stood still before this observation, which somebody's doing brought about.
+    pub(super) fn is_moved_by(&self, told: &ToldFact) -> bool {
+        let is_resumed = match &told.says {
+            Says::Fact(Fact::AgentResumed(_) | Fact::RunFinished(_)) => true,
+            Says::Fact(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
+            Says::Fact(Fact::AgentSuspended(_)) => false,
+            // What is committed together with a question belongs to what asked it.
+            Says::Plan(_) | Says::PlanUpdate(_) | Says::Fact(_) => told.at != self.last_asked,
+        };
+        is_resumed && self.is_suspended()
+    }
+
+    pub(super) fn apply(&mut self, told: &ToldFact) {
+        let Says::Fact(fact) = &told.says else { return };
+        match fact {
+            Fact::LlmStreamStart(_) => _ = self.thinking.insert(told.item.clone()),
+            // An attempt that is made again follows.
+            Fact::LlmStreamError(body) if body.retryable => {}
+            Fact::LlmStreamEnd(_) | Fact::LlmStreamError(_) => _ = self.thinking.remove(&told.item),
+            Fact::ToolCall(body) => {
+                let calls = body.tool_calls.iter().map(|call| (call.call_id.clone(), (told.item.clone(), false)));
+                self.calls.extend(calls);
+            }
+            Fact::ToolExecution(result) => self.is_returned(&result.call_id),
+            Fact::A2aTask(task) => {
+                if let Some((_, is_at_peer)) = self.calls.get_mut(&task.call_id) {
+                    *is_at_peer = true;
+                }
+            }
+            Fact::ItemStatusChange(change) if change.status.is_settled() => {
+                self.thinking.remove(&Some(change.item_id.clone()));
+            }
+            Fact::AgentSuspended(question) => {
+                self.last_asked = told.at;
+                self.open.push(question.clone());
+            }
+            Fact::AgentResumed(body) => self.is_closed(&body.suspension_id),
+            Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
+            Fact::SuspensionTimeout(body) => self.is_closed(&body.suspension_id),
+            Fact::RunStarted(_)
+            | Fact::Intent(_)
+            | Fact::Title(_)
+            | Fact::Plan(_)
+            | Fact::PlanUpdate(_)
+            | Fact::ItemStatusChange(_)
+            | Fact::LlmStreamMetadata(_)
+            | Fact::Thoughts(_)
+            | Fact::StateUpdate(_)
+            | Fact::Synthesis(_)
+            | Fact::FinalResponse(_)
+            | Fact::Error(_)
+            | Fact::RunFinished(_) => {}
+        }
+    }
+
+    /// After the last result of its calls an item asks its model again.
+    fn is_returned(&mut self, call: &CallId) {
+        let Some((item, _)) = self.calls.remove(call) else { return };
+        if !self.calls.values().any(|(other, _)| *other == item) {
+            self.thinking.insert(item);
+        }
+    }
+
+    fn is_closed(&mut self, id: &SuspensionId) {
+        self.open.retain(|open| open.suspension_id != *id);
+    }
+}

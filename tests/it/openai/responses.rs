@@ -1,0 +1,226 @@
+//! `/v1/responses`: whole and as events, had again, cancelled, answered, continued.
+
+use serde_json::{Value, json};
+
+use super::with;
+use crate::support::app::App;
+use crate::support::http::{Event, soon};
+
+const RESPONSES: &str = "/v1/responses";
+
+fn input(input: impl Into<Value>) -> Value {
+    json!({ "model": "pes", "input": input.into() })
+}
+
+async fn respond(app: &App, body: &Value) -> Value {
+    app.ask("POST", RESPONSES).json(body).send().await.expect(200)
+}
+
+/// The events of a new response, to its end; checks what must hold of all of them.
+async fn streamed(app: &App, body: Value) -> Vec<Event> {
+    checked(app.ask("POST", RESPONSES).json(&with(body, json!({ "stream": true }))).events().await.all().await)
+}
+
+async fn again(app: &App, id: &str, query: &str) -> Vec<Event> {
+    app.ask("GET", &format!("{RESPONSES}/{id}?stream=true{query}")).events().await.all().await
+}
+
+fn checked(events: Vec<Event>) -> Vec<Event> {
+    for (at, event) in events.iter().enumerate() {
+        assert_eq!(
+            (event.event.as_str(), &event.data["sequence_number"]),
+            (event.data["type"].as_str().unwrap(), &json!(at))
+        );
+    }
+    let last = events.last().expect("events");
+    assert!(
+        ["response.completed", "response.incomplete", "response.failed"].contains(&last.event.as_str()),
+        "{last:?}"
+    );
+    events
+}
+
+fn of_kind<'e>(events: &'e [Event], kind: &str) -> Vec<&'e Value> {
+    events.iter().filter(|event| event.event == kind).map(|event| &event.data).collect()
+}
+
+fn text(response: &Value) -> String {
+    let items = response["output"].as_array().unwrap().iter().filter(|item| item["type"] == "message");
+    items.filter_map(|item| item["content"][0]["text"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_response_comes_whole_and_can_be_had_again() {
+    let app = App::start().await;
+    let response =
+        respond(&app, &with(input("count"), json!({ "metadata": { "k": "v" }, "instructions": "Be short." }))).await;
+    assert_eq!((response["object"].as_str(), response["status"].as_str()), (Some("response"), Some("completed")));
+    let kinds: Vec<&str> =
+        response["output"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["reasoning", "mcp_call", "message"], "{response:#}");
+    let call = &response["output"][1];
+    assert_eq!(
+        (call["name"].as_str(), call["arguments"].as_str()),
+        (Some("calculator"), Some("{\"expression\":\"2 + 2\"}"))
+    );
+    assert_eq!(text(&response), "Two and two are four.");
+    assert_eq!((&response["metadata"]["k"], &response["instructions"]), (&json!("v"), &json!("Be short.")));
+    assert!(response["usage"]["input_tokens_details"]["cache_write_tokens"].is_u64());
+    let id = response["id"].as_str().unwrap();
+    assert_eq!(app.get(&format!("{RESPONSES}/{id}")).await.expect(200), response);
+    let items = app.get(&format!("{RESPONSES}/{id}/input_items")).await.expect(200);
+    assert_eq!(items["data"][0]["content"][0]["text"], "count");
+    app.get(&format!("{RESPONSES}/resp_run_1_1")).await.expect(404);
+    app.get(&format!("{RESPONSES}/nothing")).await.expect(404);
+    let deleted = app.ask("DELETE", &format!("{RESPONSES}/{id}")).send().await.expect(400);
+    assert_eq!(deleted["error"]["code"], "unsupported");
+}
+
+#[tokio::test]
+async fn events_are_the_same_live_and_again_from_any_of_them_on() {
+    let app = App::with(|config| config.models.demo.pace_ms = 2).await;
+    let live = streamed(&app, input("count")).await;
+    assert_eq!((live[0].event.as_str(), live[1].event.as_str()), ("response.created", "response.in_progress"));
+    let whole = &of_kind(&live, "response.completed")[0]["response"];
+    let deltas: String =
+        of_kind(&live, "response.output_text.delta").iter().map(|delta| delta["delta"].as_str().unwrap()).collect();
+    assert_eq!((deltas.as_str(), text(whole)), ("Two and two are four.", deltas.clone()));
+    let id = whole["id"].as_str().unwrap();
+    assert_eq!(again(&app, id, "").await, live);
+    for at in 0..live.len() {
+        assert_eq!(again(&app, id, &format!("&starting_after={at}")).await, live[at + 1..]);
+    }
+    assert_eq!(app.get(&format!("{RESPONSES}/{id}")).await.expect(200), *whole);
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_from_the_response_that_it_names() {
+    let app = App::start().await;
+    let first = respond(&app, &input("hello")).await;
+    let more = |id: &Value| with(input("count"), json!({ "previous_response_id": id }));
+    let second = respond(&app, &more(&first["id"])).await;
+    assert_eq!(second["conversation"], first["conversation"]);
+    assert_eq!(second["previous_response_id"], first["id"]);
+    // Another turn after the first one is another conversation: the one that went on is untouched.
+    let other = respond(&app, &more(&first["id"])).await;
+    assert_ne!(other["conversation"], first["conversation"]);
+    let said = async |response: &Value| {
+        let thread = response["conversation"]["id"].as_str().unwrap();
+        app.get(&format!("/threads/{thread}/messages")).await.expect(200)["items"].as_array().unwrap().len()
+    };
+    assert_eq!((said(&second).await, said(&other).await), (4, 4));
+    // All items sent back, as frameworks do: their ids say where they belong.
+    let message = second["output"].as_array().unwrap().last().unwrap().clone();
+    let items = json!([{ "role": "user", "content": "count" }, message, { "role": "user", "content": "hello" }]);
+    let third = respond(&app, &input(items)).await;
+    assert_eq!(third["conversation"], first["conversation"]);
+    let unknown = app.post(RESPONSES, more(&json!("resp_run_x_1"))).await.expect(400);
+    assert_eq!(unknown["error"]["code"], "previous_response_not_found");
+    let named = respond(&app, &with(input("hello"), json!({ "conversation": "mine" }))).await;
+    assert_eq!(named["conversation"]["id"], "mine");
+}
+
+fn locate() -> Value {
+    let parameters = json!({ "type": "object", "properties": { "precision": { "enum": ["city", "street"] } } });
+    let function =
+        json!({ "type": "function", "name": "get_location", "description": "Where.", "parameters": parameters });
+    with(input("locate"), json!({ "tools": [function, { "type": "mcp", "server_label": "pes", "server_url": "x" }] }))
+}
+
+#[tokio::test]
+async fn functions_and_approvals_are_answered_and_the_run_goes_on() {
+    let app = App::start().await;
+    let live = streamed(&app, locate()).await;
+    let first = of_kind(&live, "response.completed")[0]["response"].clone();
+    let output = first["output"].as_array().unwrap();
+    let kinds: Vec<&str> = output.iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["reasoning", "function_call", "mcp_approval_request", "function_call"]);
+    let answered = json!([
+        { "type": "function_call_output", "call_id": output[1]["call_id"], "output": "Rome" },
+        { "type": "mcp_approval_response", "approval_request_id": output[2]["id"], "approve": true },
+        { "type": "function_call_output", "call_id": output[3]["call_id"], "output": "\"Hill\"" },
+    ]);
+    let body = with(locate(), json!({ "input": answered, "previous_response_id": first["id"] }));
+    let second_live = streamed(&app, body.clone()).await;
+    let second = of_kind(&second_live, "response.completed")[0]["response"].clone();
+    assert_eq!(text(&second), "You are here.");
+    let kinds: Vec<&str> = second["output"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["mcp_call", "message"], "the client knows its own calls: {second:#}");
+    // Both stay what they were.
+    for (response, live) in [(&first, &live), (&second, &second_live)] {
+        let id = response["id"].as_str().unwrap();
+        assert_eq!(app.get(&format!("{RESPONSES}/{id}")).await.expect(200), *response);
+        assert_eq!(again(&app, id, "").await, *live);
+    }
+    let twice = app.post(RESPONSES, body).await;
+    assert_eq!((twice.status, twice.header("x-should-retry")), (409, Some("false")), "{}", twice.text());
+}
+
+#[tokio::test]
+async fn who_declares_no_approvals_is_asked_by_text() {
+    let app = App::start().await;
+    let response = respond(&app, &input("send")).await;
+    let last = response["output"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["type"], "message");
+    assert!(text(&response).starts_with("Send the e-mail"), "{response:#}");
+}
+
+#[tokio::test]
+async fn one_in_the_background_is_looked_after_and_cancelled() {
+    let app = App::start().await;
+    let begun = respond(&app, &with(input("hang"), json!({ "background": true }))).await;
+    assert_eq!((begun["status"].as_str(), &begun["background"]), (Some("in_progress"), &json!(true)));
+    let id = begun["id"].as_str().unwrap();
+    let path = format!("{RESPONSES}/{id}");
+    let mut events = app.ask("GET", &format!("{path}?stream=true")).events().await;
+    assert_eq!(soon(events.next()).await.unwrap().event, "response.created");
+    // Hanging up ends nothing.
+    drop(events);
+    assert_eq!(app.get(&path).await.expect(200)["status"], "in_progress");
+    for _ in 0..2 {
+        let cancelled = app.ask("POST", &format!("{path}/cancel")).send().await.expect(200);
+        assert_eq!(cancelled["status"], "cancelled");
+    }
+    assert_eq!(again(&app, id, "").await.last().unwrap().event, "response.incomplete");
+    let done = respond(&app, &input("hello")).await;
+    let path = format!("{RESPONSES}/{}/cancel", done["id"].as_str().unwrap());
+    assert_eq!(app.ask("POST", &path).send().await.expect(200), done);
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_a_failed_response() {
+    let app = App::start().await;
+    let response = respond(&app, &input("fail")).await;
+    assert_eq!(
+        (response["status"].as_str(), response["error"]["code"].as_str()),
+        (Some("failed"), Some("server_error"))
+    );
+    assert_eq!(response["metadata"]["pes_code"], "task_refused");
+    assert_eq!(streamed(&app, input("fail")).await.last().unwrap().event, "response.failed");
+}
+
+#[tokio::test]
+async fn what_cannot_be_honoured_is_refused_by_its_name() {
+    let app = App::start().await;
+    for (more, code, param) in [
+        (json!({ "model": "gpt" }), "model_not_found", "model"),
+        (json!({ "input": [] }), "invalid", "input"),
+        (json!({ "input": 1 }), "invalid", "input"),
+        (json!({ "input": [{ "type": "computer_call" }] }), "unsupported_content", "input[0]"),
+        (
+            json!({ "input": [{ "role": "user", "content": [{ "type": "input_image" }] }] }),
+            "unsupported_content",
+            "input[0].content[0]",
+        ),
+        (json!({ "tools": [{ "type": "web_search" }] }), "unsupported", "tools[0]"),
+        (json!({ "tools": [{ "type": "mcp", "server_label": "other" }] }), "unsupported", "tools[0]"),
+        (json!({ "text": { "format": { "type": "json_schema" } } }), "unsupported", "text.format"),
+        (json!({ "conversation": "a b" }), "invalid", "conversation"),
+    ] {
+        let answer = app.ask("POST", RESPONSES).json(&with(input("hello"), more)).send().await;
+        let error = answer.json()["error"].clone();
+        assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some(code), Some(param)), "{error:#}");
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+    }
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
+}
