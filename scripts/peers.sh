@@ -154,3 +154,17 @@ install_ai_sdk() {
     fi
     cp tests/peers/ai_sdk.mjs "$home/story.mjs"
 }
+
+# AG-UI's client, before and since version 1.0, from npm; see tests/peers/agui.mjs.
+install_ag_ui() {
+    local home=$PEERS/ag-ui
+    need_node || return 1
+    if [ ! -d "$home/node_modules/agui1" ]; then
+        echo "installing AG-UI into $home" >&2
+        npm install --prefix "$home" --no-audit --no-fund --silent \
+            agui0@npm:@ag-ui/client@0.0.59 core0@npm:@ag-ui/core@0.0.59 \
+            agui1@npm:@ag-ui/client@1.0.0 core1@npm:@ag-ui/core@1.0.0 ||
+            { missing AG-UI '@ag-ui/client could not be installed'; return 1; }
+    fi
+    cp tests/peers/agui.mjs "$home/story.mjs"
+}

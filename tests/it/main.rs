@@ -3,6 +3,7 @@
 
 mod a2a;
 mod abuse;
+mod agui;
 mod ai_sdk;
 mod auth;
 mod cli;

@@ -2,17 +2,19 @@
 //! the service out of requests, and events of its wire out of observations and tokens. It keeps no state and no copy of a
 //! conversation, names no other door, and nothing outside of here names one.
 //!
-//! What doors share stands beside them: frames of a thread, read ([`told`]); what a run does as lines of text
-//! ([`progress`]); questions as text ([`question`]) and how a text answers one ([`text_reply`]); the headers of their answers
-//! ([`answer_headers`]), and events as they are written ([`sse`]).
+//! What doors share stands beside them: frames of a thread, read ([`told`]); what a run says while it says it ([`speech`]) and
+//! what it does, as lines of text ([`progress`]); questions as text ([`question`]) and how a text answers one
+//! ([`text_reply`]); the headers of their answers ([`answer_headers`]), and events as they are written ([`sse`]).
 
 mod a2a;
+mod agui;
 mod ai_sdk;
 mod answer_headers;
 mod mcp;
 mod openai;
 mod progress;
 mod question;
+mod speech;
 mod sse;
 mod standing;
 mod text_reply;
@@ -31,13 +33,14 @@ pub(super) use answer_headers::EXPOSED;
 
 /// The routes of all doors.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    a2a::routes().merge(ai_sdk::routes()).merge(mcp::routes()).merge(openai::routes())
+    a2a::routes().merge(agui::routes()).merge(ai_sdk::routes()).merge(mcp::routes()).merge(openai::routes())
 }
 
 /// Whose words an answer is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     A2a,
+    AgUi,
     AiSdk,
     Mcp,
     OpenAi,
@@ -49,8 +52,9 @@ type IsOurs = fn(&str) -> bool;
 impl Door {
     /// The door at this path, which is one below the server's own base.
     pub(super) fn at(path: &str) -> Option<Self> {
-        let doors: [(IsOurs, Self); 4] = [
+        let doors: [(IsOurs, Self); 5] = [
             (a2a::is_ours, Door::A2a),
+            (agui::is_ours, Door::AgUi),
             (ai_sdk::is_ours, Door::AiSdk),
             (mcp::is_ours, Door::Mcp),
             (openai::is_ours, Door::OpenAi),
@@ -62,8 +66,8 @@ impl Door {
     pub(super) fn refuse(self, fault: &Fault, context: &ProblemContext<'_>, path: &str, bare: Response) -> Response {
         match self {
             Door::A2a => a2a::refuse(fault, path, bare),
-            // Its clients show the body of whatever is no stream.
-            Door::AiSdk => problem::complete(fault, context, bare),
+            // Their clients show the body of whatever is no stream.
+            Door::AgUi | Door::AiSdk => problem::complete(fault, context, bare),
             Door::Mcp => mcp::refuse(fault, &bare),
             Door::OpenAi => openai::refuse(fault, &bare),
         }

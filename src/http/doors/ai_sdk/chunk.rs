@@ -4,6 +4,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::http::doors::speech::Spoken;
+
 /// One event of the stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -110,5 +112,18 @@ pub(super) struct ToolHead {
 impl Chunk {
     pub(super) fn json(&self) -> Value {
         serde_json::to_value(self).expect("our own types have string keys and finite numbers")
+    }
+}
+
+impl From<Spoken> for Chunk {
+    fn from(spoken: Spoken) -> Self {
+        match spoken {
+            Spoken::AnswerStart { id } => Chunk::TextStart { id },
+            Spoken::Answer { id, delta } => Chunk::TextDelta { id, delta },
+            Spoken::AnswerEnd { id } => Chunk::TextEnd { id },
+            Spoken::ThoughtStart { id } => Chunk::ReasoningStart { id },
+            Spoken::Thought { id, delta } => Chunk::ReasoningDelta { id, delta },
+            Spoken::ThoughtEnd { id } => Chunk::ReasoningEnd { id },
+        }
     }
 }

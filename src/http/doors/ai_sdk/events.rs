@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::calls::{Asks, Calls, KnownCall};
 use super::chunk::{Chunk, FinishReason};
 use super::plan::ShownPlan;
-use super::speech::Speech;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, FinalResponseBody, RunFinishedBody};
 use crate::domain::fault::Code;
@@ -23,6 +22,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::Phase;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
+use crate::http::doors::speech::{Speech, Spoken};
 use crate::http::doors::told::{Says, ToldFact};
 
 /// Whose message is told to whom.
@@ -144,11 +144,11 @@ impl ChatEvents {
             }
             Fact::LlmStreamEnd(body) => {
                 let thinking = body.thinking.as_ref().and_then(Value::as_str).unwrap_or_default();
-                return self.speech.thoughts(&body.stream_id, thinking);
+                return chunks(self.speech.thoughts(&body.stream_id, thinking));
             }
-            Fact::LlmStreamError(body) => return self.speech.breaks_off(&body.stream_id),
+            Fact::LlmStreamError(body) => return chunks(self.speech.breaks_off(&body.stream_id)),
             Fact::Thoughts(body) => {
-                return self.speech.thoughts(&body.stream_id, body.text.as_str().unwrap_or_default());
+                return chunks(self.speech.thoughts(&body.stream_id, body.text.as_str().unwrap_or_default()));
             }
             Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.calls.learn(call)),
             Fact::ToolExecution(result) => return self.calls.ended(result),
@@ -188,9 +188,9 @@ impl ChatEvents {
             return Vec::new();
         }
         match token.token_type {
-            TokenType::SynthesisResponse => self.speech.speaks(token),
+            TokenType::SynthesisResponse => chunks(self.speech.speaks(token)),
             TokenType::PlanningThinking | TokenType::ExecutionThinking | TokenType::SynthesisThinking => {
-                self.speech.thinks(token)
+                chunks(self.speech.thinks(token))
             }
             TokenType::PlanningResponse | TokenType::ExecutionResponse => Vec::new(),
         }
@@ -243,7 +243,7 @@ impl ChatEvents {
             self.failure.get_or_insert_with(|| whole.to_owned());
             return Vec::new();
         }
-        let mut chunks = self.speech.answers(body.message.message_id.as_str(), whole);
+        let mut chunks = chunks(self.speech.answers(body.message.message_id.as_str(), whole));
         if let Some(beside) = &body.ui_metadata {
             chunks.extend(sources(beside));
             let suggestions = &beside["suggestions"];
@@ -256,7 +256,7 @@ impl ChatEvents {
 
     fn finished(&mut self, body: &RunFinishedBody) -> Vec<Chunk> {
         self.is_over = true;
-        let mut chunks = self.speech.ends();
+        let mut chunks = chunks(self.speech.ends());
         match body.status {
             RunStatus::Completed => {
                 let usage = &body.usage;
@@ -291,7 +291,7 @@ impl ChatEvents {
         let may_approve = self.audience.may_approve;
         let is_for_page = self.open.iter().any(|open| Asks::of(open, may_approve) != Asks::Elsewhere);
         let finish_reason = if is_for_page { FinishReason::ToolCalls } else { FinishReason::Stop };
-        let mut chunks = self.speech.ends();
+        let mut chunks = chunks(self.speech.ends());
         chunks.push(Chunk::FinishStep);
         chunks.push(Chunk::Finish { finish_reason, message_metadata: None });
         chunks
@@ -302,10 +302,14 @@ impl ChatEvents {
         if std::mem::replace(&mut self.is_over, true) {
             return Vec::new();
         }
-        let mut chunks = self.speech.ends();
+        let mut chunks = chunks(self.speech.ends());
         chunks.push(Chunk::Error { error_text: why.to_owned() });
         chunks
     }
+}
+
+fn chunks(spoken: Vec<Spoken>) -> Vec<Chunk> {
+    spoken.into_iter().map(Chunk::from).collect()
 }
 
 /// The addresses that an answer rests on; a page makes links of them, so nothing else than a web address is one.

@@ -13,7 +13,6 @@ mod history;
 mod message;
 mod plan;
 mod request;
-mod speech;
 mod stream;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -1,0 +1,184 @@
+//! `RunAgentInput`: what a client of AG-UI sends to begin a run of its own, whichever version it speaks.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::ThreadId;
+use crate::domain::prompt::{SystemPrompt, SystemPromptLayer};
+use crate::domain::settings::CallOptions;
+use crate::domain::tool::ClientTool;
+use crate::http::app_state::AppState;
+use crate::http::ids::new_thread_id;
+
+/// As it is sent; members that are not named here are the client's own.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunAgentInput {
+    thread_id: String,
+    run_id: String,
+    protocol_version: Option<String>,
+    messages: Vec<Value>,
+    #[serde(default)]
+    tools: Option<Vec<Tool>>,
+    #[serde(default)]
+    context: Option<Vec<Context>>,
+    #[serde(default)]
+    resume: Option<Vec<Resume>>,
+    #[serde(default)]
+    forwarded_props: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(default)]
+    description: String,
+    parameters: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Context {
+    description: String,
+    value: String,
+}
+
+/// An answer to an interrupt.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resume {
+    pub(super) interrupt_id: String,
+    pub(super) status: ResumeStatus,
+    #[serde(default)]
+    pub(super) payload: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ResumeStatus {
+    Resolved,
+    Cancelled,
+}
+
+/// What the client calls its run, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub(super) struct ClientRun {
+    pub(super) thread: ThreadId,
+    pub(super) id: String,
+    /// It knows what version 1.0 has beyond those before.
+    pub(super) is_one: bool,
+}
+
+/// A request, read.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) run: ClientRun,
+    pub(super) resume: Vec<Resume>,
+    /// Behind the agent's last words: results of calls that the client has made.
+    pub(super) results: Vec<ToolMessage>,
+    /// The newest message of the user, if nothing of the agent follows it.
+    pub(super) query: Option<Query>,
+    pub(super) options: CallOptions,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Query {
+    pub(super) text: String,
+    pub(super) message_id: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ToolMessage {
+    pub(super) call: String,
+    pub(super) content: Value,
+    pub(super) error: Option<String>,
+}
+
+/// Whose stream it is; all that counts of a request that asks nothing.
+pub(super) fn client(app: &AppState, input: &RunAgentInput) -> Result<ClientRun, Fault> {
+    let longest = app.config.limits.id_length;
+    let thread = new_thread_id(&input.thread_id, longest, "/threadId")?;
+    if !(1..=longest).contains(&input.run_id.len()) || input.run_id.contains(char::is_control) {
+        return Err(invalid("/runId", format!("has 1 to {longest} bytes and no control characters")));
+    }
+    let is_one = input.protocol_version.as_deref().is_some_and(|version| !version.starts_with("0."));
+    Ok(ClientRun { thread, id: input.run_id.clone(), is_one })
+}
+
+pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<Sent, Fault> {
+    let run = client(app, &input)?;
+    let (mut results, mut query) = (Vec::new(), None);
+    for (at, message) in input.messages.iter().enumerate().rev() {
+        let place = format!("/messages/{at}");
+        match message["role"].as_str() {
+            Some("tool") => results.push(result(message, &place)?),
+            Some("user") => {
+                query = Some(said(message, &place)?);
+                break;
+            }
+            Some("assistant") => break,
+            // What clients keep beside the conversation.
+            Some("activity" | "reasoning" | "system" | "developer") => {}
+            Some(_) | None => return Err(invalid(&format!("{place}/role"), "is no role".to_owned())),
+        }
+    }
+    let mut options = options(input.forwarded_props.as_ref())?;
+    options.client_tools.extend(input.tools.into_iter().flatten().map(|tool| ClientTool {
+        name: tool.name,
+        description: tool.description,
+        input_schema: tool.parameters.unwrap_or_else(|| json!({ "type": "object" })),
+    }));
+    let context: Vec<String> =
+        input.context.iter().flatten().map(|one| format!("{}: {}", one.description, one.value)).collect();
+    if !context.is_empty() && options.system_prompt.is_none() {
+        options.system_prompt = Some(SystemPrompt::Layer(SystemPromptLayer {
+            content: Some(context.join("\n")),
+            ..SystemPromptLayer::default()
+        }));
+    }
+    Ok(Sent { run, resume: input.resume.unwrap_or_default(), results, query, options })
+}
+
+/// `forwardedProps.pes` has the options of the call; the rest of it is for others.
+fn options(forwarded: Option<&Value>) -> Result<CallOptions, Fault> {
+    let Some(own) = forwarded.and_then(|props| props.get("pes")) else { return Ok(CallOptions::default()) };
+    crate::http::json::typed::<CallOptions>(own.clone()).map_err(|mut fault| {
+        for pointed in &mut fault.errors {
+            pointed.pointer = format!("/forwardedProps/pes{}", pointed.pointer);
+        }
+        fault
+    })
+}
+
+fn said(message: &Value, place: &str) -> Result<Query, Fault> {
+    let text = match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts: Option<Vec<&str>> =
+                parts.iter().map(|part| part["text"].as_str().filter(|_| part["type"] == "text")).collect();
+            texts
+                .ok_or_else(|| invalid(&format!("{place}/content"), "has parts that are not text".to_owned()))?
+                .join("\n")
+        }
+        _ => return Err(invalid(&format!("{place}/content"), "must be text".to_owned())),
+    };
+    if text.trim().is_empty() {
+        return Err(invalid(&format!("{place}/content"), "must say something".to_owned()));
+    }
+    let message_id = message["id"].as_str().unwrap_or_default().to_owned();
+    Ok(Query { text, message_id })
+}
+
+fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
+    let call = message["toolCallId"].as_str();
+    let call = call.ok_or_else(|| invalid(&format!("{place}/toolCallId"), "must be text".to_owned()))?.to_owned();
+    let content = match &message["content"] {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.clone())),
+        other => other.clone(),
+    };
+    Ok(ToolMessage { call, content, error: message["error"].as_str().map(str::to_owned) })
+}
+
+pub(super) fn invalid(pointer: &str, how: String) -> Fault {
+    Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)
+}

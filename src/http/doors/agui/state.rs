@@ -1,0 +1,112 @@
+//! The state of the plan as AG-UI's clients keep it: a snapshot at the start, then patches, each led by a test of what it
+//! rests on.
+
+use serde_json::{Value, json};
+
+use crate::domain::facts::ItemStatusChangeBody;
+use crate::domain::plan::{ItemStatus, TodoItem};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlanState {
+    intent: Option<String>,
+    title: Option<String>,
+    plan: Option<String>,
+    version: i64,
+    items: Vec<Item>,
+    current: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    id: String,
+    description: String,
+    status: ItemStatus,
+    dependencies: Vec<String>,
+    result: Option<Value>,
+}
+
+impl PlanState {
+    pub(super) fn snapshot(&self, is_paused: bool) -> Value {
+        json!({
+            "intent": self.intent, "title": self.title, "plan": self.plan, "planVersion": self.version,
+            "todoList": self.list(), "currentStepId": self.current, "isPaused": is_paused,
+        })
+    }
+
+    /// What an activity message shows; `None`: there is nothing to do.
+    pub(super) fn activity(&self) -> Option<Value> {
+        (!self.items.is_empty()).then(|| json!({ "title": self.title, "todoList": self.list() }))
+    }
+
+    fn list(&self) -> Vec<Value> {
+        self.items.iter().map(Item::json).collect()
+    }
+
+    pub(super) fn intends(&mut self, intent: &str) -> Value {
+        self.intent = Some(intent.to_owned());
+        json!([replace("/intent", intent)])
+    }
+
+    pub(super) fn is_called(&mut self, title: &str) -> Value {
+        self.title = Some(title.to_owned());
+        json!([replace("/title", title)])
+    }
+
+    pub(super) fn plans(&mut self, plan: Option<&str>, version: i64, items: &[TodoItem]) -> Value {
+        self.version = version;
+        self.items = items.iter().map(Item::of).collect();
+        let mut patch = vec![replace("/planVersion", version), replace("/todoList", self.list())];
+        if let Some(plan) = plan {
+            self.plan = Some(plan.to_owned());
+            patch.push(replace("/plan", plan));
+        }
+        json!(patch)
+    }
+
+    /// The patch of the state, and that of the activity; `None`: there is no such item.
+    pub(super) fn changes(&mut self, change: &ItemStatusChangeBody) -> Option<(Value, Value)> {
+        let at = self.items.iter().position(|item| item.id == change.item_id.as_str())?;
+        let item = &mut self.items[at];
+        item.status = change.status;
+        let mut list = vec![
+            json!({ "op": "test", "path": format!("/todoList/{at}/id"), "value": item.id }),
+            replace(&format!("/todoList/{at}/status"), json!(item.status)),
+        ];
+        if let Some(result) = &change.item.result {
+            item.result = Some(result.clone());
+            list.push(json!({ "op": "add", "path": format!("/todoList/{at}/result"), "value": result }));
+        }
+        let activity = json!(list);
+        if change.status == ItemStatus::InProgress {
+            self.current = Some(item.id.clone());
+            list.push(replace("/currentStepId", item.id.clone()));
+        }
+        Some((json!(list), activity))
+    }
+}
+
+impl Item {
+    fn of(item: &TodoItem) -> Self {
+        Self {
+            id: item.id.to_string(),
+            description: item.description.clone(),
+            status: item.status,
+            dependencies: item.dependencies.iter().map(ToString::to_string).collect(),
+            result: item.result.clone(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut shown = json!({
+            "id": self.id, "description": self.description, "status": self.status, "dependencies": self.dependencies,
+        });
+        if let Some(result) = &self.result {
+            shown["result"] = result.clone();
+        }
+        shown
+    }
+}
+
+fn replace(path: &str, value: impl Into<Value>) -> Value {
+    json!({ "op": "replace", "path": path, "value": value.into() })
+}

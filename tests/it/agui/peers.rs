@@ -1,0 +1,31 @@
+//! AG-UI's own client, versions 0.0.59 and 1.0.0: a whole story with each, every event checked by its own schema.
+
+use std::path::Path;
+use std::process::Output;
+
+use tokio::process::Command;
+
+use crate::support::app::App;
+
+/// Runs the story against a new server; the program says `done` at its end.
+async fn tell(version: &str) {
+    let app = App::start().await;
+    let mut command = Command::new("node");
+    command.args(["target/peers/ag-ui/story.mjs", version, &format!("http://{}", app.address)]);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).kill_on_drop(true);
+    let Output { status, stdout, stderr } = command.output().await.expect("it is installed");
+    let said = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success() && said.trim_end().ends_with("done"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs AG-UI's client below target/peers: scripts/test --peers"]
+async fn the_client_before_version_1_is_a_peer() {
+    tell("0").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs AG-UI's client below target/peers: scripts/test --peers"]
+async fn version_1_of_the_client_is_a_peer() {
+    tell("1").await;
+}

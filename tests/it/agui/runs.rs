@@ -1,0 +1,127 @@
+//! Runs, interrupts and what answers them.
+
+use serde_json::{Value, json};
+
+use super::{all, ask, input, text, told, user, with};
+use crate::support::app::App;
+
+#[tokio::test]
+async fn two_turns_are_one_conversation() {
+    let app = App::start().await;
+    let answer = ask(&app, &input("t", "r1", &[user("count")])).send().await;
+    for (name, value) in [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-pes-thread", "t")] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    let events = told(ask(&app, &input("t", "r1", &[user("count")]))).await;
+    assert_eq!(events[0], json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r1", "protocolVersion": "1.0" }));
+    assert_eq!(text(&events), "Two and two are four.", "the same id is the same run");
+    let end = events.last().unwrap();
+    assert_eq!((&end["runId"], &end["outcome"]["type"]), (&json!("r1"), &json!("success")));
+    assert_eq!(
+        (&end["result"]["content"], &end["result"]["status"]),
+        (&json!("Two and two are four."), &json!("success"))
+    );
+    assert!(end["usage"][0]["totalTokens"].as_u64().unwrap() > 0);
+    let steps: Vec<&Value> = all(&events, "STEP_STARTED").iter().map(|step| &step["stepName"]).collect();
+    assert_eq!(steps, ["planning", "sum", "synthesis"]);
+    assert_eq!(all(&events, "STEP_FINISHED").len(), 3);
+    assert!(events.iter().skip(3).all(|event| event["type"] != "STATE_DELTA" || event["timestamp"].is_i64()));
+    let second = told(ask(&app, &input("t", "r2", &[user("count"), user("hello")]))).await;
+    assert_eq!(text(&second), "Hello again.");
+    let runs = app.get("/threads/t/runs").await.expect(200);
+    assert_eq!(runs["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_interrupt_is_resumed() {
+    let app = App::start().await;
+    let asked = told(ask(&app, &input("t", "r1", &[user("send")]))).await;
+    let outcome = asked.last().unwrap()["outcome"].clone();
+    let interrupt = &outcome["interrupts"][0];
+    assert_eq!((&outcome["type"], &interrupt["reason"]), (&json!("interrupt"), &json!("tool_call")));
+    assert_eq!(interrupt["toolCallId"], all(&asked, "TOOL_CALL_START")[0]["toolCallId"]);
+    assert_eq!(all(&asked, "STATE_SNAPSHOT").last().unwrap()["snapshot"]["isPaused"], true);
+    // New input does not push it aside.
+    let pending = told(ask(&app, &input("t", "r2", &[user("hello")]))).await;
+    assert_eq!((&pending[1]["type"], &pending[1]["code"]), (&json!("RUN_ERROR"), &json!("thread_busy")));
+    let resume = |id: &Value, payload: Value| {
+        with(input("t", "r3", &[]), "resume", json!([{ "interruptId": id, "status": "resolved", "payload": payload }]))
+    };
+    let wrong = told(ask(&app, &resume(&interrupt["id"], json!({ "approved": "perhaps" })))).await;
+    assert_eq!((&wrong[1]["type"], &wrong[1]["code"]), (&json!("RUN_ERROR"), &json!("invalid")));
+    let yes = resume(&interrupt["id"], json!({ "approved": true }));
+    let done = told(ask(&app, &yes)).await;
+    assert_eq!(all(&done, "TOOL_CALL_RESULT")[0]["toolCallId"], interrupt["toolCallId"]);
+    assert!(all(&done, "TOOL_CALL_START").is_empty(), "the client has the call");
+    assert_eq!(all(&done, "STATE_SNAPSHOT")[0]["snapshot"]["title"], "Send");
+    assert_eq!(text(&done), "The mail is dealt with.");
+    let again = told(ask(&app, &yes)).await;
+    assert_eq!(again[1]["code"], "already_resolved");
+}
+
+#[tokio::test]
+async fn calls_of_the_client_alone_are_left_to_it() {
+    let app = App::start().await;
+    let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);
+    let sent = with(input("t", "r1", &[user("locate")]), "tools", tools.clone());
+    let asked = told(ask(&app, &sent)).await;
+    let interrupts = asked.last().unwrap()["outcome"]["interrupts"].as_array().unwrap().clone();
+    assert_eq!(interrupts.len(), 3, "beside an approval they are interrupts, too");
+    let approval = interrupts.iter().find(|it| it["metadata"]["pes"]["kind"] == "approval").unwrap();
+    app.ask("POST", "/threads/t/resume")
+        .json(&json!({ "suspensionId": approval["id"], "approved": true }))
+        .header("prefer", "wait=30")
+        .send()
+        .await
+        .expect(202);
+    let connected = told(app.ask("POST", "/agui/connect").json(&input("t", "r2", &[]))).await;
+    let pending = connected.last().unwrap()["outcome"]["pendingToolCallIds"].as_array().unwrap().clone();
+    assert_eq!(pending.len(), 2);
+    let older = with(input("t", "r2", &[]), "protocolVersion", json!("0.1"));
+    let older = told(app.ask("POST", "/agui/connect").json(&older)).await;
+    assert_eq!(older.last().unwrap()["outcome"], json!({ "type": "success" }));
+    let results: Vec<Value> = pending
+        .iter()
+        .map(|call| json!({ "id": format!("m-{call}"), "role": "tool", "toolCallId": call, "content": "\"Rome\"" }))
+        .collect();
+    let done = told(ask(&app, &with(input("t", "r3", &results), "tools", tools))).await;
+    assert_eq!(text(&done), "You are here.");
+}
+
+#[tokio::test]
+async fn who_connects_is_shown_the_conversation_and_what_goes_on() {
+    let app = App::start().await;
+    let connect = |run: &str| app.ask("POST", "/agui/connect").json(&input("t", run, &[]));
+    let nothing = told(connect("r0")).await;
+    assert_eq!((nothing.len(), &nothing[1]["messages"]), (3, &json!([])));
+    told(ask(&app, &input("t", "r1", &[user("hello")]))).await;
+    let shown = told(connect("r2")).await;
+    let messages = &shown[1]["messages"];
+    assert_eq!((&messages[0]["id"], &messages[1]["content"]), (&json!("mine-hello"), &json!("Hello there.")));
+    let mut left = ask(&app, &input("t", "r3", &[user("hang")])).events().await;
+    left.next().await.unwrap();
+    drop(left);
+    let mut again = connect("r4").events().await;
+    again.next().await.unwrap();
+    app.post("/threads/t/cancel", json!({})).await.expect(202);
+    let rest: Vec<Value> = again.all().await.into_iter().map(|event| event.data).collect();
+    assert_eq!(rest.last().unwrap()["outcome"], json!({ "type": "cancelled" }));
+}
+
+#[tokio::test]
+async fn versions_before_1_are_told_what_they_know() {
+    let app = App::start().await;
+    let older = |run: &str, text: &str| {
+        let mut sent = input("t", run, &[user(text)]);
+        sent.as_object_mut().unwrap().remove("protocolVersion");
+        sent
+    };
+    let mut hung = ask(&app, &older("r1", "hang")).events().await;
+    assert_eq!(hung.next().await.unwrap().data, json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r1" }));
+    app.post("/threads/t/cancel", json!({})).await.expect(202);
+    let end = hung.all().await.pop().unwrap().data;
+    assert_eq!((&end["type"], &end["code"]), (&json!("RUN_ERROR"), &json!("cancelled")));
+    let failed = told(ask(&app, &with(older("r2", "fail"), "threadId", json!("u")))).await;
+    let end = failed.last().unwrap();
+    assert!(end["type"] == "RUN_ERROR" && end["message"].as_str().unwrap().contains("Not mine"), "{end}");
+}
