@@ -81,8 +81,11 @@ pub(super) struct ChatRequest {
     pub(super) options: CallOptions,
 }
 
+/// A member, and whether its value asks for what this server has not.
+type Refused = (&'static str, fn(&Value) -> bool);
+
 /// Members that change what an answer is, and which this server has not: their name, and whether a value asks for it.
-const REFUSED: [(&str, fn(&Value) -> bool); 6] = [
+const REFUSED: [Refused; 6] = [
     ("n", |value| value.as_u64() != Some(1)),
     ("logprobs", |value| value != &json!(false)),
     ("top_logprobs", |value| value != &json!(0)),
@@ -103,9 +106,10 @@ impl Sent {
             provider_config: named.provider.clone(),
             llm_params: Some(tools::params(&self.others)?),
             system_prompt: (!system.is_empty()).then(|| SystemPrompt::Text(system.join("\n\n"))),
-            client_tools: match tools::offered("tool_choice", self.tool_choice.as_ref())? {
-                true => tools::functions(self.tools.as_deref().unwrap_or_default())?,
-                false => Vec::new(),
+            client_tools: if tools::offered("tool_choice", self.tool_choice.as_ref())? {
+                tools::functions(self.tools.as_deref().unwrap_or_default())?
+            } else {
+                Vec::new()
             },
             ..CallOptions::default()
         };

@@ -37,7 +37,7 @@ pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: A
     } else if request.is_background {
         read::object(&asker, &id).await?
     } else {
-        Json(Telling::of(&asker, &id, &thread, follow).await?.to_its_end().await).into_response()
+        Json(Telling::of(&asker, &id, &thread, follow).await?.end().await).into_response()
     };
     name_run(response.headers_mut(), &thread, &run);
     Ok(response)
@@ -125,7 +125,7 @@ impl Telling {
         has_caught_up
     }
 
-    async fn to_its_end(mut self) -> Value {
+    async fn end(mut self) -> Value {
         while self.next().await.is_some() {}
         self.events.response()
     }
