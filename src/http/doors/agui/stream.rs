@@ -140,7 +140,7 @@ impl Telling {
             Told::Observation(told) => self.events.observation(&origin(frame), &told),
             Told::Token(token) => self.events.token(&token),
             Told::Stands(run, RunStatus::Suspended) => self.events.suspended(&run),
-            Told::Stands(..) | Told::Other => Vec::new(),
+            Told::Stands(..) | Told::CaughtUp | Told::Other => Vec::new(),
             Told::Draining => self.events.interrupted("draining", STOPPING),
             Told::Gap => self.events.interrupted("gap", "The client reads too slowly; connect again."),
         };
