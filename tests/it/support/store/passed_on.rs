@@ -1,0 +1,221 @@
+//! Every call of the store, passed on in its mood.
+
+use super::*;
+
+macro_rules! passed_on {
+    ($trait:ident { $($own:tt)* } $($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl $trait for Moody {
+            $($own)*
+            $(async fn $call(&self, $($name: $type),*) -> Result<$answer> {
+                self.pass(stringify!($call)).await?;
+                let _clock = StoppedClock::begin();
+                self.inner.$call($($name),*).await
+            })*
+        }
+    };
+}
+
+passed_on! {
+    ThreadStore {}
+    commit(commit: Commit) -> Committed;
+    thread(tenant: TenantPk, id: &ThreadId) -> Option<ThreadRow>;
+    thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
+    threads_by_pk(pks: &[ThreadPk]) -> Vec<ThreadRow>;
+    load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
+    marks(pks: &[ThreadPk]) -> Vec<Mark>;
+    recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;
+    outlines(pks: &[ThreadPk]) -> Vec<Outline>;
+    titles(pks: &[ThreadPk]) -> Vec<(ThreadPk, String)>;
+    threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
+    delete_thread(erasure: Erasure) -> bool;
+}
+
+passed_on! {
+    RowStore {}
+    row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
+    find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<FoundRow>;
+    rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
+    messages(pk: ThreadPk, page: &PageAsk) -> Page<Row>;
+    history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
+    payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
+    rows_by_id(wanted: &[(ThreadPk, RowKind, String)]) -> Vec<(ThreadPk, Row)>;
+    suspensions(ask: &SuspensionAsk) -> Page<FoundRow>;
+    tasks(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
+    runs_by_standing(ask: &StandingAsk) -> (Page<FoundRow>, u64);
+}
+
+passed_on! {
+    LogStore {
+        async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
+            self.pass("observations").await?;
+            let _clock = StoppedClock::begin();
+            let read = self.inner.observations(pk, ask).await?;
+            self.observations_read.fetch_add(read.len(), Ordering::SeqCst);
+            Ok(read)
+        }
+    }
+}
+
+passed_on! {
+    AuditStore {}
+    audit(tenant: TenantPk, thread: &ThreadId) -> Vec<AuditRow>;
+    audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
+}
+
+passed_on! {
+    IdempotencyStore {
+        async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
+            self.pass("forget_idempotency").await?;
+            let _clock = StoppedClock::begin();
+            let forgotten = self.inner.forget_idempotency(before, limit).await?;
+            self.forgotten.send_modify(|batches| batches.push(forgotten));
+            Ok(forgotten)
+        }
+    }
+    idempotency(tenant: TenantPk, scope: &str, key: &str) -> Option<IdempotencyRow>;
+}
+
+passed_on! {
+    LookupStore {}
+    lookups(tenant: TenantPk, key: &LookupKey, limit: u32) -> Vec<FoundRun>;
+    listen_until(tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> bool;
+    forget_lookups(before: Millis, limit: u32) -> u64;
+}
+
+passed_on! {
+    DocumentStore {}
+    write_document(new: Document, old: Expected, audit: AuditRow, kept: AnswerToStore) -> Option<i64>;
+    document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
+    documents_since(after: i64) -> Vec<Document>;
+}
+
+passed_on! {
+    OutboxStore {}
+    claim_deliveries(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
+    settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
+    next_delivery() -> Option<Millis>;
+    deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
+    deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: AnswerToStore) -> Option<bool>;
+    abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
+    forget_deliveries(before: Millis, limit: u32) -> u64;
+}
+
+passed_on! {
+    KeyStore {}
+    tenant(name: &str, now: Millis) -> TenantPk;
+    tenant_name(tenant: TenantPk) -> Option<String>;
+    rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
+    add_key(key: KeyRow, audit: AuditRow) -> bool;
+    keys() -> Vec<KeyRow>;
+    revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
+    rotate_key(rotation: Rotation, audit: AuditRow) -> bool;
+    touch_key(key_id: &str, now: Millis, since: Millis) -> ();
+    key_by_hash(hash: &str) -> Option<KeyRow>;
+}
+
+passed_on! {
+    SessionStore {}
+    add_session(session: SessionRow) -> ();
+    session(hash: &str) -> Option<SessionRow>;
+    end_session(hash: &str) -> ();
+    forget_sessions(before: Millis, limit: u32) -> u64;
+}
+
+passed_on! {
+    LeaseStore {
+        fn leases_expire(&self) -> bool {
+            self.leases.is_some() || self.inner.leases_expire()
+        }
+
+        async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
+            self.pass("register").await?;
+            let _clock = StoppedClock::begin();
+            let replica = new.replica;
+            self.inner.register(new, ttl).await?;
+            if let Some(leases) = &self.leases {
+                leases.send_replace(HashMap::from([(replica, expiry(ttl))]));
+            }
+            Ok(())
+        }
+
+        async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+            self.pass("renew").await?;
+            let _clock = StoppedClock::begin();
+            let Some(leases) = &self.leases else { return self.inner.renew(replica, ttl).await };
+            Ok(leases.send_if_modified(|leases| match leases.get_mut(&replica) {
+                Some(until) if *until > Instant::now() => {
+                    *until = expiry(ttl);
+                    true
+                }
+                Some(_) | None => false,
+            }))
+        }
+
+        async fn end_expired(&self) -> Result<()> {
+            self.pass("end_expired").await?;
+            let _clock = StoppedClock::begin();
+            let Some(leases) = &self.leases else { return self.inner.end_expired().await };
+            let (now, mut expired) = (Instant::now(), Vec::new());
+            leases.send_modify(|leases| expired = leases.extract_if(|_, until| *until <= now).collect());
+            for (replica, _) in expired {
+                self.inner.unregister(replica).await?;
+            }
+            Ok(())
+        }
+    }
+    unregister(replica: Uuid) -> ();
+    claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
+    reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
+    deaths() -> i64;
+    count_crash(pk: ThreadPk) -> ();
+    forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
+    due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
+    next_wake() -> Option<Millis>;
+}
+
+passed_on! {
+    UsageStore {}
+    usage(ask: &UsageAsk) -> Page<UsageSum>;
+}
+
+passed_on! {
+    SealedStore {}
+    sealed_rows(kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Vec<SealedRow>;
+    replace_sealed(row: &SealedRow, body: &str) -> bool;
+}
+
+passed_on! {
+    FigureStore {
+        fn pools(&self) -> Vec<Pooled> {
+            self.inner.pools()
+        }
+    }
+    figures(now: Millis) -> Figures;
+}
+
+passed_on! {
+    Store {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+
+        fn is_shared(&self) -> bool {
+            self.inner.is_shared()
+        }
+
+        fn weakness(&self) -> Option<String> {
+            self.inner.weakness()
+        }
+
+        fn for_readers(&self) -> Option<Arc<dyn Store>> {
+            self.readers.clone().map(|readers| readers as Arc<dyn Store>)
+        }
+
+        async fn close(&self) {
+            self.inner.close().await;
+        }
+    }
+    ping() -> ();
+}
