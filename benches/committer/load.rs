@@ -148,6 +148,7 @@ pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit
         last_seq,
         records: (0..observations).map(|n| record(nth, n)).collect(),
         idempotency: None,
+        lookups: Vec::new(),
         audit: Vec::new(),
         deliveries: Vec::new(),
     }
