@@ -2,7 +2,7 @@
 
 import { useKeys, useSize } from '../browser.js';
 import { Sign, WORD } from '../shapes.js';
-import { html, useEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
 import { Button, useFork } from './parts.js';
 
 const HEIGHT = 40;
@@ -62,7 +62,8 @@ function usePlayer(thread, set) {
   const [isOn, setOn] = useState(false);
   const [speed, setSpeed] = useState(4);
   const at = useRef(null);
-  useEffect(() => {
+  // Before it is painted: no step follows a stop.
+  useLayoutEffect(() => {
     if (!isOn) return undefined;
     if (!thread.replay && at.current !== null) {
       setOn(false);
