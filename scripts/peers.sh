@@ -168,3 +168,29 @@ install_ag_ui() {
     fi
     cp tests/peers/agui.mjs "$home/story.mjs"
 }
+
+# The clients in clients/, built and packed as for a release, and installed from their packages; see tests/peers/our_client.mts
+# and tests/peers/our_client.py.
+install_our_clients() {
+    local ts=$PEERS/our-ts py=$PEERS/our-py
+    need_node || return 1
+    mkdir -p "$ts"
+    if [ ! -x "$ts/node_modules/.bin/tsc" ]; then
+        npm install --prefix "$ts" --no-audit --no-fund --silent typescript@5.9.3 @types/node@20 ||
+            { missing 'our client in TypeScript' 'typescript could not be installed'; return 1; }
+    fi
+    (cd clients/typescript && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination "$OLDPWD/$ts") >&2 || return 1
+    rm -rf "$ts/node_modules/pes-client"
+    npm install --prefix "$ts" --no-audit --no-fund --silent --no-save --no-package-lock "$ts"/pes-client-*.tgz || return 1
+    cp tests/peers/our_client.mts examples/approve.mts "$ts"
+    "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --types node --typeRoots "$ts/node_modules/@types" \
+        --outDir "$ts/built" "$ts"/*.mts >&2 || return 1
+    if ! "$py/bin/pip" show -q mypy >/dev/null 2>&1; then
+        { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check build==1.3.0 mypy==2.4.1; } >&2 ||
+            { missing 'our client in Python' 'build and mypy could not be installed'; return 1; }
+    fi
+    rm -rf "$py/dist"
+    "$py/bin/python" -m build --outdir "$py/dist" clients/python >"$py/build.log" 2>&1 || { tail -n 20 "$py/build.log" >&2; return 1; }
+    "$py/bin/pip" install -q --disable-pip-version-check --force-reinstall "$py"/dist/*.whl >&2 || return 1
+    "$py/bin/mypy" --strict --cache-dir "$py/mypy" tests/peers/our_client.py examples/approve.py >&2
+}

@@ -2,6 +2,8 @@
 //! Each rule is also shown a source that breaks it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "floors/clients.rs"]
+mod clients;
 #[path = "floors/console.rs"]
 mod console;
 #[path = "floors/deploy.rs"]

@@ -25,12 +25,14 @@ const DOCUMENTS: &[&str] = &[
     "docs/PERFORMANCE.md",
     "docs/POLICY.md",
     "docs/TOOLS.md",
+    "clients/python/README.md",
+    "clients/typescript/README.md",
     "examples/README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
 ];
 const ROOMS: &[&str] =
-    &["src/", "crates/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "scripts/"];
+    &["src/", "crates/", "tests/", "docs/", "config/", "migrations/", "examples/", "benches/", "clients/", "scripts/"];
 
 fn read(document: &str) -> String {
     std::fs::read_to_string(root().join(document)).unwrap()

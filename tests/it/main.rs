@@ -15,6 +15,7 @@ mod library;
 mod mcp;
 mod mcp_door;
 mod openai;
+mod our_clients;
 mod provider;
 mod recovery;
 mod sealing;

@@ -13,7 +13,12 @@ fn the_document_is_the_one_that_was_agreed_on() {
     let found = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openapi.json");
     std::fs::write(&found, format!("{document:#}\n")).unwrap();
     let agreed: Value = serde_json::from_str(&std::fs::read_to_string(&kept).unwrap()).unwrap();
-    assert!(agreed == document, "the API has changed: look at it, then cp {} {}", found.display(), kept.display());
+    assert!(
+        agreed == document,
+        "the API has changed: look at it, then cp {} {} and run clients/generate.py",
+        found.display(),
+        kept.display()
+    );
 }
 
 #[tokio::test]

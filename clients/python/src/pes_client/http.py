@@ -1,0 +1,100 @@
+"""Requests: repeated where that does nothing twice, and refused with a typed error."""
+
+import asyncio
+import json
+import random
+import time
+from typing import Any, cast
+
+import httpx
+
+from .errors import PesError, PesUnreachable
+from .types import Problem
+
+TIMEOUT = 30.0
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 5.0
+PASSING = (408, 429, 502, 503, 504)
+
+
+def backoff(attempt: int) -> float:
+    """The pause before another attempt: it doubles, and differs between clients."""
+    return min(FIRST_PAUSE * 2.0 ** min(attempt, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+
+
+class Failed(Exception):
+    """One attempt that brought no answer: why, and whether and when another may."""
+
+    def __init__(self, error: Exception, may_repeat: bool, after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.may_repeat = may_repeat
+        self.after = after
+
+
+class Http:
+    def __init__(self, url: str, key: str | None, retry_for: float) -> None:
+        self.base = url.rstrip("/")
+        self.headers = {"accept": "application/json"}
+        if key is not None:
+            self.headers["authorization"] = f"Bearer {key}"
+        self.retry_for = retry_for
+        self.client = httpx.AsyncClient(headers=self.headers)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Any:
+        sent = dict(headers or {})
+        if idempotency_key is not None:
+            sent["idempotency-key"] = idempotency_key
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
+            sent.setdefault("content-type", "application/json")
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        is_repeatable = method == "GET" or idempotency_key is not None
+        until = time.monotonic() + self.retry_for
+        attempt = 0
+        while True:
+            try:
+                return await self._attempt(method, path, content=content, params=params, headers=sent, timeout=timeout)
+            except Failed as failed:
+                pause = backoff(attempt) if failed.after is None else failed.after
+                if not is_repeatable or not failed.may_repeat or time.monotonic() + pause > until:
+                    raise failed.error from failed.error.__cause__
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    async def _attempt(self, method: str, path: str, **sent: Any) -> Any:
+        try:
+            response = await self.client.request(method, self.base + path, **sent)
+        except httpx.TransportError as cause:
+            error = PesUnreachable(f"{method} {self.base}{path}: {cause or type(cause).__name__}")
+            error.__cause__ = cause
+            raise Failed(error, may_repeat=True) from cause
+        return read(response.status_code, response.headers.get("retry-after"), response.content)
+
+
+def read(status: int, retry_after: str | None, content: bytes) -> Any:
+    """What an answer holds. Raises `Failed` where it is a refusal, or none of this server."""
+    after = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    try:
+        said = json.loads(content) if content else None
+        is_json = True
+    except ValueError:
+        said, is_json = None, False
+    if is_json and 200 <= status < 300:
+        return said
+    if isinstance(said, dict) and {"code", "title", "detail", "retryable"} <= said.keys():
+        problem = cast(Problem, said)
+        is_passing = status in PASSING or problem["code"] == "request_in_progress"
+        raise Failed(PesError(problem), problem["retryable"] and is_passing, after)
+    error = PesUnreachable(f"the answer {status} is none of a PES server: {content[:200]!r}")
+    raise Failed(error, status in (502, 503, 504), after)

@@ -1,0 +1,142 @@
+// Requests: repeated where that does nothing twice, and refused with a typed error.
+
+import { PesError, PesUnreachable } from "./errors.js";
+import type { Problem } from "./types.js";
+
+export interface PesOptions {
+  /** Where the server is. A path in it is kept. */
+  url: string;
+  /** An API key, if the server wants one. */
+  key?: string;
+  /** How long a request is repeated while the server cannot be reached or says to come back. */
+  retryForMs?: number;
+  /** What the platform lacks, or what a test puts in its place. */
+  fetch?: typeof globalThis.fetch;
+  WebSocket?: typeof globalThis.WebSocket;
+}
+
+export interface Abortable {
+  signal?: AbortSignal;
+}
+
+export interface RequestOptions extends Abortable {
+  body?: unknown;
+  query?: Record<string, string | number | boolean | undefined>;
+  headers?: Record<string, string>;
+  /** The request is done once, however often it arrives: it may be repeated. Without a key only a GET is. */
+  idempotencyKey?: string;
+  /** How long the answer may take. */
+  timeoutMs?: number;
+}
+
+const RETRY_FOR_MS = 30_000;
+const TIMEOUT_MS = 30_000;
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** 128 random bits in hex. */
+export function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", stop);
+    function done() {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }
+    function stop() {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    }
+  });
+}
+
+/** The pause before another attempt: it doubles, and differs between clients. */
+export function backoff(attempt: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+}
+
+/** One attempt: an answer, or why there is none and whether another attempt may bring one. */
+type Attempt = { answer: unknown } | { error: Error; mayRepeat: boolean; afterMs?: number };
+
+export class Http {
+  readonly base: string;
+
+  constructor(readonly options: PesOptions) {
+    this.base = options.url.replace(/\/+$/, "");
+  }
+
+  /** The address of a path; `undefined` members of the query are left out. */
+  address(path: string, query: RequestOptions["query"] = {}): URL {
+    const url = new URL(this.base + path);
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    return url;
+  }
+
+  async request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    const until = Date.now() + (this.options.retryForMs ?? RETRY_FOR_MS);
+    const isRepeatable = method === "GET" || options.idempotencyKey !== undefined;
+    for (let attempt = 0; ; attempt++) {
+      const outcome = await this.attempt(method, path, options);
+      if ("answer" in outcome) return outcome.answer as T;
+      const pause = outcome.afterMs ?? backoff(attempt);
+      if (!isRepeatable || !outcome.mayRepeat || Date.now() + pause > until) throw outcome.error;
+      await sleep(pause, options.signal);
+    }
+  }
+
+  private async attempt(method: string, path: string, options: RequestOptions): Promise<Attempt> {
+    const { body, query, signal, idempotencyKey, timeoutMs = TIMEOUT_MS } = options;
+    const headers: Record<string, string> = { accept: "application/json", ...options.headers };
+    if (this.options.key !== undefined) headers["authorization"] = `Bearer ${this.options.key}`;
+    if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
+    if (body !== undefined) headers["content-type"] ??= "application/json";
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const call = this.options.fetch ?? globalThis.fetch;
+    try {
+      const response = await call(this.address(path, query), {
+        method,
+        headers,
+        body: body === undefined ? null : JSON.stringify(body),
+        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      });
+      return read(response, await response.text());
+    } catch (cause) {
+      if (signal?.aborted) throw signal.reason;
+      return { error: new PesUnreachable(`${method} ${this.base + path}: ${cause}`, { cause }), mayRepeat: true };
+    }
+  }
+}
+
+function read(response: Response, text: string): Attempt {
+  const { status, headers } = response;
+  const json = parse(text);
+  if (response.ok && (json !== undefined || text === "")) return { answer: json };
+  const seconds = Number(headers.get("retry-after") ?? NaN);
+  const after = Number.isNaN(seconds) ? {} : { afterMs: seconds * 1000 };
+  if (isProblem(json)) {
+    const isPassing = [408, 429, 502, 503, 504].includes(status) || json.code === "request_in_progress";
+    return { error: new PesError(json), mayRepeat: json.retryable && isPassing, ...after };
+  }
+  const error = new PesUnreachable(`${response.url} answered ${status}, which is none of a PES server: ${text.slice(0, 200)}`);
+  return { error, mayRepeat: [502, 503, 504].includes(status), ...after };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isProblem(json: unknown): json is Problem {
+  return typeof json === "object" && json !== null && "code" in json && "title" in json && "retryable" in json;
+}

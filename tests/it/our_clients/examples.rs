@@ -1,0 +1,69 @@
+//! What the clients' documents show, as it stands there, and the examples.
+
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::support::app::App;
+use crate::support::http::soon;
+
+const QUERY: &str = "Send the team an invitation to the dinner.";
+const ANSWER: &str = "The invitation to the team dinner was written, approved";
+
+/// What the program prints, to a person who types `said`, beside a server that plays the demo.
+async fn printed(app: &App, program: &str, arguments: &[&str], said: &str) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).kill_on_drop(true);
+    command.env("PES_URL", format!("http://{}", app.address)).env("no_proxy", "*");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it is installed");
+    child.stdin.take().expect("it is piped").write_all(said.as_bytes()).await.expect("it reads");
+    let output = soon(child.wait_with_output()).await.expect("it ends");
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{printed}{errors}");
+    printed.into_owned()
+}
+
+async fn demo() -> App {
+    App::with(|config| config.models.demo.script = None).await
+}
+
+/// The first block of code of a README, which names the address of `app` instead of its own, as a file beside the client.
+fn shown(app: &App, readme: &str, file: &str) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join(readme)).expect("it is there");
+    let block = text.split("```").nth(1).and_then(|block| block.split_once('\n')).expect("a block of code").1;
+    let own = "http://127.0.0.1:7070";
+    assert!(block.contains(own), "{block}");
+    std::fs::write(root.join(file), block.replace(own, &format!("http://{}", app.address)))
+        .expect("its folder is there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the clients below target/peers: scripts/test --peers"]
+async fn what_each_readme_shows_is_a_peer() {
+    let app = demo().await;
+    shown(&app, "clients/typescript/README.md", "target/peers/our-ts/readme.mjs");
+    let said = printed(&app, "node", &["--experimental-websocket", "target/peers/our-ts/readme.mjs"], "").await;
+    assert!(said.contains(ANSWER), "{said}");
+    let app = demo().await;
+    shown(&app, "clients/python/README.md", "target/peers/our-py/readme.py");
+    let said = printed(&app, "target/peers/our-py/bin/python", &["target/peers/our-py/readme.py"], "").await;
+    assert!(said.contains(ANSWER), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the clients below target/peers: scripts/test --peers"]
+async fn each_example_with_a_client_is_a_peer() {
+    for (program, arguments) in [
+        ("node", vec!["--experimental-websocket", "target/peers/our-ts/built/approve.mjs", QUERY]),
+        ("target/peers/our-py/bin/python", vec!["-B", "examples/approve.py", QUERY]),
+    ] {
+        let app = demo().await;
+        let said = printed(&app, program, &arguments, "yes\n").await;
+        assert!(said.contains("? Send the e-mail “Team dinner on Friday” to team@example.com?"), "{said}");
+        assert!(said.contains("- Send the invitation to team@example.com: completed"), "{said}");
+        assert!(said.contains(ANSWER) && said.trim_end().ends_with("= completed"), "{said}");
+    }
+}

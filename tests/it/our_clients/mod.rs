@@ -1,0 +1,17 @@
+//! The clients in `clients/`, as their users install them: built, packed, installed, and a whole story with each.
+
+mod examples;
+mod stories;
+mod wire;
+
+use std::path::Path;
+use std::process::Command;
+
+/// Whoever changes the API changes the types that its clients are given.
+#[test]
+fn the_types_of_the_clients_are_those_of_the_api() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let check = Command::new("python3").args(["-B", "clients/generate.py", "--check"]).current_dir(root).output();
+    let check = check.expect("there is python3");
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+}
