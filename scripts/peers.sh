@@ -116,6 +116,29 @@ install_openai() {
     fi
 }
 
+# The same for JavaScript, and the AI SDK's provider for OpenAI, from npm; see tests/peers/openai_client.mjs and ai_openai.mjs.
+install_openai_js() {
+    local home=$PEERS/openai-js
+    need_node || return 1
+    if [ ! -d "$home/node_modules/openai4" ]; then
+        echo "installing openai and @ai-sdk/openai into $home" >&2
+        npm install --prefix "$home" --no-audit --no-fund --silent openai@7.57.0 \
+            ai6@npm:ai@6.0.326 openai3@npm:@ai-sdk/openai@3.0.141 ai7@npm:ai@7.0.173 openai4@npm:@ai-sdk/openai@4.0.118 ||
+            { missing 'openai for JavaScript' 'openai or @ai-sdk/openai could not be installed'; return 1; }
+    fi
+    cp tests/peers/openai_client.mjs tests/peers/ai_openai.mjs "$home"
+}
+
+# OpenAI's Agents SDK, from PyPI; see tests/peers/openai_agents.py.
+install_openai_agents() {
+    local home=$PEERS/openai-agents version=0.24.0
+    if ! "$home/bin/pip" show -q openai-agents >/dev/null 2>&1; then
+        echo "installing openai-agents $version into $home" >&2
+        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "openai-agents==$version"; } >&2 ||
+            { missing openai-agents "openai-agents==$version could not be installed from the package index"; return 1; }
+    fi
+}
+
 # Clients in TypeScript and Python, generated from the OpenAPI document by other people's generators. The tests run a whole
 # story with each; see tests/peers/client.ts and tests/peers/client.py.
 generate_clients() {
